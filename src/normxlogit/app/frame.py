@@ -59,12 +59,7 @@ CSS = """
 
 
 def framed(shown: Shown, what: str = "Explanation") -> str:
-    """Return a page in a frame that can neither reach the app nor the network, with buttons that save it.
-
-    Args:
-        shown: The page and its JSON.
-        what: What the frame is called for those who do not see it.
-    """
+    """Return a page in a frame that can neither reach the app nor the network, with buttons that save it."""
     inner = shown.page.replace("</body>", f"{_GROW}\n</body>")
     notes = "".join(_panel("Left out", note) for note in shown.notes)
     return (

@@ -23,13 +23,7 @@ class Latest:
         self._lock = threading.Lock()
 
     def __call__(self, reader: str | None, work: Callable[[], T], late: T) -> T:
-        """Return what some work gives, or `late` where the reader's next request began meanwhile.
-
-        Args:
-            reader: Who asks.
-            work: What is asked for.
-            late: What leaves the page as it is.
-        """
+        """Return what some work gives, or `late` where the reader's next request began meanwhile."""
         with self._lock:
             number = self._begun.pop(reader, 0) + 1
             self._begun[reader] = number

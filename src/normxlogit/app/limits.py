@@ -32,12 +32,7 @@ class Limits:
     waiting: int = 32
 
     def text(self, text: str | None, what: str = "text") -> str:
-        """Return a text that is neither empty nor too long.
-
-        Args:
-            text: What was typed.
-            what: What an error calls it.
-        """
+        """Return a text that is neither empty nor too long."""
         if not text or not text.strip():
             raise InputError(f"the {what} is empty: type at least one character other than white space")
         if len(text) > self.characters:
@@ -50,11 +45,7 @@ class Limits:
         return text
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
-        """Return the methods that were chosen, each once.
-
-        Args:
-            names: Names with settings, as everywhere; spaces around them do not count.
-        """
+        """Return the methods that were chosen, each once."""
         methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
         if not methods:
             raise MethodError("choose at least one method")

@@ -12,11 +12,6 @@ __all__ = ["LoadedModels"]
 class LoadedModels:
     """The model that the app started with, and the ones that people named last.
 
-    Args:
-        first: Name or folder of the model that an empty name stands for; None for the one in the package.
-        most: How many others are kept.
-        load: Loads one by its name.
-
     Raises:
         InputError: If the first cannot be loaded.
         UnsupportedModelError: If it has no head of a supported kind.
@@ -35,11 +30,7 @@ class LoadedModels:
         return 1 + len(self._kept)
 
     def __call__(self, name: str | None) -> Explainer:
-        """Return a model, loaded now if it is not among those kept.
-
-        Args:
-            name: Hub name or folder; empty for the first.
-        """
+        """Return a model, loaded now if it is not among those kept."""
         name = (name or "").strip()
         if name in ("", self.name):
             return self._first

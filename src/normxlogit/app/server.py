@@ -186,12 +186,7 @@ def make(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address.
-
-    Args:
-        host: The address.
-        port: The port; 0 for any that is free.
-    """
+    """Take an address."""
     listener: socket.socket | None = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -207,14 +202,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(application: Any, listening: socket.socket, *, ready: Callable[[str], None], browse: bool = False) -> None:
-    """Serve the app until it is interrupted.
-
-    Args:
-        application: What `make` returned.
-        listening: What `listen` returned.
-        ready: Called with the address when the page can be opened.
-        browse: Whether to open it in the browser.
-    """
+    """Serve the app until it is interrupted."""
     with served(application, listening) as (address, thread):
         ready(address)
         if browse:
@@ -226,12 +214,7 @@ def serve(application: Any, listening: socket.socket, *, ready: Callable[[str], 
 
 @contextlib.contextmanager
 def served(application: Any, listening: socket.socket) -> Iterator[tuple[str, threading.Thread]]:
-    """Serve the app in a thread while the block runs; gives its address and the thread.
-
-    Args:
-        application: What `make` returned.
-        listening: What `listen` returned.
-    """
+    """Serve the app in a thread while the block runs; gives its address and the thread."""
     import uvicorn
 
     host, port = listening.getsockname()[:2]

@@ -32,22 +32,12 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
-
-    Args:
-        arguments: The words after the program's name, by default those of the process.
-    """
+    """Run the command line."""
     run_app(app, "normxlogit", arguments)
 
 
 def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a program; a user's mistake is one line on standard error and exit code 2.
-
-    Args:
-        program: The program.
-        name: Its name in usage lines.
-        arguments: The words after its name, by default those of the process.
-    """
+    """Run a program; a user's mistake is one line on standard error and exit code 2."""
     try:
         program(args=None if arguments is None else list(arguments), prog_name=name)
     except NormXLogitError as error:

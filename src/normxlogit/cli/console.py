@@ -101,11 +101,6 @@ def deliver(content: str, output: Path | None) -> None:
 def deliver_result(result: Any, kind: Format, output: Path | None) -> None:
     """Write a result in a format, to a file or to standard output.
 
-    Args:
-        result: The result.
-        kind: The format.
-        output: The file; None is standard output.
-
     Raises:
         DataError: If the file cannot be written.
     """

@@ -82,12 +82,7 @@ class AnswerSummary:
 
 
 def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
-    """Sum up a run of answers with citations.
-
-    Args:
-        run: The run.
-        top: Documents and answers in each list.
-    """
+    """Sum up a run of answers with citations."""
     if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
         raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")
     unsupported = f"len(list_filter(sentence_shares, lambda share: share < {SUPPORTED}))"

@@ -80,11 +80,7 @@ class Manifest:
 
 
 class Folder:
-    """A folder of shards, on a disk or wherever fsspec writes.
-
-    Args:
-        place: Its path or URL.
-    """
+    """A folder of shards, on a disk or wherever fsspec writes."""
 
     def __init__(self, place: str | Path) -> None:
         import fsspec
@@ -214,9 +210,6 @@ class Folder:
 
     def failures(self, shards: Iterable[int]) -> Iterator[tuple[str, str]]:
         """Yield id and reason of the rows of some shards that have no result.
-
-        Args:
-            shards: Shards with such rows.
 
         Raises:
             DataError: If a file of errors cannot be read.

@@ -105,11 +105,6 @@ def arrow_module() -> Any:
 def open_reader(file: Any, kind: str, size: int) -> Reader:
     """Begin to read a file.
 
-    Args:
-        file: An open binary file.
-        kind: One of FORMATS.
-        size: Its length in bytes, 0 if that is not known.
-
     Raises:
         ValueError: If the file is not of this format.
         ArrowException: If pyarrow cannot read it.
@@ -307,10 +302,6 @@ def _check_cells(arrow: Any, batch: Any) -> None:
 def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
     """Read lines as rows; empty lines of JSON are none.
 
-    Args:
-        lines: The lines of a file.
-        kind: "text" or "jsonl".
-
     Raises:
         ValueError: If they are not UTF-8.
     """
@@ -345,13 +336,7 @@ def row_names(rows: Iterable[Row]) -> list[str]:
 
 
 def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[Block]:
-    """Read some values of rows, block by block.
-
-    Args:
-        rows: The rows.
-        columns: The names of the values; a row that lacks one has null there.
-        fraction: Returns the share of the rows that is read.
-    """
+    """Read some values of rows, block by block."""
     rows = iter(rows)
     while part := list(islice(rows, BLOCK)):
         values = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}

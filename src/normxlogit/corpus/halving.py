@@ -24,13 +24,7 @@ class Halving:
     def __call__(
         self, work: Callable[[list[int]], list[Any]], rows: list[int], report: Callable[[int, str], None]
     ) -> list[Any]:
-        """Return the results of the work on the rows that do not fail.
-
-        Args:
-            work: Does the work for some rows, and returns any number of results.
-            rows: The rows.
-            report: Called with a row that fails, and the reason.
-        """
+        """Return the results of the work on the rows that do not fail."""
         try:
             results = work(rows)
         except (HeadMismatchError, UnsupportedModelError):

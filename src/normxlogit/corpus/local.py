@@ -31,12 +31,6 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
 
     While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.
 
-    Args:
-        worker: What explains them.
-        folder: Where to write.
-        run: The manifest's digest.
-        shards: What to read.
-
     Yields:
         Each shard that is written, and the share of the input read with it.
     """

@@ -65,10 +65,6 @@ class ExplainedPrompts:
 class PromptWorker:
     """Explains shards of prompts with one language model.
 
-    Args:
-        model: The model.
-        settings: The settings of the run.
-
     Raises:
         UnsupportedModelError: If the model is not a language model.
         InputError: If its tokenizer reports no character offsets.

@@ -47,14 +47,6 @@ def run_ray(
     One task reads the input and hands out shards as fast as they are taken; actors explain and write them. An actor
     that dies is started again and given its shard again, which it writes under the same name.
 
-    Args:
-        explainer: What each actor gets a copy of.
-        settings: The settings of the run.
-        folder: Where to write; every machine of the cluster must see it.
-        manifest: What is done already.
-        source: What to read.
-        cluster: Where.
-
     Yields:
         Each shard that is written, in the order in which they are done, and the share of the input read with it.
     """

@@ -18,9 +18,6 @@ __all__ = ["RunTables", "quoted_name"]
 class RunTables:
     """The shards of a run, read by pyarrow, which compares pages with their checksums, and queried by DuckDB.
 
-    Args:
-        folder: Folder or URL of the run.
-
     Attributes:
         folder: The folder of the shards.
         manifest: Its manifest.

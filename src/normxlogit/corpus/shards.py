@@ -125,13 +125,7 @@ def _result_columns(columns: InputColumns) -> Mapping[str, Any]:
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
-    """Read a source shard by shard.
-
-    Args:
-        source: Where to read.
-        columns: Which columns.
-        size: Rows of a shard.
-    """
+    """Read a source shard by shard."""
     arrow = arrow_module()
     waiting: list[Any] = []
     count = index = row = 0
@@ -216,15 +210,7 @@ def _digest(table: Any) -> str:
 
 
 def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
-    """Return a block as a table with the columns of a shard.
-
-    Args:
-        arrow: pyarrow.
-        block: The rows.
-        columns: Which columns are what.
-        first: The number of the first row.
-        kept_types: The types of the kept columns, as the first block has them.
-    """
+    """Return a block as a table with the columns of a shard."""
     problems = list(block.problems)
 
     def read(name: str, parse: Callable[[Any, str], Any]) -> Any:

@@ -44,14 +44,7 @@ INPUT_COLUMNS = ("row", "id", "text", "text_pair")
 
 
 def result_table(model: TaskModel, settings: Settings, explained: Explained, about: dict[str, Any]) -> Any:
-    """Return the results of a shard, in the order of its rows.
-
-    Args:
-        model: The model.
-        settings: The settings of the run.
-        explained: The results of the shard.
-        about: Further metadata of the file.
-    """
+    """Return the results of a shard, in the order of its rows."""
     arrow, method = arrow_module(), method_named(settings.method)
     absent = {"words": not settings.words, "word_scores": not settings.words, "text": not settings.keep_text}
     absent["text_pair"] = not settings.keep_text or settings.columns.pair is None
@@ -190,14 +183,7 @@ def _notes(
 
 
 def source_table(model: TaskModel, settings: Settings, explained: ExplainedPrompts, about: dict[str, Any]) -> Any:
-    """Return the sources of a shard of completions, in the order of its rows.
-
-    Args:
-        model: What explained them.
-        settings: The settings of the run.
-        explained: The results of the shard.
-        about: Further metadata of the file.
-    """
+    """Return the sources of a shard of completions, in the order of its rows."""
     arrow, method = arrow_module(), method_named(settings.method)
     absent = [] if settings.keep_text else ["text", "source_texts", "question"]
     answers = settings.columns.documents is not None

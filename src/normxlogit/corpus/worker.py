@@ -77,10 +77,6 @@ class Explained:
 class ShardWorker:
     """Explains shards with one model.
 
-    Args:
-        model: The model.
-        settings: The settings of the run.
-
     Raises:
         UnsupportedModelError: If the model is not one of texts.
         TargetError: If the target or the contrast is none of the model's.

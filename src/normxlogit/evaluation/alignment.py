@@ -88,13 +88,7 @@ class Alignment:
     """
 
     def values(self, measure: Measure, *, group: str = "all", scale: Scale = "published") -> tuple[float, ...]:
-        """Return one figure for each layer; none where the measure is missing.
-
-        Args:
-            measure: The measure.
-            group: "all", or a group.
-            scale: Normalisation of the dot product.
-        """
+        """Return one figure for each layer; none where the measure is missing."""
         metric: str = "average_precision"
         if measure == "dot":
             metric = normalisation_of(self.method) if scale == "published" else scale
@@ -255,15 +249,6 @@ def alignment_text(
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> str:
     """Measure methods on minimal pairs, and return the figures of each layer as Markdown.
-
-    Args:
-        explainer: A masked or causal language model.
-        pairs: The pairs.
-        evidence: The evidence of each pair, as spans of its grammatical sentence.
-        methods: The methods.
-        words: See `align`.
-        protocol: See `align`.
-        on_progress: See `align`.
 
     Raises:
         DataError: If the model can read none of the pairs.

@@ -223,11 +223,7 @@ def measure_attributions(
 
 
 class Answers:
-    """A model's outputs for encodings, each distinct encoding run once.
-
-    Args:
-        explainer: The model and its token budget.
-    """
+    """A model's outputs for encodings, each distinct encoding run once."""
 
     def __init__(self, explainer: Explainer) -> None:
         self.model = explainer._model
@@ -310,13 +306,7 @@ def split(
 
 
 def summarise(method: str, measured: Measured, *, seed: int = 0) -> Faithfulness:
-    """Compute the means, curves and bootstrap intervals of one method.
-
-    Args:
-        method: What to call it.
-        measured: What perturbing did.
-        seed: Seed of the bootstrap.
-    """
+    """Compute the means, curves and bootstrap intervals of one method."""
     per_text = measured.drop.mean(1)  # (N,)
     quality = measured.quality()
     return Faithfulness(

@@ -36,11 +36,7 @@ NAME = 56
 
 
 def frontier_table(points: Sequence[Point]) -> str:
-    """Return a Markdown table, the cheapest first; the AOPC of points on the frontier is in bold.
-
-    Args:
-        points: One for each method and setting; those that do not work on the model come last, with the reason.
-    """
+    """Return a Markdown table, the cheapest first; the AOPC of points on the frontier is in bold."""
     best = frontier(points)
     columns = ["method", "forward passes", "AOPC ↑", "95% interval", "sufficiency ↓", "95% interval"]
     rows = []
@@ -57,9 +53,6 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
 
     A colour is a method, a marker one of its settings; the line joins what no other setting beats. At most
     eight points of a panel are named, below it; the others are grey.
-
-    Args:
-        panels: The points of each model and task, by the panel's title.
 
     Returns:
         A matplotlib figure.
@@ -125,12 +118,7 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
 
 
 def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the tables of all panels in Markdown, each under a line that says what it is.
-
-    Args:
-        panels: The points of each model and task, by title.
-        about: A description of each, by title.
-    """
+    """Return the tables of all panels in Markdown, each under a line that says what it is."""
     return "\n".join(
         f"{title}: {', '.join(f'{key} {value}' for key, value in about[title].items())}\n\n{frontier_table(points)}"
         f"\n{_recommended(points)}"
@@ -144,14 +132,7 @@ def write_frontier(
     about: Mapping[str, Mapping[str, Any]],
     device: torch.device,
 ) -> None:
-    """Write `frontier.json`, `frontier.md` and the figure into a folder.
-
-    Args:
-        folder: Where to.
-        panels: The points of each model and task, by title.
-        about: A description of each, by title.
-        device: Where the models ran.
-    """
+    """Write `frontier.json`, `frontier.md` and the figure into a folder."""
     from ..render.matplotlib_figure import save_figure
 
     folder.mkdir(parents=True, exist_ok=True)

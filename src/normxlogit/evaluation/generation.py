@@ -293,12 +293,7 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
 
 
 def sources_table(results: Sequence[RankingResult], ranked: str = "source") -> str:
-    """Return a Markdown table, leave-one-out (`occlusion`) first and the others by the drop without their first source.
-
-    Args:
-        results: One for each method.
-        ranked: What the methods rank.
-    """
+    """Return a Markdown table, leave-one-out (`occlusion`) first, the others by the drop without their first source."""
     columns: list[Column] = [(f"first {ranked} as leave-one-out's ↑", "agrees", 2), ("its nats ↑", "nats", 2)]
     columns += [(f"drop, top {k} ↑", f"top {k}", 1) for k in TOP]
     return ranking_table(results, [*columns, ("Spearman ↑", "spearman", 2), ("LDS ↑", "lds", 2)], "top 1")

@@ -312,13 +312,7 @@ def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) 
 def grounding_table(
     comparisons: Sequence[Comparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
 ) -> str:
-    """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right.
-
-    Args:
-        comparisons: What `compare_signals` returns.
-        answers: The answers that they are of.
-        training: The answers that the threshold is chosen on; the same answers if there are none.
-    """
+    """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right."""
     text = ""
     for title, signals in comparisons:
         rows = [

@@ -60,13 +60,7 @@ class Figures:
 
 
 class SignalReader:
-    """Measures the signals of answers.
-
-    Args:
-        model: A causal language model.
-        method: A method whose scores add up.
-        max_new_tokens: Most tokens of an answer that the model generates.
-    """
+    """Measures the signals of answers."""
 
     def __init__(self, model: TaskModel, method: Method, max_new_tokens: int) -> None:
         self.model, self.method, self.max_new_tokens = model, method, max_new_tokens

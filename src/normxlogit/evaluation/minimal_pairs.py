@@ -83,10 +83,6 @@ def load_minimal_pairs(path: Path, limit: int | None = None) -> tuple[list[Pair]
     Each line has "sentence_good", "sentence_bad" (the names of BLiMP's columns), "evidence", a word or phrase of the
     grammatical sentence or a list of them, and optionally "group".
 
-    Args:
-        path: The file.
-        limit: Read only the first lines.
-
     Returns:
         The pairs, and the evidence of each as spans of its grammatical sentence.
 

@@ -178,12 +178,7 @@ def evaluate_next_token(
 
 
 def next_token_table(results: Sequence[RankingResult], seed: int = 0) -> str:
-    """Return a Markdown table, leave-one-out first and the others by agreement, and what is recommended.
-
-    Args:
-        results: From `evaluate_next_token`.
-        seed: Of the bootstrap of the recommendation.
-    """
+    """Return a Markdown table, leave-one-out first and the others by agreement, and what is recommended."""
     measured = [Candidate(r.method, r.passes, np.array(r.per_text)) for r in results if isinstance(r.passes, float)]
     recommended = recommendations(measured, "nats without the first token", seed)
     return f"{ranking_table(results, COLUMNS, 'agrees')}\n{recommended}"

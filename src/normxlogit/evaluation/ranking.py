@@ -94,13 +94,7 @@ def plain_rankings(results: Sequence[RankingResult]) -> list[Any]:
 
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], by: str) -> str:
-    """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure.
-
-    Args:
-        results: The results.
-        columns: The columns after the method and its cost.
-        by: The figure, highest first.
-    """
+    """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure."""
     first, others = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
 
     def cell(result: RankingResult, figure: str, digits: int) -> str:

@@ -56,10 +56,6 @@ def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[s
     """Return a Markdown table, best AOPC first; N/A where a method does not work on the model.
 
     The last column is the two-sided Wilcoxon p-value of the difference to the best method on the same texts.
-
-    Args:
-        results: One for each method, None for N/A.
-        names: The methods' names.
     """
     ranked = sorted((r for r in results if r is not None), key=lambda r: -r.aopc)
     quality = next((r.quality_name for r in ranked), "accuracy")

@@ -100,15 +100,6 @@ def run_methods(
 ) -> list[Faithfulness | None]:
     """Measure each method; finished results are read from the folder.
 
-    Args:
-        explainer: The model.
-        examples: Labelled texts.
-        methods: The methods.
-        folder: Where finished results are kept; None keeps nothing.
-        protocol: See `faithfulness.evaluate`.
-        seed: Seed of the bootstrap.
-        on_progress: Called with the method, texts done and texts in all.
-
     Returns:
         One result for each method; None where the method does not work on the model.
     """
@@ -119,14 +110,6 @@ def run_methods(
 
 class Runs:
     """Runs of methods on one model and the same texts; each distinct perturbed text is run through the model once.
-
-    Args:
-        explainer: The model.
-        examples: Labelled texts.
-        folder: Where finished results are kept; None keeps nothing.
-        protocol: See `faithfulness.evaluate`.
-        seed: Seed of the bootstrap.
-        refusals: Errors that mean that a method does not work on the model.
 
     Raises:
         DataError: If a label is outside the model's.

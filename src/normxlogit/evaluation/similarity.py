@@ -34,13 +34,6 @@ def evaluate_similarity(
 ) -> list[RankingResult]:
     """Compare methods with leave-one-out on the tokens of both texts of each pair.
 
-    Args:
-        explainer: An embedding model.
-        pairs: Texts that are compared.
-        methods: The methods; leave-one-out itself comes first.
-        seed: Seed of the bootstrap.
-        on_progress: Called with what is done, pairs done and pairs in all.
-
     Raises:
         DataError: If no text has three tokens.
     """

@@ -44,12 +44,6 @@ def in_turn(
     """Time several pieces of work, one call of each in every round.
 
     The order turns around from round to round, so that no side always follows the same other.
-
-    Args:
-        sides: Work by name.
-        rounds: Counted rounds.
-        warmup: Rounds before, not counted.
-        on_round: Called before each round with its number and that of all, those of the warm-up among them.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_ in range(warmup + rounds):
@@ -76,11 +70,7 @@ def ratio(timing: Timing, base: Timing) -> float:
 
 
 def environment(device: torch.device) -> dict[str, str | int]:
-    """Return the machine, library versions and threads that figures depend on.
-
-    Args:
-        device: Where the model ran.
-    """
+    """Return the machine, library versions and threads that figures depend on."""
     return {
         "machine": platform.machine(),
         "device": device_name(device),

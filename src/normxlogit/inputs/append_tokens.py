@@ -10,13 +10,7 @@ __all__ = ["append_tokens"]
 
 
 def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
-    """Return a prompt and the tokens that follow it; what is generated is never tokenised again.
-
-    Args:
-        tokenizer: The tokenizer.
-        before: The prompt.
-        ids: The tokens that follow.
-    """
+    """Return a prompt and the tokens that follow it; what is generated is never tokenised again."""
     special_ids = set(tokenizer.all_special_ids)
     pieces = _pieces(tokenizer, before.ids, ids, special_ids)
     text, offsets = None, None

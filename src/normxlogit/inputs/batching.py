@@ -83,11 +83,6 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
 
     Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
 
-    Args:
-        encodings: What to group.
-        budget: Most tokens of a group, padding included.
-        pad: Whether lengths may differ in a group at all.
-
     Yields:
         Places in `encodings`.
     """

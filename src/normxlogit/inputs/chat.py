@@ -56,11 +56,7 @@ class ReadPrompt:
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
-    """Return one or several prompts as a list, and whether it was a single one.
-
-    Args:
-        prompts: A text or messages, or any iterable of these.
-    """
+    """Return one or several prompts as a list, and whether it was a single one."""
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
         return [prompts], True  # type: ignore[list-item]  # refused where it is read
     items = list(prompts)
@@ -77,10 +73,6 @@ def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
 
     What of it belongs to the template is found from the template itself: the messages are rendered again with a mark
     in the place of each content.
-
-    Args:
-        tokenizer: Has the template; a processor, where pictures are read.
-        prompt: A text or messages.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)

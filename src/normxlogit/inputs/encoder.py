@@ -136,10 +136,6 @@ class Encoder:
     ) -> tuple[EncodingColumns, dict[int, str]]:
         """Encode texts into arrays; an unreadable text is left out, and its error returned.
 
-        Args:
-            texts: Strings or pairs of strings, all of the same kind.
-            long_text: As in `__call__`.
-
         Returns:
             The encodings of the texts that could be read, in their order, and what is wrong with the others by place.
         """

@@ -147,9 +147,6 @@ class Encoding:
         Everything that runs along the tokens follows them; position ids are counted anew, for the text closes up. The
         texts stay whole, because offsets point into them, and so do the notes and the source.
 
-        Args:
-            indices: Which tokens, in their order.
-
         Raises:
             InputError: If a token that stands for a picture or a sound is left out, which is read whole.
         """

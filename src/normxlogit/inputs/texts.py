@@ -35,12 +35,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
 
 
 def counted(number: Any, name: str) -> int:
-    """Return a count that a caller gave, of any integer type.
-
-    Args:
-        number: The count.
-        name: What to call it in the error.
-    """
+    """Return a count that a caller gave, of any integer type."""
     try:
         count = 0 if isinstance(number, bool) else operator.index(number)
     except (TypeError, RuntimeError, ValueError):  # a tensor of several elements, or of floats

@@ -111,10 +111,6 @@ def named_or_default(method: "str | Method | None", use: Use) -> "Method":
 def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
     """Explain by the first default method of a use that works on a model.
 
-    Args:
-        use: What is explained.
-        explain: Explains by a method; raises `UnsupportedModelError` if the method does not work on the model.
-
     Returns:
         What `explain` returned, and a note if that was not by the first method.
 

@@ -56,10 +56,6 @@ def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
 def check(setting: Setting, value: Any) -> Any:
     """Return a value as the setting's plain Python type.
 
-    Args:
-        setting: The setting.
-        value: Its value; numpy's numbers become Python's, and a single value a tuple where the setting takes several.
-
     Raises:
         ValueError: If the setting does not take the value.
     """
@@ -90,10 +86,6 @@ def split_settings(text: str) -> list[str]:
 
 def parse(setting: Setting, text: str) -> Any:
     """Read a setting's value from text.
-
-    Args:
-        setting: The setting.
-        text: Its value; one with commas in it stands in brackets.
 
     Raises:
         ValueError: If the setting does not take it.

@@ -58,12 +58,7 @@ class Adapter:
         return {"num_labels": self.labels}
 
     def on(self, model: nn.Module, options: Mapping[str, Any]) -> nn.Module:
-        """Return the base model with the adapter.
-
-        Args:
-            model: The base model.
-            options: The caller's.
-        """
+        """Return the base model with the adapter."""
         peft = _peft(self.source)
         download_options = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
         with warnings.catch_warnings(record=True) as caught:
@@ -76,13 +71,7 @@ class Adapter:
 
 
 def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
-    """Return the adapter in a folder or of a hub name, None if there is none.
-
-    Args:
-        source: Folder or hub name.
-        options: The caller's, such as `revision`.
-        allow_pickle: Allow weights that are not safetensors.
-    """
+    """Return the adapter in a folder or of a hub name, None if there is none."""
     config = read_json(source, "adapter_config.json", options)
     if config is None:
         return None

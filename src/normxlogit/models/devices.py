@@ -11,11 +11,7 @@ AUTO = "auto"
 
 
 def device_named(device: torch.device | str) -> torch.device:
-    """Return a device that the machine has.
-
-    Args:
-        device: A device, its name, or `AUTO`.
-    """
+    """Return a device that the machine has."""
     if device == AUTO:
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         return accelerator or torch.device("cpu")

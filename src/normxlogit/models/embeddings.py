@@ -21,9 +21,6 @@ class WordEmbeddings:
     Vectors take the place of what the embedding module returns, so that positions, types and everything else that the
     model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
 
-    Args:
-        model: A structural clone.
-
     Attributes:
         table: The module that looks them up.
         path: Where it is.

@@ -53,11 +53,7 @@ PROOF_TOKENS = 512
 
 
 class FrozenModel:
-    """A task model whose own forward pass is affine in the word embeddings, or in the output of a layer.
-
-    Args:
-        model: The model, which has read something already.
-    """
+    """A task model whose own forward pass is affine in the word embeddings, or in the output of a layer."""
 
     def __init__(self, model: TaskModel) -> None:
         self.model = model

@@ -36,9 +36,6 @@ class FrozenSeq2Seq(FrozenModel):
     A path from an embedding to the answer goes through the source's tokens or the decoder's, so the shares of both and
     the part of the biases add up to the answer, also where the source is read at a layer of the encoder: what reaches
     the decoder passes through every layer of it.
-
-    Args:
-        model: The model, which has read something already.
     """
 
     def __init__(self, model: TaskModel) -> None:

@@ -19,14 +19,7 @@ __all__ = ["check_layer_count", "check_same", "check_shapes", "read_embedded", "
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
-    """Use a forward pass that the caller has run with `output_hidden_states=True`.
-
-    Args:
-        model: The model.
-        batch: What it was given.
-        outputs: What it returned.
-        layers: Keep every layer's output.
-    """
+    """Use a forward pass that the caller has run with `output_hidden_states=True`."""
     states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
     model.refresh()
     model.prepare(batch)
@@ -65,13 +58,7 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
 
 
 def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return the hidden states and logits that outputs hold.
-
-    Args:
-        outputs: What the model returned.
-        batch: What it was given.
-        per_token: Whether it answers at every token.
-    """
+    """Return the hidden states and logits that outputs hold."""
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
     are_tensors = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)

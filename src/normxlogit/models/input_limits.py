@@ -28,10 +28,6 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) 
 
     A table with a row for each position is a bound, and a number that the model's own forward reads. The number in a
     configuration alone is none: rotary models read on beyond it.
-
-    Args:
-        tokenizer: May declare a length of its own.
-        model: The model, whose tables are read by their names and sizes.
     """
     limits = list(_table_limits(model))
     declared = getattr(tokenizer, "model_max_length", None)
@@ -76,12 +72,7 @@ def _declared(config: PretrainedConfig) -> list[int]:
 
 
 def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
-    """Yield the number of positions of each table that a module itself holds, and whether it certainly is one.
-
-    Args:
-        path: The last names on the way to the module.
-        module: The module.
-    """
+    """Yield the number of positions of each table that a module itself holds, and whether it certainly is one."""
     if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
         return  # a table of sines that grows with the text
     if isinstance(module, nn.ParameterList) and any(map(_is_table, path)):  # one table for each of several axes
@@ -137,10 +128,6 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
     that the tokenizer gives to every model, are read.
-
-    Args:
-        tokenizer: Names what it puts beside the token ids.
-        model: The caller's model.
     """
     names, others = _arguments(model)
     if not others:

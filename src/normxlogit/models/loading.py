@@ -56,18 +56,6 @@ def load(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model with its head, and its tokenizer (image processor, feature extractor).
 
-    Args:
-        name: Hub name or folder, also of an adapter that PEFT saved, or a GGUF file; None for the model in the package.
-        task: Which head, for checkpoints that do not say.
-        dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-        device: Where to put the model. None and "auto" are the accelerator of the machine if it has one, else the CPU;
-            a quantised model, or one with a `device_map`, stays where it is loaded.
-        trust_remote_code: Allow code from the model's repository to run.
-        allow_pickle: Allow weights that are not safetensors, whose loading can run code.
-        allow_missing_weights: Allow random numbers for weights that the checkpoint does not hold or holds
-            in another shape, such as the head of a model that was never fine-tuned.
-        **options: Passed to `from_pretrained`, such as `device_map`, `revision`, `gguf_file`, `quantization_config`.
-
     Raises:
         InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
         UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
@@ -181,12 +169,7 @@ def _source(name: str | Path | None) -> str:
 
 @contextmanager
 def _one_line(source: str, part: str) -> Iterator[None]:
-    """Turn the error of any reader of a broken file into one of one line.
-
-    Args:
-        source: Where the model is.
-        part: What is read.
-    """
+    """Turn the error of any reader of a broken file into one of one line."""
     try:
         yield
     except Exception as error:

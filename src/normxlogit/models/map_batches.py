@@ -89,12 +89,6 @@ def map_batches(
 ) -> list[Item]:
     """Work through encodings in batches, as `run_batches` does, and return a result for each.
 
-    Args:
-        model: Holds the token budget.
-        encodings: What to work through.
-        work: Returns a result for each of the encodings at some places.
-        share: How many times the memory of a plain pass the work takes.
-
     Returns:
         The results in the order of the encodings.
 

@@ -31,11 +31,6 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
     of no tokens has no answer.
 
-    Args:
-        model: Its tokenizer has the mask; its task decides.
-        encoding: The text.
-        positions: Indices of the tokens to remove.
-
     Returns:
         What the model reads.
     """

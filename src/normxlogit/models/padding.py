@@ -10,11 +10,6 @@ def padding_id(
 ) -> tuple[int, bool]:
     """Choose the token id to pad with: the model's own, or any that it can look up.
 
-    Args:
-        module: A structural clone of the model.
-        config: Its settings.
-        tokenizer: Its tokenizer.
-
     Returns:
         The id, and whether it is the padding id of the model's configuration, which some heads pool by; if not, the
         texts of a batch must be of one length.

@@ -61,11 +61,6 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
 def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> str | None:
     """Compare the answer of the copy that is explained with that of the model as its owner calls it.
 
-    Args:
-        copy: The copies.
-        inputs: One text, as the copy takes it.
-        caller_inputs: The same, as the model takes it.
-
     Returns:
         Why they could not be compared, as a note on results; None where they were.
     """

@@ -52,11 +52,7 @@ class SetFitForSequenceClassification(PreTrainedModel):
         return
 
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
-        """Classify texts.
-
-        Args:
-            inputs: What the trunk takes.
-        """
+        """Classify texts."""
         output = self.body(**inputs)
         vector = output.logits  # (B, H)
         if self.body.steps.normalize or self.setfit.normalize_embeddings:

@@ -52,12 +52,6 @@ def write_each(
     Greedy prompts of similar lengths are batched, padded on the left, if padding does not change a prompt's next-token
     logits; otherwise prompts of one length are, if the batch does not change them.
     All others go one at a time.
-
-    Args:
-        model: The model.
-        prompts: The prompts.
-        config: Settings of generation.
-        options: Arguments of `generate` that are no settings.
     """
     alone = any(prompt.source is not None or prompt.media for prompt in prompts)
     if len(prompts) == 1 or options or alone or not _plain(config):
@@ -109,15 +103,7 @@ def _generated(
     options: Mapping[str, Any],
     media_inputs: Mapping[str, Tensor] | None = None,
 ) -> Any:
-    """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source.
-
-    Args:
-        model: The model.
-        texts: The token ids.
-        config: Settings of generation.
-        options: Arguments of `generate` that are no settings.
-        media_inputs: What else the model reads with a prompt, such as its pictures.
-    """
+    """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source."""
     longest = max(map(len, texts))
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)
@@ -153,14 +139,7 @@ def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
 
 
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, proved: ProvedLengths) -> bool:
-    """Compare generation in a batch and alone, once for all lengths between the shortest and the one reached.
-
-    Args:
-        model: The model.
-        prompts: The prompts, of one length or of several.
-        reached: Tokens of the longest prompt and of what was written after it.
-        proved: For which lengths it was tried before.
-    """
+    """Compare generation in a batch and alone, once for all lengths between the shortest and the one reached."""
     shortest, longest = min(prompts, key=len).ids, max(map(len, prompts))
     last = max(longest, reached - STEPS)
     if proved.cover(len(shortest), last):

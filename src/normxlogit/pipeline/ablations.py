@@ -37,11 +37,6 @@ class Ablations:
     """Measures the log-probability of an answer with some of its sources removed, each ablation once.
 
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands.
-
-    Args:
-        model: A causal language model.
-        completed: The prompt with its answer.
-        sources: The sources.
     """
 
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:

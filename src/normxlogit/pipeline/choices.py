@@ -24,11 +24,6 @@ __all__ = ["explain_choices"]
 def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain which of several texts a model chooses.
 
-    Args:
-        model: The model, whose task compares.
-        inputs: What the task reads: questions with choices, or texts with candidate labels.
-        options: What is explained.
-
     Returns:
         One result for one input, otherwise a list.
 

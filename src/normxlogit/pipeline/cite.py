@@ -148,12 +148,6 @@ def question_prompt(
 ) -> tuple[Prompt, Spans]:
     """Write a question with its documents as a prompt.
 
-    Args:
-        question: The question.
-        documents: What `normxlogit.inputs.documents.documents_by_name` takes.
-        system: What comes first.
-        chat: Whether the model takes messages; otherwise the prompt is one text.
-
     Returns:
         The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3".
     """
@@ -193,14 +187,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _lost(model: TaskModel, completed: Completed, ranked: Sources, count: int | None) -> dict[str, float]:
-    """Return how much of the answer's log-probability its first sources are worth, in nats, by name.
-
-    Args:
-        model: The model.
-        completed: The prompt with its answer.
-        ranked: The sources with their scores.
-        count: How many; None for as many as can come first.
-    """
+    """Return how much of the answer's log-probability its first sources are worth, in nats, by name."""
     sequence = completed.sequenced()
     sources = prompt_sources(sequence, completed.named_sources)
     weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)

@@ -97,14 +97,6 @@ def explain_completions(
     product of the T states with the head's rows for the G tokens gives them all. Methods that read the text as a whole
     run once for each token, on the tokens before it.
 
-    Args:
-        model: A causal language model.
-        completed: What `generate_each` or `read_completion` returned.
-        options: The options of each, with one method and layers; without a target each token explains itself.
-
-    Where later tokens, or a longer text, change the states of earlier tokens (rotary embeddings that stretch), parts of
-    the completion have passes of their own.
-
     Raises:
         TargetError: If a requested token does not exist.
     """
@@ -223,13 +215,7 @@ def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
-    """Explain completions from a forward pass over them.
-
-    Args:
-        model: The model.
-        run: Its pass over the contexts.
-        batch: The completions, by one method and layers.
-    """
+    """Explain completions from a forward pass over them."""
     with torch.inference_mode():
         layers = layer_numbers(batch[0].options.layers, model)
         described = [

@@ -62,13 +62,7 @@ class ScoreColumns:
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
-    """Score the tokens of a forward pass, without an object for each of them.
-
-    Args:
-        model: The model.
-        run: Its forward pass over B texts.
-        options: The options of the call.
-    """
+    """Score the tokens of a forward pass, without an object for each of them."""
     method, batch = options.method, run.batch
     each = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model, run, options.target, options.contrast, each)
@@ -104,11 +98,6 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
 
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
     """Explain a forward pass.
-
-    Args:
-        model: The model.
-        run: Its forward pass over B texts.
-        options: The options of the call.
 
     Returns:
         B results.
@@ -158,13 +147,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
 
 
 def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> tuple[str, ...]:
-    """Return a note that names attention sinks, if there are any but special tokens.
-
-    Args:
-        tokens: The tokens of the text.
-        special: Which of them are special.
-        sinks: Which of them are sinks.
-    """
+    """Return a note that names attention sinks, if there are any but special tokens."""
     words = [i for i in sinks if not special[i]]
     if not words:
         return ()

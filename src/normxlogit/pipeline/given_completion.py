@@ -28,14 +28,7 @@ WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits
 def explain_generation(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
 ) -> Attributions[GenerationAttribution]:
-    """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again.
-
-    Args:
-        model: A causal language model.
-        inputs: What `generate` was given: token ids and, if padded, their mask.
-        outputs: What it returned, with sequences, hidden states and logits.
-        options: The options, with a method that reads each token's own states.
-    """
+    """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
     model.refresh()
     if not options.method.info.tokenwise:
         raise MethodError(

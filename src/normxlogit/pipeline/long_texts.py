@@ -34,11 +34,6 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
     the answer score zero.
 
-    Args:
-        model: The model.
-        encoding: The whole text.
-        options: The options of this text.
-
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.
     """
@@ -62,10 +57,6 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
 
 def windows(encoding: Encoding, limit: int) -> list[Places]:
     """Cut a text into windows that share a quarter with their neighbours.
-
-    Args:
-        encoding: The whole text, or a pair, of which the longer one is cut.
-        limit: How many tokens the model reads.
 
     Returns:
         The places of each window's tokens; special tokens and the shorter text of a pair are in all of them, and the

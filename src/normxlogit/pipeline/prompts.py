@@ -24,13 +24,6 @@ def explain_generated(
 ) -> Explained:
     """Let a language model continue prompts, and explain every token that it generated.
 
-    Args:
-        model: The model.
-        prompts: A prompt, or several.
-        max_new_tokens: Most tokens to generate.
-        options: What is explained.
-        settings: Passed to the model's `generate`.
-
     Returns:
         One result, or a list in the order of the prompts.
     """
@@ -44,13 +37,6 @@ def explain_generated(
 
 def explain_written(model: TaskModel, prompts: Any, completions: Any, options: Options, sources: Any) -> Explained:
     """Explain every token of completions, whoever wrote them.
-
-    Args:
-        model: The model.
-        prompts: A prompt, or several.
-        completions: What follows each.
-        options: What is explained; of several prompts with `targets` for each.
-        sources: Named spans of the prompt, or of each.
 
     Returns:
         One result, or a list in the order of the prompts.

@@ -28,13 +28,7 @@ __all__ = ["explain_by_default", "explain_inputs", "explain_outputs"]
 
 
 def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain inputs by the first default method that works on the model; results note why others did not.
-
-    Args:
-        model: The model.
-        inputs: As for `explain_inputs`.
-        options: What is explained; the method is replaced.
-    """
+    """Explain inputs by the first default method that works on the model; results note why others did not."""
     inputs = list(inputs) if isinstance(inputs, Iterator) else inputs  # each method that is tried reads them
     results, notes = first_working(
         use_for(model.task), lambda method: explain_inputs(model, inputs, replace(options, method=method))
@@ -49,11 +43,6 @@ def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attri
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain whatever the model's task reads.
-
-    Args:
-        model: The model.
-        inputs: One or several: texts, pairs, encoded inputs, questions, pictures or sounds.
-        options: What is explained.
 
     Returns:
         One result for a single input, otherwise a list in the order of the inputs.
@@ -105,14 +94,7 @@ def _explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options:
 def explain_outputs(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
 ) -> Attributions[Attribution]:
-    """Explain a forward pass that the caller has run.
-
-    Args:
-        model: The model.
-        inputs: What it was given.
-        outputs: What it returned, with hidden states.
-        options: What is explained.
-    """
+    """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
     if model.task.compares:

@@ -33,12 +33,6 @@ def generate_each(
 ) -> list[Completed]:
     """Let the model continue prompts, in batches where that gives the same tokens.
 
-    Args:
-        model: A causal language model.
-        prompts: Texts or chat messages.
-        max_new_tokens: Most tokens to write; fewer where the model's length ends.
-        options: Passed to the model's `generate`; without any it is greedy.
-
     Returns:
         Prompts and completions, and how much of them is the prompt.
 
@@ -68,12 +62,7 @@ def generate_each(
 
 
 def opened(model: TaskModel, prompt: Prompt) -> Completed:
-    """Encode a prompt, without a completion.
-
-    Args:
-        model: A causal language model.
-        prompt: A text or chat messages.
-    """
+    """Encode a prompt, without a completion."""
     encoding, read = _read_prompt(model, prompt)
     limit = model.encoder.limit
     if limit is not None and limit <= len(encoding):
@@ -88,11 +77,6 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
 
     Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
     the completion.
-
-    Args:
-        model: A causal language model.
-        prompt: A text or chat messages.
-        completion: A text that follows the prompt as it is, or token ids.
 
     Returns:
         Prompt and completion, and how much of it is the prompt.

@@ -104,13 +104,7 @@ class Column(NamedTuple):
 
 
 def cell(text: str, value: float | None = None, **options: Any) -> Cell:
-    """Return a cell with plain text.
-
-    Args:
-        text: The text.
-        value: What the column is sorted by.
-        options: Further fields of the cell.
-    """
+    """Return a cell with plain text."""
     return Cell((Piece(text),) if text else (), value, **options)
 
 

@@ -107,11 +107,7 @@ class Grid(Block):
         return largest.tolist() if self.relative else [float(largest.max(initial=0.0))] * len(self.rows)
 
     def only(self, kept: Sequence[int]) -> "Grid":
-        """Return some columns, none of them special.
-
-        Args:
-            kept: Their indices.
-        """
+        """Return some columns, none of them special."""
         plain = len(self.columns) - len(self.special)
         columns, about = (
             [self.columns[i] for i in kept],
@@ -261,13 +257,7 @@ class Legend(Block):
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:
-    """Return a score with three digits of the largest one, so that columns of numbers line up.
-
-    Args:
-        score: The score.
-        scale: The largest magnitude.
-        signed: Whether positive numbers have a sign.
-    """
+    """Return a score with three digits of the largest one, so that columns of numbers line up."""
     if scale and not 1e-4 <= scale < 1e5:
         return format(score, "+.2e" if signed else ".2e")
     digits = int(np.clip(2 - np.floor(np.log10(scale)), 0, 6)) if scale else 2

@@ -29,12 +29,6 @@ def cards(
 ) -> list[Card]:
     """Return what a page of results consists of: a card for each, and a table of several texts.
 
-    Args:
-        results: The results, in the order of the page.
-        words: Whether to merge tokens to words; by default where a result has words.
-        merge: How, see `Attribution.words`.
-        costs: What each result cost, where that is known.
-
     Raises:
         DataError: If words are asked for and a result has none.
     """

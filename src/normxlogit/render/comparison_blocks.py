@@ -32,13 +32,6 @@ def comparison_blocks(
 ) -> list[Block]:
     """Return what drawings of several methods' results of one text and target consist of.
 
-    Args:
-        results: The results, in the order of the columns.
-        agreement: Rank agreement between each two of them, (M, M).
-        words: Whether to merge tokens to words; by default where the results have words.
-        merge: How, see `Attribution.words`.
-        costs: What each method cost, where that is known.
-
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
@@ -69,11 +62,7 @@ def comparison_blocks(
 
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:
-    """Return several methods on one text as a heat map, each row on the scale of its own largest score.
-
-    Args:
-        results: One for each method, all of the same tokens.
-    """
+    """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
     if not results:
         raise DataError("no results to show")
     drawn = _layouts(results, None, None)
@@ -89,11 +78,7 @@ def comparison_grid(results: Sequence[Attribution]) -> Grid:
 
 
 def curves_card(curves: Sequence[Curve]) -> list[Card]:
-    """Return a card of deletion curves; none without curves.
-
-    Args:
-        curves: The curves.
-    """
+    """Return a card of deletion curves; none without curves."""
     if not curves:
         return []
     about = (

@@ -44,11 +44,7 @@ class Facts:
     notes: tuple[str, ...]
 
     def header(self, cost: str = "") -> Header:
-        """Return them as a block.
-
-        Args:
-            cost: What the result cost, where that is known.
-        """
+        """Return them as a block."""
         rows = [("explained", self.target), ("method", self.method), ("model", self.model)]
         return Header(self.prediction, rows + ([("cost", cost)] if cost else []), self.notes)
 
@@ -86,12 +82,7 @@ def facts(a: Attribution) -> Facts:
 
 
 def method_text(name: str, settings: Mapping[str, Any]) -> str:
-    """Return a method with the settings that differ from its defaults in brackets.
-
-    Args:
-        name: Its name.
-        settings: Its settings.
-    """
+    """Return a method with the settings that differ from its defaults in brackets."""
     usual = _default_settings(name)
     shown = ", ".join(
         f"{key}={setting_text(value)}" for key, value in settings.items() if key not in usual or usual[key] != value
@@ -100,11 +91,7 @@ def method_text(name: str, settings: Mapping[str, Any]) -> str:
 
 
 def distinct_methods(methods: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Return headings of methods: names, with settings where one method occurs with several.
-
-    Args:
-        methods: Names and settings.
-    """
+    """Return headings of methods: names, with settings where one method occurs with several."""
     names = [name for name, _ in methods]
     return [name if names.count(name) == 1 else method_text(name, settings) for name, settings in methods]
 
@@ -123,12 +110,7 @@ def text_of(a: Attribution) -> str:
 
 
 def shortened(text: str, length: int = LENGTH) -> str:
-    """Return the beginning of a text on one line.
-
-    Args:
-        text: The text.
-        length: Most characters.
-    """
+    """Return the beginning of a text on one line."""
     text = one_line(text)
     return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
 

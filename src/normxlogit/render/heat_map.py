@@ -34,11 +34,7 @@ SCALE = 1.0
 
 
 def heat_map(block: Grid) -> PlotFigure:
-    """Draw a table in colours, white where a score is 0; with numbers in it where there is room.
-
-    Args:
-        block: The table.
-    """
+    """Draw a table in colours, white where a score is 0; with numbers in it where there is room."""
     if not block.columns:
         raise DataError("no word or token to draw")
     wide = max(map(len, block.columns)) > LABEL
@@ -82,12 +78,7 @@ def heat_map(block: Grid) -> PlotFigure:
 
 
 def wrapped(name: str, width: int) -> str:
-    """Return a name in at most `LINES` lines.
-
-    Args:
-        name: The name.
-        width: Most characters of a line.
-    """
+    """Return a name in at most `LINES` lines."""
     return textwrap.fill(one_line(name), width, max_lines=LINES, placeholder="…")
 
 

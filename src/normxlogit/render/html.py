@@ -47,12 +47,7 @@ CLASSES = {
 
 
 def page(cards: Sequence[Card], title: str) -> str:
-    """Draw results on a page that needs nothing but a browser.
-
-    Args:
-        cards: The results and tables, in the order of the page.
-        title: Heading of the page.
-    """
+    """Draw results on a page that needs nothing but a browser."""
     return _environment().get_template("page.html.j2").render(cards=cards, title=title)
 
 

@@ -41,11 +41,6 @@ class ColouredText(NamedTuple):
 def coloured_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = None) -> ColouredText:
     """Return the text of a result in its colours, without special tokens.
 
-    Args:
-        a: The result.
-        words: Whether to merge tokens to words; by default where the result has words.
-        merge: How, see `Attribution.words`.
-
     Raises:
         DataError: If words are asked for and the result has none.
     """
@@ -59,12 +54,7 @@ def coloured_text(a: Attribution, *, words: bool | None = None, merge: Merge | N
 
 
 def shade(strength: float, *, greys: bool) -> str | None:
-    """Return the colour of a strength on white as six hexadecimal digits, None where nothing is coloured.
-
-    Args:
-        strength: From -1 to 1.
-        greys: Whether to tell its size only.
-    """
+    """Return the colour of a strength on white as six hexadecimal digits, None where nothing is coloured."""
     if abs(strength) < FAINT:
         return None
     if greys:
@@ -75,12 +65,7 @@ def shade(strength: float, *, greys: bool) -> str | None:
 
 
 def latex_of(text: ColouredText, *, greys: bool = False) -> str:
-    r"""Return coloured text as LaTeX, for a document with `\usepackage{xcolor}`.
-
-    Args:
-        text: The text.
-        greys: Whether to use greys, and underline what is negative.
-    """
+    r"""Return coloured text as LaTeX, for a document with `\usepackage{xcolor}`."""
     lines = ["% needs \\usepackage{xcolor}", "{\\setlength{\\fboxsep}{1pt}\\raggedright"]
     for row in text.rows:
         if row.caption:

@@ -99,11 +99,6 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     Colours and bars have one scale that begins at 0. It compares labels with each other, but not layers: each layer is
     scaled to its own largest score outside the special tokens.
 
-    Args:
-        a: The result.
-        words: Whether to merge tokens to words, without special tokens; by default where the result has words.
-        merge: How, see `Attribution.words`.
-
     Raises:
         DataError: If words are asked for and the result has none.
     """
@@ -136,13 +131,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
 
 
 def strongest(drawn: Layout, row: Row, k: int) -> list[int]:
-    """Return the `k` columns of the largest magnitude without special tokens and zeros, the largest first.
-
-    Args:
-        drawn: The layout.
-        row: One of its rows.
-        k: How many.
-    """
+    """Return the `k` columns of the largest magnitude without special tokens and zeros, the largest first."""
     special = drawn.special
     order = np.argsort(-np.abs(row.scores), kind="stable")
     return [int(i) for i in order if i not in special and row.scores[i] != 0][:k]

@@ -8,11 +8,7 @@ __all__ = ["markdown_blocks"]
 
 
 def markdown_blocks(markdown: str) -> list[Block]:
-    """Return paragraphs and tables, with blank lines between them, as blocks.
-
-    Args:
-        markdown: The text.
-    """
+    """Return paragraphs and tables, with blank lines between them, as blocks."""
     blocks: list[Block] = []
     for part in re.split(r"\n\s*\n", markdown.strip("\n")):
         rows = part.splitlines()

@@ -94,12 +94,7 @@ class PlotFigure(Figure):
     """A matplotlib figure that no global list holds and that notebooks draw without pyplot."""
 
     def __init__(self, width: float, height: float) -> None:
-        """Make an empty figure.
-
-        Args:
-            width: In inches.
-            height: In inches.
-        """
+        """Make an empty figure."""
         super().__init__(figsize=(width, height), layout="constrained")
 
     def savefig(self, fname: Any, **options: Any) -> None:
@@ -124,12 +119,7 @@ class PlotFigure(Figure):
 
 @contextmanager
 def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[Any]]]:
-    """Make a figure of several panels, and draw inside the block in the style of all plots.
-
-    Args:
-        panels: How many.
-        across: How many at most stand beside each other.
-    """
+    """Make a figure of several panels, and draw inside the block in the style of all plots."""
     columns = min(panels, across)
     rows = -(-panels // columns)
     with plot_style():
@@ -143,10 +133,6 @@ def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[An
 
 def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
     """Write a figure as SVG, PDF and PNG, each whole or not at all.
-
-    Args:
-        figure: The figure.
-        path: File name without ending.
 
     Returns:
         The three files.
@@ -171,13 +157,7 @@ def plain_text(figure: PlotFigure) -> PlotFigure:
 
 
 def say_more(axes: Any, shown: int, more: int) -> None:
-    """Say above the axes that they show the strongest of several.
-
-    Args:
-        axes: The axes.
-        shown: How many they show.
-        more: How many others there are.
-    """
+    """Say above the axes that they show the strongest of several."""
     if more:
         text = f"the {shown} strongest of {shown + more}"
         axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", size=8)

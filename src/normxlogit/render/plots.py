@@ -48,18 +48,7 @@ def plot_attribution(
     merge: Merge | None = None,
     greys: bool = False,
 ) -> PlotFigure:
-    """Draw the scores of one text, picture or sound.
-
-    Args:
-        a: The result.
-        kind: "bars", one for each word in the order of the text; "waterfall", from the bias over the strongest words to
-            their sum; "heatmap", a row for each label and layer; "text", the text in its colours. By default bars, and
-            a heat map where there are several labels or layers, or patches.
-        k: How many words: the strongest, in the order of the text, of a waterfall 10 by default.
-        words: Whether to merge tokens to words; by default where the result has words.
-        merge: How, see `Attribution.words`.
-        greys: Whether coloured text is drawn in greys, what is negative underlined.
-    """
+    """Draw the scores of one text, picture or sound."""
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
     if kind == "text":
@@ -91,10 +80,6 @@ def plot_attribution(
 def plot_comparison(results: Sequence[Attribution], *, k: int | None = None) -> PlotFigure:
     """Draw several methods on one text as a heat map, each row on the scale of its own largest score.
 
-    Args:
-        results: One for each method, all of the same tokens.
-        k: How many words: those that are strongest by any method, in the order of the text.
-
     Raises:
         DataError: If there is no result, the texts differ, or a result has several labels or layers: use `select` on
             each first.
@@ -103,31 +88,17 @@ def plot_comparison(results: Sequence[Attribution], *, k: int | None = None) -> 
 
 
 def plot_generation(s: Sources, *, k: int | None = None) -> PlotFigure:
-    """Draw the scores of a prompt's words for each generated token, each row on the scale of its own largest score.
-
-    Args:
-        s: The words as sources and the tokens as parts.
-        k: How many words: the strongest for any token, in the order of the prompt.
-    """
+    """Draw the scores of a prompt's words for each generated token, each row on the scale of its own largest score."""
     return _figure(_cut(scores_grid(s), k))
 
 
 def plot_sources(s: Sources, *, k: int | None = None) -> PlotFigure:
-    """Draw which sources each part of an answer rests on: a row for each source, with its share of each part.
-
-    Args:
-        s: The result.
-        k: How many sources: the strongest for any part, in the order of the prompt, by default 12.
-    """
+    """Draw which sources each part of an answer rests on: a row for each source, with its share of each part."""
     return _figure(_cut(shares_grid(s), k or SOURCES).transposed())
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
-    """Draw the mean score of words over several texts as bars.
-
-    Args:
-        words: What `Attributions.top` returns.
-    """
+    """Draw the mean score of words over several texts as bars."""
     if not words:
         raise DataError("no words to show")
     rows = [BarRow(f"{word.text} ({word.texts})", word.score) for word in words]

@@ -22,11 +22,7 @@ HINT = (
 
 
 def source_blocks(s: Sources) -> list[Block]:
-    """Return what drawings of an answer and its sources consist of.
-
-    Args:
-        s: The result.
-    """
+    """Return what drawings of an answer and its sources consist of."""
     question = [("question", s.question)] if isinstance(s, Citations) else []
     shares = [[float(f"{v:.3g}") for v in row] for row in np.nan_to_num(s.part_shares)]  # (K, S)
     return [
@@ -41,11 +37,7 @@ def source_blocks(s: Sources) -> list[Block]:
 
 
 def scores_grid(s: Sources) -> Grid:
-    """Return the scores of the sources for each part of the answer, each part by its own largest score.
-
-    Args:
-        s: The result.
-    """
+    """Return the scores of the sources for each part of the answer, each part by its own largest score."""
     scales = np.abs(np.nan_to_num(s.table)).max(1, keepdims=True, initial=0.0)  # (K, 1)
     strengths = (s.table / np.where(scales > 0, scales, 1.0)).astype(np.float32)
     label = f"score ({s.unit}) / largest of the row"
@@ -53,11 +45,7 @@ def scores_grid(s: Sources) -> Grid:
 
 
 def shares_grid(s: Sources) -> Grid:
-    """Return what share of each part of the answer each source has.
-
-    Args:
-        s: The result.
-    """
+    """Return what share of each part of the answer each source has."""
     shares = np.nan_to_num(s.part_shares)  # (K, S)
     label = "share of what the sources have in favour of each part of the answer"
     return Grid([p.name for p in s.parts], _source_texts(s), shares, shares, label=label, signed=False)

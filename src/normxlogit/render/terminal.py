@@ -55,11 +55,6 @@ HEIGHTS = " ▁▂▃▄▅▆▇█"
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
     """Draw blocks as text.
 
-    Args:
-        blocks: The blocks.
-        color: Whether to colour by ANSI codes; by default only if standard output is a terminal and the environment
-            (`NO_COLOR`, `FORCE_COLOR`, `TERM=dumb`) does not say otherwise.
-
     Returns:
         Several lines without a line end after the last.
     """

@@ -43,12 +43,6 @@ def attribution_blocks(
 ) -> list[Block]:
     """Return what drawings of a result consist of.
 
-    Args:
-        a: The result.
-        words: Whether to merge tokens to words; by default where the result has words.
-        merge: How, see `Attribution.words`.
-        cost: What the result cost, where that is known.
-
     Raises:
         DataError: If words are asked for and the result has none.
     """
@@ -104,14 +98,7 @@ def sentence_of(
 
 
 def legend_of(described: Facts, drawn: Layout, *, layers: bool, notes: Sequence[str] = ()) -> Legend:
-    """Return what the colours of a result mean.
-
-    Args:
-        described: The result in words.
-        drawn: Its layout.
-        layers: Whether there are several layers.
-        notes: What else to say of the colours.
-    """
+    """Return what the colours of a result mean."""
     shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
     scales = [row.scale for row in drawn.rows]
     layer_notes = ["each layer by its own largest score"] if layers else []
@@ -119,14 +106,7 @@ def legend_of(described: Facts, drawn: Layout, *, layers: bool, notes: Sequence[
 
 
 def bars_of(drawn: Layout, described: Facts, columns: Sequence[int], *, signed: bool) -> Bars:
-    """Return the scores of some columns as bars.
-
-    Args:
-        drawn: A layout with one row.
-        described: The result in words.
-        columns: Which columns.
-        signed: Whether scores have a sign.
-    """
+    """Return the scores of some columns as bars."""
     row = drawn.rows[0]
     named = [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
     rows = [BarRow(name, score, side=(described.negative or "") if score < 0 else "") for name, score in named]
@@ -135,13 +115,7 @@ def bars_of(drawn: Layout, described: Facts, columns: Sequence[int], *, signed: 
 
 
 def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
-    """Return a heat map with a row for each label and layer.
-
-    Args:
-        a: The result.
-        drawn: Its layout.
-        alone: The head's prediction at each column's token alone.
-    """
+    """Return a heat map with a row for each label and layer."""
     layers = a.layers is not None
     label = bars_of(drawn, facts(a), (), signed=a.signed).label
     return Grid(
@@ -159,12 +133,7 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
 
 
 def signal_block(a: Attribution, drawn: Layout) -> Block | None:
-    """Return the patches of a picture as they lie in it, or the frames of a sound in time; None for other results.
-
-    Args:
-        a: A result with one score for each token.
-        drawn: Its layout.
-    """
+    """Return the patches of a picture as they lie in it, or the frames of a sound in time; None for other results."""
     row, label = drawn.rows[0], bars_of(drawn, facts(a), (), signed=a.signed).label
     if isinstance(a, ImageAttribution) and a.rows:
         patches = slice(a.first, a.first + a.rows * a.columns)
@@ -182,9 +151,6 @@ def opening(a: Attribution) -> int:
     """Return which layer a drawing opens on: the last with scores outside special tokens that can be seen.
 
     By some methods all of the last layer's scores are on the special token that the head reads.
-
-    Args:
-        a: The result.
     """
     if a.layers is None:
         return 0

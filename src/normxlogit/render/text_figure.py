@@ -87,12 +87,7 @@ class _Page:
 
 
 def text_figure(text: ColouredText, *, greys: bool = False) -> PlotFigure:
-    """Draw text in its colours, in lines as wide as a page.
-
-    Args:
-        text: The text.
-        greys: Whether to use greys, and underline what is negative.
-    """
+    """Draw text in its colours, in lines as wide as a page."""
     page = _Page(greys=greys)
     for row in text.rows:
         if row.caption:

@@ -16,11 +16,7 @@ BINS = 48
 
 
 def timeline_blocks(g: GenerationAttribution) -> list[Block]:
-    """Return what drawings show of the sounds of a result: the strongest moment of each word, and a timeline.
-
-    Args:
-        g: The result, of one layer.
-    """
+    """Return what drawings show of the sounds of a result: the strongest moment of each word, and a timeline."""
     if g.layers is not None:
         return []
     blocks: list[Block] = []

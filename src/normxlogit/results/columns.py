@@ -121,12 +121,7 @@ TARGET = {"target": "labels", "target_ids": "ids", "position": "position"}
 
 
 def arrow_types(columns: Mapping[str, Kind], absent: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the Arrow types of columns.
-
-    Args:
-        columns: Such as `CORPUS_TEXTS`.
-        absent: Columns to leave out.
-    """
+    """Return the Arrow types of columns."""
     return {name: _arrow_type(kind) for name, kind in columns.items() if name not in absent}
 
 
@@ -161,11 +156,7 @@ def result_table(results: "Sequence[Result]") -> Any:
 
 
 def source_row(result: "Sources") -> dict[str, Any]:
-    """Return a completion with its sources as a row, without `row` and `id`.
-
-    Args:
-        result: The sources.
-    """
+    """Return a completion with its sources as a row, without `row` and `id`."""
     return {
         **{name: getattr(result, name) for name in CORPUS_SOURCES if hasattr(result, name)},
         "sources": result.names,
@@ -184,11 +175,7 @@ def _saved_sources(result: "Sources") -> dict[str, Any]:
 
 
 def text_row(result: "Result") -> dict[str, Any]:
-    """Return a text with scores of its tokens as a row, without `row` and `id`.
-
-    Args:
-        result: The result.
-    """
+    """Return a text with scores of its tokens as a row, without `row` and `id`."""
     state = {"kind": result.kind, **_fields(result)}
     scores, prediction, target = result.scores, state.pop("prediction", None), state.get("target")
     row = {"shape": scores.shape, "diagnostics": json_text(plain(state.pop("diagnostics")))}
@@ -223,11 +210,7 @@ def metadata_of(schema: Any) -> Mapping[str, Any]:
 
 
 def result_states(table: Any) -> list[dict[str, Any]]:
-    """Return the states of the results in a table, as `from_dict` reads them.
-
-    Args:
-        table: An Arrow table of results.
-    """
+    """Return the states of the results in a table, as `from_dict` reads them."""
     common = metadata_of(table.schema)
     of_sources = "part_scores" in table.column_names
     answers = common.get("kind") == "citations"

@@ -16,11 +16,6 @@ def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
 
     These are the names at a small edit distance (Damerau, 1964, and Levenshtein, 1966: letters added, left out, changed
     or exchanged with their neighbour), and then those of which one is a prefix of the other.
-
-    Args:
-        name: What was typed.
-        names: The names.
-        most: How many at most.
     """
     typed = name.casefold().replace("_", "-")
     near = []

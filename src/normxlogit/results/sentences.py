@@ -23,9 +23,6 @@ def sentence_spans(text: str) -> list[Span]:
     goes on in small letters or the dot belongs to an abbreviation, an initial or the number of a list's entry; at
     the full-width marks of Chinese and Japanese always; at an empty line; and around headings, table rows and entries
     of lists, which have lines of their own. Other line ends are white space: text may be wrapped.
-
-    Args:
-        text: Any text.
     """
     spans: list[Span] = []
     for block_start, block_end in _blocks(text):

@@ -12,11 +12,7 @@ TOP = 3
 
 
 def top_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
-    """Return the words with the highest positive scores and those with the lowest negative ones, with their scores.
-
-    Args:
-        scored: Words with scores; those without a letter or digit do not count.
-    """
+    """Return the words with the highest positive scores and those with the lowest negative ones, with their scores."""
     words = [(text, float(score)) for text, score in scored if any(c.isalnum() for c in text)]
     most = sorted((word for word in words if word[1] > 0), key=lambda word: -word[1])[:TOP]
     least = sorted((word for word in words if word[1] < 0), key=lambda word: word[1])[:TOP]
@@ -35,16 +31,7 @@ def text_row(
     truncated: bool = False,
     **others: Any,
 ) -> Mapping[str, Any]:
-    """Return one row.
-
-    Args:
-        text: What the model read.
-        prediction: What it answered.
-        scored: Words, tokens or sources with one score each.
-        notes: What the reader should know.
-        truncated: Whether the model read only a part of the text.
-        others: Further columns, behind the prediction.
-    """
+    """Return one row."""
     words = top_words((word, float(score)) for word, score in scored)
     about = {"truncated": truncated, "notes": "; ".join(notes)}
     return {"text": text, "prediction": prediction, **others, **words, **about}

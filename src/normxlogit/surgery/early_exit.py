@@ -43,13 +43,6 @@ def exit_after(
 ) -> Tensor:
     """Run a trunk with the layers after one skipped.
 
-    Args:
-        pool: Lends copies of the model.
-        trunk: Path of its trunk.
-        early_exit: Its layers.
-        inputs: The model's inputs.
-        layer: 1 to `count`, in the order in which the layers are run.
-
     Returns:
         What the head reads, (B, T, H).
     """
@@ -68,12 +61,6 @@ def find_early_exit(
     pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
 ) -> EarlyExit | None:
     """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
-
-    Args:
-        pool: Lends copies of the model.
-        trunk: The call of the trunk.
-        calls: What the modules did in a trial.
-        inputs: What the model read.
 
     Returns:
         None where no layer hands on a state that reaches the head.

@@ -31,11 +31,6 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
 
     A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
 
-    Args:
-        pool: Lends copies of the model, in evaluation mode.
-        inputs: A small batch.
-        filler: See `Headpiece`.
-
     Raises:
         HeadMismatchError: If the model returns no logits.
         UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.

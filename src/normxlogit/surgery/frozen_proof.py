@@ -24,12 +24,7 @@ BLOCKED = ("WarnNotImplemented", "NotImplemented")
     when="first use of frozen-gradient; nothing more to compute",
 )
 def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
-    """Name the operations in the graph of an answer through which no gradient flows.
-
-    Args:
-        answer: The logits, with their graph.
-        places: Function and module by node, where they are known.
-    """
+    """Name the operations in the graph of an answer through which no gradient flows."""
     names = places or {}
     operations: dict[str, None] = {}
     for node in _nodes(answer):
@@ -52,10 +47,6 @@ def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple
     it out leaves no trace for autograd, so that no gradient of the gradient would tell.
 
     Those of this package are the maps that hold.
-
-    Args:
-        answer: The logits, with their graph.
-        places: Function and module by node.
     """
     functions: dict[str, None] = {}
     for node in _nodes(answer):

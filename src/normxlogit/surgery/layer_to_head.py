@@ -59,13 +59,6 @@ def bring_to_head(
 ) -> Tensor:
     """Bring a layer's output to the head.
 
-    Args:
-        pool: Lends copies of the model.
-        trunk: Path of its trunk.
-        tail: What follows its layers.
-        state: An entry of `hidden_states`, (B, T, H) in most trunks.
-        inputs: The model's inputs.
-
     Returns:
         What the head reads, (B, T, H).
     """
@@ -81,13 +74,6 @@ def find_tail(
     states: tuple[Tensor, ...],
 ) -> Tail | None:
     """Find what follows the layers of a trunk, and prove it.
-
-    Args:
-        pool: Lends copies of the model.
-        inputs: A small batch.
-        calls: What the modules did with it.
-        trunk: The call of the trunk.
-        states: The embedding layer's output and every layer's.
 
     Returns:
         None if nothing follows.

@@ -43,11 +43,7 @@ def result_or_none(work: Callable[[], Result]) -> Result | None:
 
 @contextmanager
 def enough_memory(what: str) -> Iterator[None]:
-    """Turn an out-of-memory error of work that cannot be split into a message that names the work.
-
-    Args:
-        what: What was to be done, as a verb and its object.
-    """
+    """Turn an out-of-memory error of work that cannot be split into a message that names the work."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

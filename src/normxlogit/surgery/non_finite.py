@@ -23,12 +23,7 @@ def is_finite(values: Tensor) -> bool:
 
 
 def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> UnsupportedModelError:
-    """Return an error that names the module whose output first has NaN or infinity.
-
-    Args:
-        model: A structural clone, whose logits for the inputs are not finite.
-        inputs: What it read.
-    """
+    """Return an error that names the module whose output first has NaN or infinity."""
     try:
         calls, _ = trace(private_clone(model), inputs)
     except Exception as error:  # the error is raised all the same, without the module's name

@@ -34,11 +34,7 @@ Lent = TypeVar("Lent")
 
 
 class WriteWatch:
-    """Detects whether passes change attributes or buffers of a model's modules.
-
-    Args:
-        model: A clone that only these passes change.
-    """
+    """Detects whether passes change attributes or buffers of a model's modules."""
 
     def __init__(self, model: nn.Module) -> None:
         self._before = Snapshot(model, configs=False)
@@ -58,11 +54,6 @@ class Lease(Generic[Lent]):
     """A copy that is leased to one pass until it is released.
 
     If a lease is dropped without being released, its copy is discarded.
-
-    Args:
-        lent: What is lent.
-        copy: The modules in it.
-        model: What the copy was made of.
 
     Attributes:
         lent: What is lent.
@@ -89,12 +80,7 @@ class Lease(Generic[Lent]):
 
 
 class Pool(Generic[Lent]):
-    """Lends private clones of a model, and makes new ones when all are lent.
-
-    Args:
-        model: A structural clone of the model.
-        make: Makes what is lent out of a private clone.
-    """
+    """Lends private clones of a model, and makes new ones when all are lent."""
 
     def __init__(self, model: nn.Module, make: Callable[[nn.Module], Lent]) -> None:
         self.model = model

@@ -25,11 +25,7 @@ def know_recorders(model: nn.Module) -> None:
 
 
 def without_recorders(model: nn.Module) -> nn.Module:
-    """Return a model without the hooks that transformers adds for `output_hidden_states`, which cannot be pickled.
-
-    Args:
-        model: The caller's model; not changed, and returned itself if it has none.
-    """
+    """Return a model without the hooks that transformers adds for `output_hidden_states`, which cannot be pickled."""
     if not any(_recorders(module) for module in model.modules()):
         return model
     copied = clone(model)

@@ -81,13 +81,7 @@ class SignalEntry:
 
 
 def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known_path: str | None = None) -> SignalEntry | None:
-    """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read.
-
-    Args:
-        model: A copy.
-        inputs: What it reads.
-        known_path: The module's path, if it was found before: the pass ends there, and tells the shapes.
-    """
+    """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read."""
     entries: list[SignalEntry] = []
 
     def noting(path: str, module: Any) -> Replace:

@@ -35,13 +35,7 @@ class TokenPooling:
 
 
 def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPooling:
-    """Return the layers of a trunk that must be skipped for it to pool only: those that keep the number of states.
-
-    Args:
-        trunk: The call of the trunk.
-        calls: What the modules did in a trial.
-        filler: A token id that is not padding.
-    """
+    """Return the layers of a trunk that must be skipped for it to pool only: those that keep the number of states."""
     layers: dict[str, Form] = {}
     for call in calls:
         output, main_input = tensor_of(call.returned), call.main_input
@@ -57,15 +51,7 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
 def token_places(
     pool: Pool[PreTrainedModel], trunk: str, pooling: TokenPooling, length: int, device: torch.device
 ) -> Tensor:
-    """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before.
-
-    Args:
-        pool: Lends copies of the model.
-        trunk: Path of its trunk.
-        pooling: Its layers.
-        length: T, the number of tokens.
-        device: Where the model reads token ids.
-    """
+    """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before."""
     instead = {path: form.hand_back for path, form in pooling.layers.items()}
 
     def pooled(ids: Tensor) -> Tensor:

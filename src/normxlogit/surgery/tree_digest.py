@@ -62,9 +62,6 @@ def tree_digest(model: nn.Module) -> bytes:
     Weights count by their values, wherever they are; hooks and functions by their code and by the values that they
     refer to. What was only computed, such as caches, does not count, nor do devices, dtypes that are in the weights
     anyway, and where a configuration was loaded from.
-
-    Args:
-        model: The tree, without what torch.compile puts around modules.
     """
     reader = _Reader(model)
     digest = reader.start("model")
@@ -78,11 +75,7 @@ def tree_digest(model: nn.Module) -> bytes:
 
 
 class _Reader:
-    """Digests of values; each object is read once.
-
-    Args:
-        model: The tree: its modules are known by their paths wherever something refers to them.
-    """
+    """Digests of values; each object is read once."""
 
     def __init__(self, model: nn.Module) -> None:
         self._paths = {id(module): path for path, module in model.named_modules()}

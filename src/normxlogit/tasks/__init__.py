@@ -62,14 +62,7 @@ TASKS: dict[TaskName, type[Task]] = {
 def choose_task(
     model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None, pooling: Any = None
 ) -> type[Task]:
-    """Return the task of a model, by its class or as the caller says.
-
-    Args:
-        model: The caller's model.
-        task: Its task, for modules whose class does not say.
-        labels: Names for its outputs.
-        pooling: How it pools, for embedding models.
-    """
+    """Return the task of a model, by its class or as the caller says."""
     if task is not None and task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
     if task == "embedding" or (task is None and "embedding" in declared_tasks(model)):
@@ -100,13 +93,6 @@ def task_of(
     hypotheses: Hypotheses | None = None,
 ) -> Task:
     """Return the task of a model with the names of its outputs.
-
-    Args:
-        model: The caller's model, as a task model.
-        task: Its task, for modules whose class does not say.
-        labels: Names for its outputs, instead of those in its configuration.
-        tokenizer: What reads its inputs.
-        hypotheses: What a zero-shot pipeline asks of it.
 
     Raises:
         UnsupportedModelError: If the model has no head, or its task is not known.

@@ -60,14 +60,7 @@ class Comparing(Task):
         return {"target": None}
 
     def chosen(self, names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Choice | None) -> int:
-        """Return the pair whose tokens are explained.
-
-        Args:
-            names: What the pairs are called, C of them.
-            values: The logit of each, (C,).
-            spec: None for the largest, a name or an index.
-            contrast: Not possible here, and refused.
-        """
+        """Return the pair whose tokens are explained."""
         if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
             raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
         if spec is None:
@@ -82,14 +75,7 @@ class Comparing(Task):
         return index
 
     def compared(self, result: Attribution, names: Sequence[str], values: Tensor, index: int) -> dict[str, Any]:
-        """Return the result of one pair as that of all: the prediction among them, and which pair it explains.
-
-        Args:
-            result: The explanation of pair `index`.
-            names: What the C pairs are called.
-            values: The logit of each, (C,).
-            index: The pair explained.
-        """
+        """Return the result of one pair as that of all: the prediction among them, and which pair it explains."""
         best = int(values.argmax())
         prediction = Prediction(names[best], best, float(values[best]), float(self.chances(values)[best]))
         other = (result.target.contrast, result.target.contrast_id)

@@ -24,13 +24,7 @@ def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
 
 
 def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
-    """Return where a file of a model is, None if it has none of this name.
-
-    Args:
-        source: Folder or hub name.
-        name: The file's name.
-        options: Those of `from_pretrained`.
-    """
+    """Return where a file of a model is, None if it has none of this name."""
     if not source:
         return None
     download_options = {key: options[key] for key in ("revision", "token") if key in options}

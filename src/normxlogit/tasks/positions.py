@@ -23,12 +23,7 @@ Position = Place | Sequence[Place | None] | None
 
 
 def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
-    """Return the encodings with a note of the token whose prediction is to be explained.
-
-    Args:
-        encodings: What the model reads.
-        position: The argument of the call.
-    """
+    """Return the encodings with a note of the token whose prediction is to be explained."""
     if position is None:
         return encodings
     one: Any = position

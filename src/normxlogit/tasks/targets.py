@@ -178,14 +178,7 @@ def output_count(model: Model) -> int:
 
 
 def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: Sequence[Choice] | None = None) -> None:
-    """Refuse targets that no text can have, before any text is read.
-
-    Args:
-        model: The model.
-        spec: As for `resolve`.
-        contrast: As for `resolve`.
-        each: As for `resolve`.
-    """
+    """Refuse targets that no text can have, before any text is read."""
     count = output_count(model)
     model.task.check_contrast(contrast)
     indices = [index_of(model, choice, count) for choice in each or ()]
@@ -200,13 +193,7 @@ def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: 
 
 
 def same_as_contrast(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
-    """Return a note where what is explained, such as the prediction, happens to be the contrast itself.
-
-    Args:
-        ids: What is explained in a text.
-        contrast: What is subtracted.
-        name: What that is called.
-    """
+    """Return a note where what is explained, such as the prediction, happens to be the contrast itself."""
     same = contrast is not None and contrast in ids
     return (f"{name!r} is both target and contrast: their difference is zero at every token",) if same else ()
 
@@ -308,13 +295,7 @@ def name_of(model: Model, index: int) -> str:
 
 
 def index_of(model: Model, choice: Choice, count: int) -> int:
-    """Return the index of the output of the model's head that a caller means.
-
-    Args:
-        model: The model.
-        choice: Its name or index.
-        count: Number of outputs.
-    """
+    """Return the index of the output of the model's head that a caller means."""
     if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
     index = model.task.output_index(choice) if isinstance(choice, str) else operator.index(choice)

@@ -43,10 +43,6 @@ class ZeroShot(Comparing):
 
     The text and the hypothesis of a label are one pair, whose logit for entailment is explained; where each label is
     right or wrong by itself, minus that for contradiction.
-
-    Args:
-        classifier: The task of the model that reads the pairs.
-        hypotheses: The hypotheses of the pipeline.
     """
 
     name = Classification.name

@@ -20,10 +20,6 @@ def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slic
 
     With the output bias and the LayerNorm's bias, g1 * c(b_O) / s1_i + b1, they sum to that output.
 
-    Args:
-        layer: A layer.
-        budget: Most vectors at once.
-
     Yields:
         Texts, positions i, and T for them, (b, i, T, H).
     """

@@ -294,11 +294,6 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
     set on a clone: the others return none.
 
-    Args:
-        model: The model.
-        batch: What to read.
-        numbers: Numbers of the layers.
-
     Raises:
         UnsupportedModelError: If the model is of no known family.
     """

@@ -93,12 +93,6 @@ def clone_for_layers(model: TaskModel) -> PreTrainedModel:
 def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batch: Batch) -> list[LayerCall]:
     """Run the trunk of a clone once and record the calls of some of its layers.
 
-    Args:
-        model: The model.
-        copy: What `clone_for_layers` made of it.
-        layers: Paths of modules.
-        batch: What to read.
-
     Returns:
         The calls in their order, one for each time that a module is called; without modules that return no hidden
         state, or several.
@@ -125,12 +119,6 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
 
 def pieces(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
     """Divide the work on (texts, rows) so that every piece holds at most `budget` units, and at least one row.
-
-    Args:
-        texts: Number of texts.
-        rows: Rows of each.
-        row_size: Units in a row.
-        budget: Units in a piece.
 
     Yields:
         A slice of the texts and the slices of their rows: several whole texts, or one text in pieces.

@@ -115,10 +115,6 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
 
     u_ij = sum_h a_ij^h O^h v_j^h + [i=j] h_i  (value bias inside v, output bias left out)
 
-    Args:
-        layer: A layer.
-        budget: Most vectors u_ij at once.
-
     Yields:
         Texts, positions i, and u for them, (b, i, T, H).
     """
