@@ -208,6 +208,16 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
         Citations.from_dict(c.to_dict() | {"verified": {"z": 1.0}})
 
 
+def test_what_only_an_unsupported_sentence_would_cite_has_no_number():
+    c = citations()
+    c = replace(c, rest=np.array([99.0, 0.0], np.float32))
+    assert [s.supported for s in c.support] == [False, True]
+    assert c.cited == ((), (0, 1))
+    assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:1"), (2, "a.txt:2")]
+    assert c.marked().strip() == "The cat. It sat.[1][2]"
+    assert [s.citations for s in c.supported_from(-1)] == [(1,), (2, 1)]
+
+
 def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
     text = str(citations())
     assert "The cat.[1] It sat.[2][1]" in text

@@ -111,8 +111,7 @@ def _listed(s: Sources) -> Table:
     """Return the cited sources and others that were left out; of a result without citations the first ones."""
     rows: list[tuple[str, float, str, str, float | None]]
     if isinstance(s, Citations):
-        used = {number for numbers in s.marks for number in numbers}
-        rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations() if c.number in used]
+        rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]
         listed = {row[2] for row in rows}
         others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in listed]
         rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]

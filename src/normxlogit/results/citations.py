@@ -123,12 +123,26 @@ class Citations(Sources):
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or more."""
+        """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or more.
+
+        A sentence that the documents do not support has none.
+        """
+        return self._cited_from(SUPPORTED)
+
+    def _cited_from(self, threshold: float) -> tuple[tuple[int, ...], ...]:
+        """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
         cited = []
-        for shares in self.part_shares:
+        for k, shares in enumerate(self.part_shares):
             order = [int(i) for i in np.argsort(-shares, kind="stable")[:MOST] if shares[i] > 0]
-            cited.append(tuple(i for rank, i in enumerate(order) if rank == 0 or shares[i] >= LEAST))
+            supported = self.bias is None or self._documents_share(k) >= threshold
+            cited.append(tuple(i for rank, i in enumerate(order) if supported and (not rank or shares[i] >= LEAST)))
         return tuple(cited)
+
+    def _documents_share(self, k: int) -> float:
+        """Return the documents' share of the scores of sentence `k`."""
+        documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
+        total = abs(documents) + abs(prompt) + abs(answer)
+        return documents / total if total else 0.0
 
     @property
     def support(self) -> tuple[Support, ...]:
@@ -142,24 +156,19 @@ class Citations(Sources):
 
         Args:
             share: Least share of the documents in a supported sentence, from 0 to 1; `normxlogit evaluate grounding`
-                chooses it for a model.
+                chooses it for a model. Citations are numbered among the sentences that it supports.
 
         Raises:
             InputError: If the scores of the method do not add up, so that there is no share.
         """
         if self.bias is None:
             raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {self.method}'s")
-        numbers = {c.source: c.number for c in self.citations()}
         sinks = np.zeros_like(self.bias) if self.sink is None else self.sink
         support = []
-        for k, part in enumerate(self.parts):
+        for k, numbers in enumerate(_numbers(self._cited_from(share))):
             documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
-            total = abs(documents) + abs(prompt) + abs(answer)
-            of_documents = documents / total if total else 0.0
-            supported = of_documents >= share
-            cited = tuple(numbers[i] for i in self.cited[k]) if supported else ()
-            values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), of_documents)
-            support.append(Support(part.name, *values, cited, supported))
+            values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), self._documents_share(k))
+            support.append(Support(self.parts[k].name, *values, numbers, values[-1] >= share))
         return tuple(support)
 
     def marked(self) -> str:
@@ -168,18 +177,13 @@ class Citations(Sources):
 
     def to_markdown(self) -> str:
         """Return the answer in Markdown, with the cited sources as footnotes."""
-        used = {number for numbers in self.marks for number in numbers}
-        cited = [c for c in self.citations() if c.number in used]
-        notes = [f"[^{c.number}]: {markdown_escaped(one_line(f'{c.name}: {c.text}'))}" for c in cited]
+        notes = [f"[^{c.number}]: {markdown_escaped(one_line(f'{c.name}: {c.text}'))}" for c in self.citations()]
         return "\n\n".join([self._with_marks("[^{}]", markdown_escaped).strip(), "\n".join(notes)]).strip() + "\n"
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
         """The numbers cited by each sentence; none for a sentence that the documents do not support."""
-        if self.bias is not None:
-            return [support.citations for support in self.support]
-        numbers = {c.source: c.number for c in self.citations()}
-        return [tuple(numbers[i] for i in sources) for sources in self.cited]
+        return _numbers(self.cited)
 
     def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
         """Return the answer, each piece of it as `written`, with a mark for each citation behind each sentence."""
@@ -191,7 +195,7 @@ class Citations(Sources):
         return text + written(self.text[position:])
 
     def citations(self) -> list[Citation]:
-        """Return the cited sources, numbered in the order in which the answer cites them."""
+        """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
         order = list(dict.fromkeys(i for part in self.cited for i in part))
         shares = self.shares
         return [
@@ -234,6 +238,12 @@ class Citations(Sources):
 
     def _shown(self) -> str:
         return f"{self.question!r}, {self.completion!r}, {len(self)} sources"
+
+
+def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
+    """Return the sources of each sentence as numbers, counted from 1 in the order of their first citation."""
+    order = list(dict.fromkeys(i for sources in cited for i in sources))
+    return [tuple(order.index(i) + 1 for i in sources) for sources in cited]
 
 
 def _support_state(support: Support) -> dict[str, Any]:
