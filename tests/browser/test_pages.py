@@ -1,5 +1,7 @@
 """Every kind of page that the library writes, opened in a browser at the width of a desk and of a phone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from normxlogit.results.comparison import Comparison
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
 from tests.factories import make_attribution, make_image, pair
+from tests.results.test_sources import citations
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
 TEXTS = [TEXT, "An absolute delight!", "It is not a bad film, just a very long one.", "Dull.", "Great cast, no story."]
@@ -144,6 +147,38 @@ def test_pointing_at_tokens_and_sources(watched, pages):
         page.goto(pages["summary"])
         page.locator("table a").first.click()
         assert page.locator(":target").count() == 1
+
+
+def test_a_sentence_without_support_does_not_rest_on_anything(watched, tmp_path):
+    c = citations()
+    c = replace(c, rest=np.array([99.0, 0.0], np.float32))
+    with watched.page() as page:
+        page.goto(write(tmp_path, "unsupported", c.to_html()))
+        page.locator("[data-part]").first.hover()
+        assert "is not supported by the documents" in page.locator(".nxl-status").inner_text()
+        page.locator("[data-part]").last.hover()
+        assert "rests on: a.txt:1" in page.locator(".nxl-status").inner_text()
+
+
+def test_nothing_is_out_of_view_on_a_phone(watched, pages, tmp_path, explainer):
+    """A word without end, captions of wide tables, and the colours' meaning, which stays in view and small."""
+    hidden = "document.querySelector('.nxl-scroll').scrollWidth - document.querySelector('.nxl-scroll').clientWidth"
+    batch = write(tmp_path, "endless", explainer(["x" * 300, *TEXTS]).to_html())
+    with watched.page() as page:
+        page.goto(batch)
+        assert page.evaluate(hidden) <= 0
+    with watched.page("phone") as page:
+        page.goto(pages["methods"])
+        titles = page.locator(".nxl-title")
+        assert titles.count() == 2
+        for box in [title.bounding_box() for title in titles.all()]:
+            assert box["x"] + box["width"] <= 360
+            assert not titles.first.evaluate("e => !!e.closest('.nxl-scroll')")
+        for name in ("text", "methods", "layers"):
+            page.goto(pages[name])
+            keys = page.locator(".nxl-legend").first.bounding_box()
+            assert keys["y"] + keys["height"] <= 740
+            assert keys["height"] <= 60
 
 
 def test_hostile_texts_stay_texts(watched, tmp_path):

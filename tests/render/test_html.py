@@ -170,7 +170,7 @@ def test_layers_have_one_sentence_and_their_own_scales():
     ]
     strongest = [text for attrs, text in drawn.find("td", "nxl-for") if strength(attrs) == 1.0]
     assert strongest == ["+3.00", "+30.0", "+300"]
-    assert "each layer by its own largest score" in drawn.find("div", "nxl-legend")[0][1]
+    assert "each layer by its own largest score" in drawn.find("div", "nxl-notes")[0][1]
 
 
 def test_labels_and_layers_are_the_rows_of_a_heat_map():
@@ -290,7 +290,7 @@ def test_bars_and_colours_begin_at_zero():
     assert [w / widths[0] for w in widths] == pytest.approx([1, 35.6 / 39.5, 25.4 / 39.5], abs=1e-3)
     marks = {text: strength(attrs) for attrs, text in drawn.find("span", "nxl-mark") if attrs.get("title")}
     assert marks == pytest.approx({"one": 1, "two": 35.6 / 39.5, "three": 25.4 / 39.5}, abs=1e-3)
-    assert "all scores have one sign, and none is closer to 0 than +25.4" in drawn.find("div", "nxl-legend")[0][1]
+    assert "all scores have one sign, and none is closer to 0 than +25.4" in drawn.find("div", "nxl-notes")[0][1]
     assert "no colour: closer to 0 than 0.09" in fragment(make_attribution())
     assert "no colour: less than 0.30" in fragment(make_attribution(scores=np.arange(10.0) * 1.1, signed=False))
 
@@ -303,8 +303,9 @@ def test_a_page_of_layers_opens_where_there_is_something_to_see():
     drawn = Page(a.to_html())
     assert [text for _, text in drawn.find("h3", "nxl-caption")] == ["layer 2"]
     assert drawn.find("input")[0][0]["value"] == "1"
-    assert "layer 3" in a.to_html()
-    assert "no word has a score here" in a.to_html()
+    assert "layer 3: no word has a score here" in drawn.find("div", "nxl-notes")[0][1]
+    assert "layer 3: no word has a score here" in str(a)
+    assert "no word has a score here" not in str(all_layers())
 
 
 def test_any_list_of_blocks_is_drawn_everywhere():
@@ -384,7 +385,7 @@ def test_letters_stand_out_in_terminals():
 
 def test_the_patches_of_a_picture_lie_as_in_the_picture():
     content = make_image().to_html()
-    assert "Patches as they lie in the picture" in [text for _, text in Page(content).find("caption")]
+    assert "Patches as they lie in the picture" in [text for _, text in Page(content).find("p", "nxl-title")]
     rows = re.findall(r'<tr><th scope="row">(\d)</th>(.*?)</tr>', content, re.S)
     assert [(name, re.findall(r">([^<>]+)</td>", cells)) for name, cells in rows] == [
         ("1", ["+1.00", "-2.00"]),

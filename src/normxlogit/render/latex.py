@@ -21,9 +21,19 @@ SPECIAL = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
     **{c: f"\\{c}" for c in "{}$&#_%"},
 }
-"""Characters that LaTeX does not take as themselves."""
+"""Characters that LaTeX does not take as themselves, at least in its oldest font encoding."""
+
+LIGATURE = re.compile(r"([-',])(?=\1)")
+"""The first of two characters that LaTeX draws as one, such as the dash of two hyphens."""
+
+HEADER = """% needs \\usepackage{xcolor}; scripts other than Latin need XeLaTeX or LuaLaTeX and a font that has them
+{\\setlength{\\fboxsep}{1pt}\\raggedright"""
 
 
 class ColouredText(NamedTuple):
@@ -66,14 +76,14 @@ def shade(strength: float, *, greys: bool) -> str | None:
 
 def latex_of(text: ColouredText, *, greys: bool = False) -> str:
     r"""Return coloured text as LaTeX, for a document with `\usepackage{xcolor}`."""
-    lines = ["% needs \\usepackage{xcolor}", "{\\setlength{\\fboxsep}{1pt}\\raggedright"]
+    lines = [HEADER]
     for row in text.rows:
         if row.caption:
-            lines.append(f"\\textbf{{{_escaped(row.caption)}}}\\\\")
+            lines.append(f"\\textbf{{{_escaped(row.caption)}}}\\par")
         lines += ["".join(_piece(piece, greys=greys) for piece in pieces).strip() + "\\par" for _, pieces in row.texts]
     keys = [(1.0, text.legend.positive), (-1.0, text.legend.negative)]
     shown = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
-    return "\n".join([*lines, f"{{\\footnotesize {' '.join(shown)}}}\\par", "}"]) + "\n"
+    return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(shown)}\\par}}", "}"])) + "\n"
 
 
 def _piece(piece: Piece, *, greys: bool) -> str:

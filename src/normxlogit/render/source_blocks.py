@@ -6,7 +6,7 @@ import numpy as np
 
 from ..results.citations import SUPPORTED, Citations, Support
 from ..results.sources import Sources
-from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
+from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import method_text, model_text
 
@@ -30,7 +30,7 @@ def source_blocks(s: Sources) -> list[Block]:
         Sentences([Sentence("", [("auto", _answer(s))])]),
         Links({"shares": shares}, HINT),
         *_support(s),
-        _listed(s),
+        *_listed(s),
         Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(s)),
         Fold("What the model was given", [Sentences([Sentence("", [("auto", _prompt(s))])], small=True)], opened=True),
     ]
@@ -107,7 +107,7 @@ def _support(s: Sources) -> list[Block]:
     return [Table(columns, rows, caption)]
 
 
-def _listed(s: Sources) -> Table:
+def _listed(s: Sources) -> list[Block]:
     """Return the cited sources and others that were left out; of a result without citations the first ones."""
     rows: list[tuple[str, float, str, str, float | None]]
     if isinstance(s, Citations):
@@ -117,7 +117,9 @@ def _listed(s: Sources) -> Table:
         rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]
     else:
         rows = [("", t.share, "" if t.name == t.text else t.name, t.text, None) for t in s.top(SHOWN)]
-    most = max((row[1] for row in rows), default=0.0) or 1.0
+    if not rows:
+        return [Paragraph("no sentence of the answer cites a source")]
+    most = max(row[1] for row in rows) or 1.0
     measured = any(row[4] is not None for row in rows)
     named = any(row[0] or row[2] for row in rows)
     columns = [*([Column("source")] if named else []), Column("text"), Column("share", numbers=True)]
@@ -129,4 +131,4 @@ def _listed(s: Sources) -> Table:
         body.append([*cells, *([cell("" if nats is None else f"{nats:+.1f} nats", nats)] if measured else [])])
     more = len(s) - len(rows)
     caption = f"The {len(rows)} strongest of {len(s)} sources" if more and not isinstance(s, Citations) else "Sources"
-    return Table(columns, body, caption)
+    return [Table(columns, body, caption)]

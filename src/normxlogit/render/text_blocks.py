@@ -31,6 +31,9 @@ SUMMARY = 4
 LARGEST = 8_000
 """Fields of a heat map that a page still draws; a larger one slows browsers down."""
 
+NOTHING = "no word has a score here: what there is belongs to special tokens"
+"""What is said of a layer whose scores are all on special tokens."""
+
 VISIBLE = 0.1
 """Least share of a layer's scores outside special tokens for a page to open there."""
 
@@ -60,7 +63,8 @@ def attribution_blocks(
     blocks.append(bars if bars.rows else Paragraph(f"no {unit} has a score other than zero"))
     blocks.append(legend_of(described, drawn, layers=False))
     if drawn.columns:
-        blocks.append(Fold(f"All {len(drawn.columns)} scores", [_table(a, drawn, unit, alone)]))
+        count = len(drawn.columns)
+        blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [_table(a, drawn, unit, alone)]))
     return blocks
 
 
@@ -102,6 +106,7 @@ def legend_of(described: Facts, drawn: Layout, *, layers: bool, notes: Sequence[
     shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
     scales = [row.scale for row in drawn.rows]
     layer_notes = ["each layer by its own largest score"] if layers else []
+    layer_notes += [f"{row.name}: {NOTHING}" for row in drawn.rows if layers and not strongest(drawn, row, 1)]
     return Legend(described.positive, described.negative, scales, [*notes, *layer_notes, *shared])
 
 
@@ -204,7 +209,7 @@ def _head_alone(a: Attribution, drawn: Layout) -> list[str]:
 def _summary(drawn: Layout, row: Row, *, signed: bool) -> str:
     columns = strongest(drawn, row, SUMMARY)
     shown = [f"{drawn.columns[i].name} {number(float(row.scores[i]), row.scale, signed=signed)}" for i in columns]
-    return ", ".join(shown) or "no word has a score here: what there is belongs to special tokens"
+    return ", ".join(shown) or NOTHING
 
 
 def _shared_level(drawn: Layout, row: Row, *, signed: bool) -> list[str]:

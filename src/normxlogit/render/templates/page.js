@@ -97,7 +97,9 @@
       const against = strongest(known, scale, -1);
       const said = strongest(known, scale, 1) || "nothing";
       status.textContent = "";
-      status.append(strong, part !== undefined ? " rests on " + said : " is what these rest on: " + said);
+      const unsupported = element.classList.contains("nxl-unsupported");
+      const verb = unsupported ? " is not supported by the documents; the largest of their small shares: " : " rests on: ";
+      status.append(strong, part !== undefined ? verb + said : " is what these rest on: " + said);
       if (against) status.append("; " + hint.dataset.negative + ": " + against);
     }
 
