@@ -36,6 +36,7 @@ from .options import (
     methods_of,
     required,
 )
+from .pointing import pointing
 
 __all__ = ["app"]
 
@@ -312,6 +313,7 @@ def grounding(
 
 
 app.command("next-token")(next_token)
+app.command()(pointing)
 
 
 @app.command()

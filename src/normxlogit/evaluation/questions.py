@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,7 +12,15 @@ import numpy as np
 from ..errors import DataError, InputError
 from ..inputs.documents import documents_by_name
 
-__all__ = ["Asked", "QNLIDocument", "load_questions", "qnli_documents", "qnli_questions", "read_questions"]
+__all__ = [
+    "Asked",
+    "QNLIDocument",
+    "load_questions",
+    "qnli_documents",
+    "qnli_questions",
+    "read_lines",
+    "read_questions",
+]
 
 SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
@@ -78,26 +86,43 @@ def read_questions(
     Raises:
         DataError: If the file cannot be read; names file and line.
     """
+    pairs: list[Mapping[str, Any]] = []
+
+    def sorted_out(row: Mapping[str, Any]) -> list[Line]:
+        if "documents" not in row and {"question", "sentence", "label"} <= set(row):
+            pairs.append(row)
+            return []
+        return [parse(row)]
+
+    questions = list(chain.from_iterable(read_lines(path, sorted_out, "no question with documents")))
+    if pairs and questions:
+        raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
+    return questions, pairs
+
+
+def read_lines(path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wrong: str) -> list[Line]:
+    """Read a JSONL file.
+
+    Args:
+        path: The file.
+        parse: Makes something of a line; its errors are reported with the line's number.
+        wrong: What an error says of a line.
+
+    Raises:
+        DataError: If the file cannot be read; names file and line.
+    """
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    questions: list[Line] = []
-    pairs: list[Mapping[str, Any]] = []
+    parsed: list[Line] = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if "documents" not in row and {"question", "sentence", "label"} <= set(row):
-                pairs.append(row)
-            else:
-                questions.append(parse(row))
-        except (ValueError, KeyError, TypeError, InputError) as error:
-            raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
-    if pairs and questions:
-        raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
-    return questions, pairs
+        if line.strip():
+            try:
+                parsed.append(parse(json.loads(line)))
+            except (ValueError, KeyError, TypeError, InputError) as error:
+                raise DataError(f"{path}, line {number}: {wrong}: {error}") from None
+    return parsed
 
 
 class QNLIDocument(NamedTuple):

@@ -1,0 +1,259 @@
+"""Do scores of pictures and sounds point at the evidence? Methods are compared where it is known."""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError, NormXLogitError
+from ..explainer import Explainer
+from ..methods import FrozenGradient, Method, method_named
+from ..methods.defaults import named_or_default
+from ..models.model_digest import model_digest
+from ..results.generation import GenerationAttribution
+from ..results.media import MediaScores
+from .pointing_cases import PointingCase, on_evidence
+from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer
+from .report import markdown_table
+from .runs import Progress, ResultCache
+from .statistics import Interval, interval_text, mean_interval
+
+__all__ = ["PointedWord", "Pointing", "evaluate_pointing", "pointing_methods", "pointing_table"]
+
+Array = npt.NDArray[np.float64]
+
+MAX_NEW_TOKENS = 32
+
+RANDOM = "random"
+
+REMOVED = (0.05, 0.1, 0.2, 0.5)
+"""Shares of the parts that are removed for the deletion curve."""
+
+
+@dataclass(frozen=True)
+class PointedWord:
+    """A word of a right answer, as a method explains it.
+
+    Attributes:
+        case: Number of the case.
+        level: The kind of question.
+        strongest: Whether the part with the highest score lies on the evidence.
+        mass: Share of the positive scores that lies on it.
+        drop: Mean loss of the word's probability when the highest ranked parts are removed.
+        area: Share of the parts that is evidence: what chance would give.
+    """
+
+    case: int
+    level: str
+    strongest: float
+    mass: float
+    drop: float
+    area: float
+
+
+@dataclass(frozen=True)
+class Pointing:
+    """How well a method points at the evidence.
+
+    Attributes:
+        method: Its name, with settings that differ from the defaults.
+        passes: Forward and backward passes for an answer of one word, besides writing it.
+        words: What was measured; of right answers only.
+        asked: Cases that the model was asked.
+        right: Cases that it answered right.
+    """
+
+    method: str
+    passes: int
+    words: list[PointedWord] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+    right: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """What is kept of one case: whether it was right, and each method's figures of its words.
+
+    Attributes:
+        right: Whether every word is the right one.
+        parts: How many parts the picture or sound has.
+        figures: Strongest, mass, drop and area of each word, by method.
+    """
+
+    right: bool
+    parts: int = 0
+    figures: dict[str, list[list[float]]] = field(default_factory=dict)
+
+
+def pointing_methods() -> list[str]:
+    """Return what is compared unless other methods are named."""
+    places = ("0", "all", "middle", "-1")
+    named = [named_or_default(None, "completions").spec, *(f"frozen-gradient:read_at={place}" for place in places)]
+    return [*named, "normxlogit", *PEERS]
+
+
+def evaluate_pointing(
+    explainer: Explainer,
+    cases: Sequence[PointingCase],
+    methods: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    folder: Path | None = None,
+    on_progress: Progress | None = None,
+) -> list[Pointing]:
+    """Measure how well methods point at the evidence of right answers.
+
+    Args:
+        explainer: A model of pictures and text, or an encoder-decoder model of speech, with its processor.
+        cases: Pictures or sounds with their evidence.
+        methods: Methods of this library, and of `PEERS`, which Captum applies to the caller's own model;
+            `pointing_methods` if there are none. A ranking by chance is added.
+        seed: Of that ranking.
+        folder: Keeps what was measured, so that a stopped run continues.
+        on_progress: Called with what is done, cases done and cases in all.
+
+    Returns:
+        One for each method that works on the model.
+
+    Raises:
+        DataError: If the model answers no case right.
+    """
+    chosen = {name: None if name in PEERS else method_named(name) for name in methods or pointing_methods()}
+    names = [name if method is None else method.spec for name, method in chosen.items()]
+    cache = ResultCache(folder, [model_digest(explainer._model), names, REMOVED, seed], _Answered)
+    answered = []
+    for number, case in enumerate(cases):
+        about = (hashlib.sha256(case.path.read_bytes()).hexdigest(), case.question, case.answer, case.evidence)
+        measure = partial(_measure, explainer, case, dict(zip(names, chosen.values(), strict=True)), seed + number)
+        answered.append(_Answered(**cache.cached(measure, "case", str(case.path.name), *about)))
+        if on_progress is not None:
+            on_progress("cases", number + 1, len(cases))
+    right = [one for one in answered if one.right]
+    if not right:
+        raise DataError("the model answers none of these cases right, and a wrong answer rests on something else")
+    asked = dict(Counter(case.level for case in cases))
+    rights = dict(Counter(case.level for case, one in zip(cases, answered, strict=True) if one.right))
+    results = []
+    for name in [*names, RANDOM]:
+        words = [
+            PointedWord(number, case.level, *figures)
+            for number, (case, one) in enumerate(zip(cases, answered, strict=True))
+            for figures in one.figures.get(name, ())
+        ]
+        if words:
+            results.append(Pointing(name, _passes(name, chosen.get(name), right[0].parts), words, asked, rights))
+    return results
+
+
+def _passes(name: str, method: Method | None, parts: int) -> int:
+    if method is not None:
+        return 2 if isinstance(method, FrozenGradient) else 1
+    return {"gradient-x-input": 2, "integrated-gradients": 2 * STEPS, "occlusion": parts + 1, RANDOM: 0}.get(name, 1)
+
+
+def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method | None], seed: int) -> dict[str, Any]:
+    """Return the state of an `_Answered`."""
+    g = explainer.generate(case.prompt, method="frozen-gradient:read_at=0", max_new_tokens=MAX_NEW_TOKENS)
+    rows = _rows_of_words(g, case.answer)
+    if rows is None:
+        return {"right": False}
+    (media,) = g.media
+    answer = signal_answer(explainer, g, case.prompt)
+    scored = {RANDOM: replace(media, scores=np.random.default_rng(seed).normal(size=media.scores.shape))}
+    for name, method in methods.items():
+        with suppress(NormXLogitError):  # a method that does not work on this model has no row in the table
+            if method is None:
+                scored[name] = replace(media, scores=answer.scores(name, media.scores.shape))
+            else:
+                (scored[name],) = explainer.generate(case.prompt, method=method, max_new_tokens=MAX_NEW_TOKENS).media
+    figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}
+    return {"right": True, "parts": media.scores[0].size, "figures": figures}
+
+
+def _rows_of_words(g: GenerationAttribution, answer: str) -> list[list[int]] | None:
+    """Return which generated tokens make each word of an answer, None for another answer."""
+    words = [word for word in g.words() if word.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, word.text))]
+    if [word.text.casefold() for word in words] != answer.casefold().split():
+        return None
+    return [[token - g.prompt_tokens for token in word.tokens if token >= g.prompt_tokens] for word in words]
+
+
+def _figures(
+    scored: MediaScores, media: MediaScores, case: PointingCase, rows: list[list[int]], answer: SignalAnswer
+) -> list[list[float]]:
+    """Return strongest, mass, drop and area of each word.
+
+    Args:
+        scored: The scores.
+        media: The parts where they enter the model, which are removed.
+        case: Its evidence.
+        rows: The tokens of each word.
+        answer: The model's.
+    """
+    nearest = _middles(media)[:, None] - _middles(scored)[None]  # (N, M, axes)
+    place = np.square(nearest).sum(-1).argmin(1)  # (N,)
+    figures = []
+    for tokens, evidence in zip(rows, case.evidence, strict=True):
+        scores = np.asarray(scored.scores[tokens].sum(0), np.float64).ravel()  # (M,)
+        inside = on_evidence(scored, evidence).ravel()  # (M,)
+        positive = np.clip(scores, 0, None)
+        mass = positive[inside].sum() / positive.sum() if positive.any() else 0.0
+        order = np.argsort(-scores[place], kind="stable")
+        gone = [np.isin(np.arange(len(order)), order[: math.ceil(share * len(order))]) for share in REMOVED]
+        kept = [answer.probabilities(without)[tokens].prod() for without in gone]
+        drop = answer.probabilities(np.zeros(len(order), bool))[tokens].prod() - np.mean(kept)
+        figures.append([float(inside[scores.argmax()]), float(mass), float(drop), float(inside.mean())])
+    return figures
+
+
+def _middles(media: MediaScores) -> Array:
+    """Return the middle of each part, (N, axes)."""
+    where = np.asarray(getattr(media, media.geometry), np.float64)
+    where = where.reshape(-1, where.shape[-1])
+    axes = where.shape[-1] // 2
+    middles: Array = (where[:, :axes] + where[:, axes:]) / 2
+    return middles
+
+
+def pointing_table(results: Sequence[Pointing], seed: int = 0) -> str:
+    """Return a Markdown table for each kind of question, the method that points best first.
+
+    Args:
+        results: What `evaluate_pointing` returns.
+        seed: Of the bootstrap over cases.
+    """
+    columns = ["method", "passes", "strongest part on the evidence ↑", "positive mass on it ↑", "drop ↑"]
+    tables = []
+    for level in results[0].asked:
+        rows = []
+        for result in results:
+            words = [word for word in result.words if word.level == level]
+            if words:
+                figures = [[getattr(word, name) for word in words] for name in ("strongest", "mass", "drop")]
+                rows.append((result, [_interval(words, values, seed) for values in figures]))
+        if not rows:
+            continue
+        rows.sort(key=lambda row: [-interval[0] for interval in row[1]])
+        lines = [[r.method, str(r.passes), *(interval_text(i) for i in intervals)] for r, intervals in rows]
+        area = np.mean([word.area for word in results[0].words if word.level == level])
+        right, asked = results[0].right.get(level, 0), results[0].asked[level]
+        title = (
+            f"{level or 'All questions'}: {right} of {asked} answered right; the evidence is {area:.2f} of the parts"
+        )
+        tables.append(f"{title}\n\n{markdown_table(columns, lines)}")
+    return "\n".join(tables)
+
+
+def _interval(words: Sequence[PointedWord], values: Sequence[float], seed: int) -> Interval:
+    """Return the mean over words, with an interval from resampled cases."""
+    _, case = np.unique([word.case for word in words], return_inverse=True)
+    counts = np.bincount(case).astype(np.float64)
+    return mean_interval(np.bincount(case, np.asarray(values, np.float64)).astype(np.float64), seed, counts)

@@ -1,0 +1,174 @@
+"""Pointing: scores of pictures and sounds against known evidence, and the methods that they are compared with."""
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import DataError, Explainer
+from normxlogit.evaluation.pointing import evaluate_pointing, pointing_table
+from normxlogit.evaluation.pointing_cases import PointingCase, load_pointing_cases
+from normxlogit.evaluation.pointing_peers import PEERS, signal_answer
+from tests import vlm
+from tests.commands import run
+from tests.pipeline import test_speech as speech
+from tests.pipeline.test_signals import RATE, sound
+
+METHODS = ("frozen-gradient:read_at=0", "occlusion")
+EVERYWHERE = ((-1e3, -1e3, 1e3, 1e3),)
+
+
+@cache
+def explainer():
+    model, processor = vlm.llava()
+    model.generation_config.max_new_tokens = 2
+    model.generation_config.eos_token_id = None
+    return Explainer(model, processor)
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    """A question that the model answers right, because its own answer is the right one."""
+    path = tmp_path_factory.mktemp("pictures") / "one.png"
+    vlm.picture().save(path)
+    return answered(PointingCase(path, "what is on the left ?", "", (EVERYWHERE,)))
+
+
+def answered(case):
+    g = explainer().generate(case.prompt, max_new_tokens=32)
+    words = [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, w.text))]
+    return case._replace(answer=" ".join(words), evidence=case.evidence[:1] * len(words))
+
+
+def own_logits(values, case):
+    """The logits of the caller's own model for other pixels, at the places of the generated tokens, (G, V)."""
+    model, processor = explainer().model, explainer()._language_model.reader
+    read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    inputs = processor.apply_chat_template(case.prompt, **read)
+    g = explainer().generate(case.prompt, max_new_tokens=32)
+    ids = torch.tensor([g.token_ids])
+    logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), pixel_values=values).logits[0]
+    return logits[g.prompt_tokens - 1 : -1], g, inputs["pixel_values"]
+
+
+def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
+    _, g, pixels = own_logits(torch.zeros(1, 3, 32, 32), case)
+    shape = (len(g), *g.images[0].boxes.shape[:2])
+    answer = signal_answer(explainer(), g, case.prompt)
+    chosen = torch.tensor(g.token_ids[g.prompt_tokens :])
+
+    def quantities(values):
+        logits = own_logits(values, case)[0]
+        return logits.gather(1, chosen[:, None])[:, 0] - logits.mean(-1)
+
+    values = pixels.clone().requires_grad_()
+    side = values.shape[-1] // shape[1]
+    last = quantities(values)[-1]
+    (slope,) = torch.autograd.grad(last, values)
+    products = (slope * values)[0].sum(0).detach().reshape(shape[1], side, shape[2], side).sum((1, 3))
+    np.testing.assert_allclose(answer.scores("gradient-x-input", shape)[-1], products, atol=1e-5)
+    without = pixels.clone()
+    without[..., :side, side : 2 * side] = pixels.mean()
+    with torch.no_grad():
+        lost = quantities(pixels) - quantities(without)
+    np.testing.assert_allclose(answer.scores("occlusion", shape)[:, 0, 1], lost, atol=1e-5)
+    integrated = answer.scores("integrated-gradients", shape).sum((1, 2))
+    with torch.no_grad():
+        expected = (quantities(pixels) - quantities(torch.zeros_like(pixels))).numpy()
+    np.testing.assert_allclose(integrated, expected, atol=0.05 * np.abs(expected).max())
+
+
+def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
+    g = explainer().generate(case.prompt, max_new_tokens=32)
+    shape = (len(g), *g.images[0].boxes.shape[:2])
+    rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout", shape)
+    assert (rollout > 0).all()
+    assert (rollout.sum((1, 2)) < 1).all()
+
+
+def test_the_strongest_patch_and_the_mass_are_those_of_the_result(case):
+    image = explainer().generate(case.prompt, max_new_tokens=32, method=METHODS[0]).images[0]
+    rows = len(case.answer.split())
+    scores = image.scores[:rows].sum(0) if rows == 1 else image.scores[0]
+    box = tuple(image.boxes.reshape(-1, 4)[scores.argmax()].tolist())
+    on = evaluate_pointing(explainer(), [case._replace(evidence=((box,),) * rows)], METHODS[:1])[0].words[0]
+    assert on.strongest == 1
+    assert on.area == pytest.approx(1 / scores.size)
+    assert on.mass == pytest.approx(scores.max() / np.clip(scores, 0, None).sum(), rel=1e-3)
+    others = tuple(tuple(b) for b in image.boxes.reshape(-1, 4).tolist() if tuple(b) != box)
+    off = evaluate_pointing(explainer(), [case._replace(evidence=(others,) * rows)], METHODS[:1])[0].words[0]
+    assert off.strongest == 0
+    assert off.mass == pytest.approx(1 - on.mass)
+
+
+def test_removing_what_occlusion_ranks_first_costs_more_than_removing_it_last(case):
+    results = {r.method: r.words[0].drop for r in evaluate_pointing(explainer(), [case], METHODS)}
+    assert results["occlusion"] > results["random"]
+
+
+def test_wrong_answers_do_not_count(case):
+    wrong = case._replace(answer="zebra", evidence=case.evidence[:1])
+    results = evaluate_pointing(explainer(), [wrong, case], METHODS)
+    assert all({word.case for word in result.words} == {1} for result in results)
+    assert "1 of 2 answered right" in pointing_table(results)
+    with pytest.raises(DataError, match="none of these cases right"):
+        evaluate_pointing(explainer(), [wrong], METHODS)
+
+
+def test_a_stopped_run_goes_on_and_another_picture_of_the_same_name_is_measured_anew(case, tmp_path):
+    first = evaluate_pointing(explainer(), [case], METHODS, folder=tmp_path)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert evaluate_pointing(explainer(), [case], METHODS, folder=tmp_path) == first
+    assert files == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    other = tmp_path / "other" / case.path.name
+    other.parent.mkdir()
+    vlm.picture(seed=5).save(other)
+    evaluate_pointing(explainer(), [answered(case._replace(path=other))], METHODS, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.json"))) == len(files) + 1
+
+
+def test_words_of_a_sound_each_have_their_own_evidence(tmp_path):
+    model, processor = speech.whisper()
+    samples = (sound(samples=RATE * 3 // 2).clip(-1, 1) * 32767).astype("<i2")
+    path = speech.write_file(tmp_path, samples)
+    listener = Explainer(model, processor)
+    g = listener.generate(str(path), method=METHODS[0])
+    words = [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, w.text))]
+    spans = tuple((((0.0, 0.1 * (i + 1)),)) for i in range(len(words)))
+    results = evaluate_pointing(listener, [PointingCase(path, "", " ".join(words), spans)])
+    measured = {result.method: result.words for result in results}
+    assert {"frozen-gradient", "gradient-x-input", "integrated-gradients", "occlusion", "random"} <= set(measured)
+    areas = [word.area for word in measured[METHODS[0]]]
+    assert areas == pytest.approx([0.1 * (i + 1) / 1.5 for i in range(len(words))], abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"image": "a.png", "question": "?", "answer": "1", "boxes": [[1, 2, 3]]}, "4 numbers"),
+        ({"image": "a.png", "question": "?", "answer": " ", "boxes": [[1, 2, 3, 4]]}, "answer is empty"),
+        ({"audio": "a.wav", "answer": "1 2", "times": [[0, 1]]}, "2 words"),
+        ({"answer": "1"}, "times"),
+        ([], "list"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(tmp_path, row, why):
+    (tmp_path / "cases.jsonl").write_text("\n" + json.dumps(row))
+    with pytest.raises(DataError, match=f"line 2.*{why}"):
+        load_pointing_cases(tmp_path / "cases.jsonl", 5)
+
+
+def test_the_command_prints_a_table_for_each_kind_of_question(case, tmp_path, capsys):
+    explainer().model.save_pretrained(tmp_path / "model")
+    explainer()._language_model.reader.save_pretrained(tmp_path / "model")
+    row = {"image": str(case.path), "question": case.question, "answer": case.answer, "boxes": [[0, 0, 16, 16]]}
+    lines = [json.dumps(row | {"level": level}) for level in ("easy", "hard")]
+    (tmp_path / "cases.jsonl").write_text("\n".join(lines))
+    options = ["--data", tmp_path / "cases.jsonl", "--model", tmp_path / "model", "--methods", " ".join(METHODS)]
+    code, output, errors = run(capsys, "evaluate", "pointing", *options, "--output", tmp_path / "out")
+    assert code == 0, errors
+    for expected in ("easy: 1 of 1", "hard: 1 of 1", *METHODS, "random"):
+        assert expected in output
+    assert (tmp_path / "out" / "pointing.json").is_file()
