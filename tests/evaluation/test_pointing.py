@@ -36,9 +36,13 @@ def case(tmp_path_factory):
     return answered(PointingCase(path, "what is on the left ?", "", (EVERYWHERE,)))
 
 
+def own_words(g):
+    return [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, w.text))]
+
+
 def answered(case):
-    g = explainer().generate(case.prompt, max_new_tokens=32)
-    words = [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, w.text))]
+    g = explainer().generate(case.prompt, max_new_tokens=4)
+    words = own_words(g)
     return case._replace(answer=" ".join(words), evidence=case.evidence[:1] * len(words))
 
 
@@ -47,7 +51,7 @@ def own_logits(values, case):
     model, processor = explainer().model, explainer()._language_model.reader
     read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
     inputs = processor.apply_chat_template(case.prompt, **read)
-    g = explainer().generate(case.prompt, max_new_tokens=32)
+    g = explainer().generate(case.prompt, max_new_tokens=4)
     ids = torch.tensor([g.token_ids])
     logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), pixel_values=values).logits[0]
     return logits[g.prompt_tokens - 1 : -1], g, inputs["pixel_values"]
@@ -81,7 +85,7 @@ def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
 
 
 def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
-    g = explainer().generate(case.prompt, max_new_tokens=32)
+    g = explainer().generate(case.prompt, max_new_tokens=4)
     shape = (len(g), *g.images[0].boxes.shape[:2])
     rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout", shape)
     assert (rollout > 0).all()
@@ -89,7 +93,7 @@ def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
 
 
 def test_the_strongest_patch_and_the_mass_are_those_of_the_result(case):
-    image = explainer().generate(case.prompt, max_new_tokens=32, method=METHODS[0]).images[0]
+    image = explainer().generate(case.prompt, max_new_tokens=4, method=METHODS[0]).images[0]
     rows = len(case.answer.split())
     scores = image.scores[:rows].sum(0) if rows == 1 else image.scores[0]
     box = tuple(image.boxes.reshape(-1, 4)[scores.argmax()].tolist())
@@ -134,14 +138,14 @@ def test_words_of_a_sound_each_have_their_own_evidence(tmp_path):
     samples = (sound(samples=RATE * 3 // 2).clip(-1, 1) * 32767).astype("<i2")
     path = speech.write_file(tmp_path, samples)
     listener = Explainer(model, processor)
-    g = listener.generate(str(path), method=METHODS[0])
-    words = [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, w.text))]
-    spans = tuple((((0.0, 0.1 * (i + 1)),)) for i in range(len(words)))
+    g = listener.generate(str(path), method=METHODS[0], max_new_tokens=4)
+    words = own_words(g)
+    spans = tuple(((0.0, 0.5 + 0.01 * i),) for i in range(len(words)))
     results = evaluate_pointing(listener, [PointingCase(path, "", " ".join(words), spans)])
     measured = {result.method: result.words for result in results}
     assert {"frozen-gradient", "gradient-x-input", "integrated-gradients", "occlusion", "random"} <= set(measured)
     areas = [word.area for word in measured[METHODS[0]]]
-    assert areas == pytest.approx([0.1 * (i + 1) / 1.5 for i in range(len(words))], abs=0.02)
+    assert areas == pytest.approx([(0.5 + 0.01 * i) / 1.5 for i in range(len(words))], abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -291,3 +291,10 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
         main(["transcribe", str(tmp_path / "missing.wav"), "--model", str(tmp_path)])
     assert ended.value.code == 2
     assert "missing.wav cannot be read" in capsys.readouterr().err
+
+
+def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():
+    model, processor = whisper()
+    model.generation_config.eos_token_id = None
+    result = Explainer(model, processor).generate(sound(samples=RATE), max_new_tokens=100)
+    assert 30 < len(result) < model.config.max_target_positions

@@ -30,9 +30,10 @@ __all__ = ["PointedWord", "Pointing", "evaluate_pointing", "pointing_methods", "
 
 Array = npt.NDArray[np.float64]
 
-MAX_NEW_TOKENS = 32
-
 RANDOM = "random"
+
+SPARE = 2
+"""Tokens that a model may write more than the right answer has."""
 
 REMOVED = (0.05, 0.1, 0.2, 0.5)
 """Shares of the parts that are removed for the deletion curve."""
@@ -161,7 +162,8 @@ def _passes(name: str, method: Method | None, parts: int) -> int:
 
 def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method | None], seed: int) -> dict[str, Any]:
     """Return the state of an `_Answered`."""
-    g = explainer.generate(case.prompt, method="frozen-gradient:read_at=0", max_new_tokens=MAX_NEW_TOKENS)
+    most = len(explainer._language_model.tokenizer(case.answer)["input_ids"]) + SPARE
+    g = explainer.generate(case.prompt, method="frozen-gradient:read_at=0", max_new_tokens=most)
     rows = _rows_of_words(g, case.answer)
     if rows is None:
         return {"right": False}
@@ -173,16 +175,18 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
             if method is None:
                 scored[name] = replace(media, scores=answer.scores(name, media.scores.shape))
             else:
-                (scored[name],) = explainer.generate(case.prompt, method=method, max_new_tokens=MAX_NEW_TOKENS).media
+                (scored[name],) = explainer.generate(case.prompt, method=method, max_new_tokens=most).media
     figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}
     return {"right": True, "parts": media.scores[0].size, "figures": figures}
 
 
 def _rows_of_words(g: GenerationAttribution, answer: str) -> list[list[int]] | None:
-    """Return which generated tokens make each word of an answer, None for another answer."""
+    """Return which generated tokens make each word of an answer; None where the text begins with another one."""
     words = [word for word in g.words() if word.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, word.text))]
-    if [word.text.casefold() for word in words] != answer.casefold().split():
+    right = answer.casefold().split()
+    if [word.text.casefold() for word in words[: len(right)]] != right:
         return None
+    words = words[: len(right)]
     return [[token - g.prompt_tokens for token in word.tokens if token >= g.prompt_tokens] for word in words]
 
 

@@ -31,6 +31,9 @@ from .writing import generation_config
 
 __all__ = ["explain_speech"]
 
+DECODER_PROMPT = 4
+"""Most tokens that Whisper's decoder begins with: start, language, task, no timestamps."""
+
 
 def explain_speech(
     model: TaskModel, sounds: Any, max_new_tokens: int, options: Options, settings: Mapping[str, Any]
@@ -87,7 +90,9 @@ def _generated(model: TaskModel, signal: Signal, most: int, extra: Mapping[str, 
     copy: Any = private_clone(model.reference)
     table = table_of(copy.get_decoder())
     path = next(path for path, module in copy.named_modules() if module is table)
-    config, generate_options = generation_config(model, extra, most)
+    limit = model.encoder.limit
+    room = most if limit is None else min(most, max(limit - DECODER_PROMPT, 1))
+    config, generate_options = generation_config(model, extra, room)
     first = Site(path, is_input=True)
     values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
     with torch.no_grad():
