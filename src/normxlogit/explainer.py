@@ -14,7 +14,7 @@ from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method
-from .methods.defaults import named_or_default, use_for
+from .methods.defaults import completion_methods, named_or_default, use_for
 from .models.layers import Layers
 from .models.loading import load
 from .models.task_model import TaskModel
@@ -267,7 +267,7 @@ class Explainer:
             prompt: Of models of speech a sound: samples, a mapping with "array" and "sampling_rate", or a file's path.
             **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
         """
-        explained = Options(target, None, contrast, layers, named_or_default(method, "completions"))
+        explained = Options(target, None, contrast, layers, **completion_methods(method))
         return explain_generated(self._language_model, prompt, max_new_tokens, explained, options)
 
     @overload
@@ -297,7 +297,7 @@ class Explainer:
             sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
                 (start, end) of its characters, in a list of messages (message, start, end).
         """
-        explained = Options(target, targets, contrast, layers, named_or_default(method, "completions"))
+        explained = Options(target, targets, contrast, layers, **completion_methods(method))
         return explain_written(self._language_model, prompt, completion, explained, sources)
 
     def explain_sources(
@@ -319,7 +319,7 @@ class Explainer:
             parts: The parts of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
             merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
         """
-        options = Options(method=named_or_default(method, "completions"))
+        options = Options(**completion_methods(method))
         completed = read_completion(self._language_model, prompt, completion)
         division = sources if isinstance(sources, str) else completed.with_sources(sources).named_sources
         return explain_sources(self._language_model, completed, options, division, parts, merge)

@@ -10,7 +10,7 @@ import torch
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation.pointing import evaluate_pointing, pointing_table
 from normxlogit.evaluation.pointing_cases import PointingCase, load_pointing_cases
-from normxlogit.evaluation.pointing_peers import PEERS, signal_answer
+from normxlogit.evaluation.pointing_peers import signal_answer
 from tests import vlm
 from tests.commands import run
 from tests.pipeline import test_speech as speech

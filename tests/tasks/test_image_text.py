@@ -257,3 +257,14 @@ def test_a_token_by_itself_claims_no_sum_where_a_picture_is_left_out():
     g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2)
     assert g.bias is not None
     assert g.for_token(0).bias is None
+
+
+def test_patches_are_read_where_they_enter_unless_the_caller_says_otherwise():
+    prompts = [vlm.question(vlm.picture()), "what is a cat"]
+    with_picture, words_alone = explainer("llava").generate(prompts, max_new_tokens=1)
+    assert with_picture.settings["read_at"] == 0
+    assert words_alone.settings["read_at"] == "first-half"
+    named = explainer("llava").generate(prompts[0], max_new_tokens=1, method="frozen-gradient")
+    assert named.settings["read_at"] == "first-half"
+    sources = explainer("llava").explain_sources(prompts[0], " the cat", sources="message")
+    assert sources.settings["read_at"] == 0

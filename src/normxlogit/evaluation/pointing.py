@@ -96,8 +96,8 @@ class _Answered:
 
 def pointing_methods() -> list[str]:
     """Return what is compared unless other methods are named."""
-    places = ("0", "all", "middle", "-1")
-    named = [named_or_default(None, "completions").spec, *(f"frozen-gradient:read_at={place}" for place in places)]
+    named = [named_or_default(None, use).spec for use in ("media", "completions")]
+    named += [f"frozen-gradient:read_at={place}" for place in ("all", "-1")]
     return [*named, "normxlogit", *PEERS]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from ..errors import UnsupportedModelError
 from .registry import method_named
@@ -11,13 +11,23 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from .base import Method
 
-__all__ = ["DEFAULTS", "Default", "Use", "default_methods", "first_working", "named_or_default", "use_for"]
+__all__ = [
+    "DEFAULTS",
+    "Default",
+    "Use",
+    "completion_methods",
+    "default_methods",
+    "first_working",
+    "named_or_default",
+    "use_for",
+]
 
 T = TypeVar("T")
 
-Use = Literal["labels", "signals", "tokens", "shown", "completions", "similarity", "recorded"]
+Use = Literal["labels", "signals", "tokens", "shown", "completions", "media", "similarity", "recorded"]
 """What is explained: labels of texts, labels of pictures and sounds, predicted tokens, one text that a person looks at,
-completions and their sources, the cosine of two texts, or a forward pass that was run elsewhere."""
+completions and their sources, those of prompts with pictures or sounds, the cosine of two texts, or a forward pass that
+was run elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,13 @@ DEFAULTS: dict[Use, Default] = {
         "finds leave-one-out's first source on 0.87 of 79 prompts, verified on 0.97",
         "results-prompts.md",
     ),
+    "media": Default(
+        "generate, explain_completion, explain_sources: prompts with pictures or sounds",
+        ("frozen-gradient:read_at=0",),
+        "1 + 1 for each part",
+        "the strongest patch and moment lie on the known evidence most often",
+        "how-to-images.md",
+    ),
     "similarity": Default(
         "similarity",
         ("frozen-gradient",),
@@ -106,6 +123,22 @@ def named_or_default(method: "str | Method | None", use: Use) -> "Method":
         MethodError: If there is no such method or setting.
     """
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
+
+
+class CompletionMethods(TypedDict):
+    """The method of completions, and that of prompts with pictures or sounds."""
+
+    method: "Method"
+    media_method: "Method"
+
+
+def completion_methods(method: "str | Method | None") -> CompletionMethods:
+    """Return the caller's method, or the defaults, of completions and of those of prompts with pictures or sounds.
+
+    Raises:
+        MethodError: If there is no such method or setting.
+    """
+    return {"method": named_or_default(method, "completions"), "media_method": named_or_default(method, "media")}
 
 
 def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:

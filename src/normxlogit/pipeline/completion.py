@@ -125,6 +125,7 @@ def explained(model: TaskModel, completed: Completed, options: Options) -> Expla
         TargetError: If a requested token does not exist.
     """
     context = completed.encoding.take(range(len(completed.encoding) - 1))
+    options = options.for_media if context.media else options
     ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
     return Explained(completed, options, context, ids, contrast)
 

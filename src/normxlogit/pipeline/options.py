@@ -50,6 +50,7 @@ class Options:
         contrast: What to subtract.
         layers: The layers to explain.
         method: The method.
+        media_method: What takes its place where a prompt holds a picture or a sound; None for the same.
         position: The token whose prediction is explained: one for all inputs, or a list with one for each.
         long_text: What to do with a text beyond the model's length; None for the default.
         token_predictions: Whether to report the head's prediction at each token; None where it is nearly free.
@@ -71,6 +72,7 @@ class Options:
     long_text: LongText | None = None
     token_predictions: bool | None = None
     progress: bool | None = None
+    media_method: Method | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -90,6 +92,11 @@ class Options:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
         if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Sequence):
             object.__setattr__(self, "targets", _listed(self.targets))
+
+    @property
+    def for_media(self) -> "Options":
+        """The options of a prompt with a picture or a sound."""
+        return self if self.media_method is None else replace(self, method=self.media_method)
 
     def only(self, index: int) -> "Options":
         """Return the options of one input."""

@@ -54,6 +54,7 @@ def explain_speech(
         InputError: If a sound cannot be read.
         MethodError: If the method does not score sounds.
     """
+    options = options.for_media
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
     single = is_sound(sounds)
