@@ -31,7 +31,6 @@ class PreparedPrompts:
     """A shard of prompts.
 
     Attributes:
-        shard: The shard.
         prompts: Its prompts that can be read, by row, texts or chat messages.
         completed: Those with a completion, by row.
         problems: Why the other rows have none, by row.
@@ -48,8 +47,6 @@ class ExplainedPrompts:
     """A shard of prompts explained.
 
     Attributes:
-        shard: The shard.
-        rows: Which of its rows.
         sources: What the completions of these rows rest on.
         tokens: Tokens of their prompts and completions.
         problems: Why the other rows have no result, by row.

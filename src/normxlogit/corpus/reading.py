@@ -135,11 +135,7 @@ class File:
     """A file of an input.
 
     Attributes:
-        system: Its fsspec file system.
-        path: Its path there.
         name: What the user knows it by.
-        kind: Its format.
-        size: Its length in bytes.
         partitions: The values in the names of the folders between the input's and the file, such as `year=2024`, which
             all its rows share.
     """

@@ -20,7 +20,6 @@ class RunTables:
 
     Attributes:
         folder: The folder of the shards.
-        manifest: Its manifest.
         done: The shards that are written.
         common: The values that all rows share.
         kinds: The Arrow types of the columns, by their names in the files.

@@ -32,14 +32,10 @@ class Settings:
     Attributes:
         columns: Which columns of the input are what.
         target: What is explained in every row, if not a column says it.
-        contrast: What is subtracted.
-        method: The method.
-        layers: The layers to explain.
         long_text: What to do with a text beyond the model's length; "error" puts its row among the errors.
         words: Whether tokens are merged to words too.
         merge: How; by default as fits the method.
         keep_text: Whether the texts are in the results.
-        shard_rows: Rows of a shard.
         sources: How a prompt is divided into sources; None where texts are explained and not completions.
         parts: How a completion is divided into parts; None to explain it as a whole.
         max_new_tokens: Most tokens to write where no column holds the completions.

@@ -20,10 +20,8 @@ class Line(NamedTuple):
     """A row of a table.
 
     Attributes:
-        texts: What stands in it.
         value: Where its bar ends, None for none.
         interval: The ends of the value's interval.
-        examples: Ids of texts.
     """
 
     texts: Sequence[str]

@@ -29,9 +29,7 @@ class Prepared:
     """A shard as the model reads it.
 
     Attributes:
-        shard: The shard.
         rows: Which of its rows were encoded.
-        encodings: These rows.
         targets: What is explained in each, if a column says it.
         problems: Why the other rows were not, by row.
     """
@@ -48,9 +46,7 @@ class Explained:
     """A shard explained.
 
     Attributes:
-        shard: The shard.
         rows: Which of its rows were encoded.
-        encodings: These rows.
         batches: The scores of batches, each with the places of its texts among the encodings.
         long: The results of texts beyond the model's length, by place.
         problems: Why the other rows have no result, by row.

@@ -22,7 +22,6 @@ class GlueTask:
     """A task of GLUE as the experiments use it.
 
     Attributes:
-        name: Its name here.
         columns: The text column, or the two of a pair.
         labels: Label names by index; empty for regression.
         hub: Configuration of the hub's `nyu-mll/glue`.

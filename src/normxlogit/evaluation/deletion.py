@@ -21,7 +21,6 @@ class DeletionCurve:
     """A model's answers for the target as more and more of a text is deleted.
 
     Attributes:
-        target: The label or token.
         quantity: What the values are: the target's probability, or the value of a regression model.
         units: What was deleted, the highest scored first: words, or tokens where words are not known.
         shares: The deleted share of them, from 0 to 1, (P,).

@@ -43,7 +43,6 @@ class Cost:
     Attributes:
         passes: Its time in forward passes, the median over rounds.
         spread: The lowest and the highest round.
-        rounds: How many there were.
     """
 
     passes: float

@@ -44,7 +44,6 @@ class MeasuredAnswer:
     Attributes:
         case: The question with its documents.
         evidence: Whether they hold the evidence, lack it, or have other numbers or names in it.
-        figures: What was measured.
     """
 
     case: Case
@@ -81,7 +80,6 @@ class Comparison(NamedTuple):
     """The signals on some of the answers.
 
     Attributes:
-        title: Which answers.
         signals: The signals, best first.
     """
 

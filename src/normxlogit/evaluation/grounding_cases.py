@@ -29,8 +29,6 @@ class Case(NamedTuple):
     """A question with documents that hold the evidence for its answer or do not.
 
     Attributes:
-        question: The question.
-        documents: Texts by name.
         supported: Whether they hold the evidence.
         answer: The answer; None lets the model generate one.
         evidence: The sentence that answers, as it stands in the documents; empty where it is not known.

@@ -43,7 +43,6 @@ class Figures:
     """What was measured of a case; empty where the model gives no answer.
 
     Attributes:
-        answer: The answer.
         values: The signals, by name; higher speaks for the documents.
         passes: Forward passes that a signal took, by name, where they depend on the answer; a backward pass counts as
             two.

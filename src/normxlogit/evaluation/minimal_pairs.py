@@ -28,8 +28,6 @@ class Pair:
 
     Attributes:
         group: What the pair is an example of; results are also averaged over each group.
-        good: The grammatical sentence.
-        bad: The ungrammatical sentence.
         target: The differing word in the grammatical sentence.
         foil: Its counterpart in the ungrammatical one.
     """

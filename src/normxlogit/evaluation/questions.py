@@ -32,12 +32,7 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with its documents.
-
-    Attributes:
-        question: The question.
-        documents: Texts by name.
-    """
+    """A question with its documents."""
 
     question: str
     documents: Mapping[str, str]
@@ -129,9 +124,7 @@ class QNLIDocument(NamedTuple):
     """A question of QNLI with sentences, one of which answers it.
 
     Attributes:
-        question: The question.
         sentences: The sentence that answers, among others.
-        place: Its place among them.
         spare: One more sentence that does not answer; empty where the rows have no more.
     """
 

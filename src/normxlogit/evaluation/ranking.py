@@ -23,7 +23,6 @@ class RankingResult:
 
     Attributes:
         method: The method, with settings that differ from the defaults.
-        texts: N.
         means: Mean of each figure over the texts with its 95% interval, by name, such as those of `agreement`.
         shares: What is lost without the first player as a share of the largest loss, by name ("nats").
         passes: Its cost in forward passes; None for a ranking that reads nothing.

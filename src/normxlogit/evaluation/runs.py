@@ -81,7 +81,6 @@ class Refused:
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        reason: What the model lacks.
     """
 
     method: str

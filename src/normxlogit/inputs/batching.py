@@ -27,7 +27,6 @@ class Batch:
     Attributes:
         inputs: Model inputs, (B, T).
         mask: True at real tokens, (B, T).
-        encodings: The B encodings.
         indices: Their places in the caller's list.
     """
 

@@ -22,9 +22,6 @@ class Content:
     """The span of a message's content in the rendered prompt.
 
     Attributes:
-        role: Who says it.
-        start: Its first character.
-        end: One past its last.
         message: Which message it is of.
         trimmed: Characters at its beginning, white space, that are not among them.
     """
@@ -41,7 +38,6 @@ class ReadPrompt:
     """A prompt as one text.
 
     Attributes:
-        text: The text.
         contents: Where each message's content stands; None for a prompt that was one text from the start.
         notes: Which messages could not be found in it.
         messages: The messages, with their pictures read.

@@ -28,7 +28,6 @@ class EncodingColumns(Sequence[Encoding]):
         inputs: The model's inputs, (N,) each.
         offsets: Character spans, (N, 2); None if the tokenizer cannot tell.
         sequences: 0 or 1, and -1 for special tokens, (N,).
-        texts: The B texts.
         pairs: Their second texts; None for single texts.
         notes: What was done to some of the texts, by their index.
     """

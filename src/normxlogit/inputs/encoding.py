@@ -71,7 +71,6 @@ class Medium:
     """A picture or a sound that words rest on.
 
     Attributes:
-        name: What to call it.
         tokens: The tokens of the text that stand for it.
         by_token: Its places for scores of these tokens; None where they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`surgery.signal_entry`), counted

@@ -32,7 +32,6 @@ class Sources(NamedTuple):
 
     Attributes:
         x: Column of the pixel, from 0 to the width; any number for padding.
-        y: Its row.
         inside: Whether it comes from a pixel, 1 or 0.
     """
 

@@ -26,7 +26,6 @@ class Sound:
     Attributes:
         samples: float32, (N,).
         rate: Samples a second; None where neither the caller nor the model names it.
-        name: What to call it.
         notes: What was done to it.
     """
 

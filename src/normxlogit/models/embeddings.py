@@ -23,7 +23,6 @@ class WordEmbeddings:
 
     Attributes:
         table: The module that looks them up.
-        path: Where it is.
 
     Raises:
         UnsupportedModelError: If the model has no table of them.

@@ -38,7 +38,6 @@ class ForwardPass:
     asks for them gets the error that says why. The logits are always there.
 
     Attributes:
-        batch: What was read.
         final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
         first: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.

@@ -17,9 +17,7 @@ class LocalModel(NamedTuple):
     """A model that loads without a network.
 
     Attributes:
-        label: What it is called.
         name: What `Explainer.from_pretrained` takes.
-        generates: Whether it continues prompts.
     """
 
     label: str

@@ -44,7 +44,6 @@ class TaskModel:
     The arguments are those of `Explainer`, with what a zero-shot pipeline asks the model (`hypotheses`).
 
     Attributes:
-        source: The user's model.
         caller_model: The same as a task model: an embedding model's trunk with its pooling, other models unchanged.
         reader: What reads its inputs, a tokenizer or a processor.
         task: What it is for, with everything that differs by it.

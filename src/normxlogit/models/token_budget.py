@@ -15,9 +15,6 @@ class TokenBudget:
 
     Args:
         most: What the caller set; the budget never exceeds it.
-
-    Attributes:
-        tokens: What it is now.
     """
 
     def __init__(self, most: int) -> None:

@@ -81,7 +81,6 @@ class SourceScores(NamedTuple):
 
     Attributes:
         table: Scores, (K, S).
-        unit: What they count.
         passes: What it costs: "forward_passes", and those of a prior.
         r2: How much of the answers the fit explains, (K,); None where it is not measured.
     """

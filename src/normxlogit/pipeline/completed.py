@@ -18,7 +18,6 @@ class Completed:
     Attributes:
         encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
         prompt_tokens: Tokens of the encoding that stand before the completion.
-        prompt_characters: Characters of them.
         contents: What the messages of a chat say; None for a prompt that was one text.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
     """

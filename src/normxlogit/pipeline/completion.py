@@ -50,7 +50,6 @@ class Explained(NamedTuple):
     """A completion with its options and targets.
 
     Attributes:
-        completed: The completion.
         options: The caller's options for it.
         context: What the model reads: all but the last token.
         ids: The vocabulary entry that each row explains, G of them.

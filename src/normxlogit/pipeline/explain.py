@@ -36,8 +36,6 @@ class ScoreColumns:
         predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
         token_predictions: The same of each token alone, (N, 3); None where it was not computed.
         spans: The answers of a model that answers with spans.
-        target: What is explained.
-        layers: The requested layers.
         diagnostics: What the method measured of itself, (B, K) each, as lists.
         bias: What belongs to no token, (B, K, L); None where scores do not add up.
         sink: What attention sinks contribute, (B, K, L); None without sinks.

@@ -47,9 +47,6 @@ class Options:
     Attributes:
         target: What to explain, the same for all inputs.
         targets: A list with one target for each input, instead of `target`.
-        contrast: What to subtract.
-        layers: The layers to explain.
-        method: The method.
         media_method: What takes its place where a prompt holds a picture or a sound; None for the same.
         position: The token whose prediction is explained: one for all inputs, or a list with one for each.
         long_text: What to do with a text beyond the model's length; None for the default.

@@ -29,7 +29,6 @@ class Side(NamedTuple):
     """One text with its vector and states.
 
     Attributes:
-        encoding: Its tokens.
         vector: Its vector at length 1, (C,).
         states: The head's logits at each of its tokens, at length 1, (T, C).
     """

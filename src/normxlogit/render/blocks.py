@@ -29,7 +29,6 @@ class Piece(NamedTuple):
     """A piece of text in the colour of its score.
 
     Attributes:
-        text: Its characters.
         strength: From -1 (against) to 1 (for); 0 has no colour.
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "rest" (no token covers it),
             "grey" (neither part nor source), "strong" (generated, or the best), "underlined" (the second best),
@@ -62,7 +61,6 @@ class Bar(NamedTuple):
         start: Where it begins, which is 0 of the scale.
         end: Where it ends; before `start` for a negative score.
         low: Lower end of an interval, None for none.
-        high: Upper end.
     """
 
     start: float
@@ -78,7 +76,6 @@ class Cell(NamedTuple):
         pieces: What stands in it; each is followed by its number and what is said about it.
         value: What the column is sorted by; the text where it is None.
         strength: Colour of the whole cell.
-        bar: A bar.
         links: Places on the page, by the text of the link.
         anchor: The place on the page that it is itself.
     """
@@ -95,7 +92,6 @@ class Column(NamedTuple):
     """A column of a table.
 
     Attributes:
-        name: Its heading.
         numbers: Whether it holds numbers, which line up at the right.
     """
 
@@ -122,7 +118,6 @@ class Header(Block):
 
     Attributes:
         prediction: The model's answer; empty for none.
-        facts: Names with values.
         notes: What the reader should know.
     """
 
@@ -146,7 +141,6 @@ class Sentence(NamedTuple):
     """One or two texts in the colours of one row of scores.
 
     Attributes:
-        caption: What the row is.
         texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text.
         step: The position of the slider at which it is shown; None for always.
         summary: What one sees, for the slider.
@@ -165,9 +159,7 @@ class Sentences(Block):
     A terminal shows all of them. A page with a slider shows those of one step at a time, beginning with `start`.
 
     Attributes:
-        rows: The texts.
         steps: The names of the slider's positions; empty for no slider.
-        start: The first position.
         small: Whether it is set like a quotation, not as the main text.
     """
 
@@ -184,9 +176,7 @@ class Table(Block):
     """Rows of cells; the first column names the rows.
 
     Attributes:
-        columns: The columns.
         rows: The cells of each row.
-        caption: What it shows.
         numbered: Whether a page numbers the rows, from 1.
         sortable: Whether a page sorts it by its columns.
         filtered: The column whose values a page offers as a filter, beside a field for words.
@@ -210,7 +200,6 @@ class Links(Block):
 
     Attributes:
         data: What the page's script reads: "scores" with one row for each part, of what it has seen, or "shares".
-        hint: How to use it.
         negative: What a negative score means.
     """
 
@@ -226,8 +215,6 @@ class Fold(Block):
     """Blocks that a page folds.
 
     Attributes:
-        summary: What is in it.
-        blocks: The blocks.
         opened: Whether it is open at first.
         essential: Whether a terminal, which cannot fold, shows them too.
     """
@@ -244,7 +231,6 @@ class Card(NamedTuple):
     """A result on a page.
 
     Attributes:
-        blocks: What it consists of.
         heading: What it is called among several; empty for one alone.
         result: Whether it is a result, not a table of several.
         opened: Whether it stands open where there is a heading.

@@ -19,9 +19,6 @@ class BarRow(NamedTuple):
     """A named bar.
 
     Attributes:
-        name: Its name.
-        score: Its length.
-        start: Where it begins.
         side: What a negative score is for.
         color: Its colour in a figure, where that does not tell the sign.
     """
@@ -38,9 +35,6 @@ class Bars(Block):
     """Horizontal bars, all from 0 of one scale unless a row begins elsewhere.
 
     Attributes:
-        rows: The bars.
-        scale: The largest magnitude.
-        label: What the bars show.
         signed: Whether numbers carry a sign.
         more: How many others are not shown.
         stepped: Whether each row begins where the one before ends.
@@ -61,12 +55,8 @@ class Grid(Block):
     """A heat map.
 
     Attributes:
-        rows: Names of the rows.
-        columns: Names of the columns.
         scores: float32, (R, C); NaN is an empty field.
         strengths: float32, (R, C): the colours, from -1 to 1.
-        caption: What it shows.
-        label: What the colours mean.
         signed: Whether scores have a sign.
         special: The columns of special tokens, which have no colour.
         about: What else to say of a column.
@@ -152,10 +142,7 @@ class Picture(Block):
     """A grid of patches over a picture.
 
     Attributes:
-        name: What it is called.
         preview: The picture as a data URI; empty where it is not kept.
-        width: Its width in pixels.
-        height: Its height.
         boxes: float32, (h, w, 4): left, top, right and bottom of each patch in pixels.
         patches: A piece for each patch, row by row.
     """
@@ -199,7 +186,6 @@ class Timeline(Block):
         times: Beginning and end of each piece in seconds.
         scores: float32, one for each.
         strengths: Their colours and heights, from -1 to 1.
-        label: What they mean.
     """
 
     kind: ClassVar = "timeline"
@@ -227,7 +213,6 @@ class Legend(Block):
     """What the colours mean.
 
     Attributes:
-        positive: What red means.
         negative: What blue means; None for scores without a sign.
         scales: The largest magnitude of each scale; empty where each row has its own and numbers tell.
         notes: What else to know of the colours.

@@ -16,8 +16,6 @@ class Curve(NamedTuple):
     """The values while more and more of a text is removed.
 
     Attributes:
-        name: The method.
-        quantity: What the values are.
         shares: Share that is removed, from 0 to 1.
         highest_first: The values while the highest scored words are removed first.
         lowest_first: The values while the lowest scored words are removed first.
@@ -42,12 +40,9 @@ class Drawing(NamedTuple):
     """A curve as a page draws it.
 
     Attributes:
-        curve: The curve.
-        summary: It in words.
         high: Points of the solid line.
         low: Points of the dashed line.
         ticks: Height and name of each tick.
-        table: The numbers.
     """
 
     curve: Curve

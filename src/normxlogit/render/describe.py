@@ -27,9 +27,7 @@ class Facts:
 
     Attributes:
         prediction: The model's answer, with its probability or value.
-        target: What the scores explain.
         method: The method with the settings that differ from its defaults.
-        model: Name of the model.
         positive: What a positive score means.
         negative: What a negative score means; None for methods without a sign.
         notes: What the reader should know.

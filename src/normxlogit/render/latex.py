@@ -37,12 +37,7 @@ HEADER = """% needs \\usepackage{xcolor}; scripts other than Latin need XeLaTeX 
 
 
 class ColouredText(NamedTuple):
-    """A text in colours, once for each label and layer, and what they mean.
-
-    Attributes:
-        rows: The texts.
-        legend: The meaning.
-    """
+    """A text in colours, once for each label and layer, and what they mean."""
 
     rows: tuple[Sentence, ...]
     legend: Legend

@@ -32,7 +32,6 @@ class Column(NamedTuple):
 
     Attributes:
         name: Its text, never empty, white space made visible.
-        tokens: Indices of its tokens.
         special: Whether the tokenizer added it.
         sink: Whether a token of it is an attention sink.
     """

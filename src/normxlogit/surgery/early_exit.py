@@ -30,7 +30,6 @@ class EarlyExit:
     """Layers that can be skipped, each then returning its input.
 
     Attributes:
-        layers: Their paths.
         count: How often one of them is called in a pass.
     """
 

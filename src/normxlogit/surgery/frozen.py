@@ -151,7 +151,6 @@ class FrozenNetwork:
             are given another `forward`: outside `frozen()` it does what it did.
 
     Attributes:
-        model: The clone.
         opened: Whether autograd differentiates inside the model's custom functions; set by the proof.
 
     Example:

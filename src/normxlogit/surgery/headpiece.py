@@ -72,7 +72,6 @@ class Head:
 
     Attributes:
         pool: Lends copies of the model.
-        piece: Where its head is.
     """
 
     pool: Pool[PreTrainedModel]

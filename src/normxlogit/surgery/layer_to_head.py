@@ -28,7 +28,6 @@ class Tail:
     """What follows the layers of a trunk.
 
     Attributes:
-        layers: Their paths.
         form: How the last one returns a state.
         axes: How the layers hold what `hidden_states` shows as (B, T, H).
     """

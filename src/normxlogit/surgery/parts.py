@@ -22,7 +22,6 @@ class EmbeddingTap:
     """A module whose input or output is the embedding layer's output.
 
     Attributes:
-        path: Where the module is.
         is_input: Whether it is the module's input; otherwise it is its output.
         axes: How the module holds what is (B, T, H).
     """

@@ -56,7 +56,6 @@ class Lease(Generic[Lent]):
     If a lease is dropped without being released, its copy is discarded.
 
     Attributes:
-        lent: What is lent.
         held: Whether it was not released yet.
     """
 

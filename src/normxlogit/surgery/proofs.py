@@ -33,7 +33,6 @@ class Proof:
     """A row of the table of proofs.
 
     Attributes:
-        name: Of the function.
         compares: What is compared with what.
         tolerance: How far apart they may be.
         why: What would be wrong without it.

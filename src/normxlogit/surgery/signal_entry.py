@@ -24,7 +24,6 @@ class SignalEntry:
     """The patch embedding of a picture, or the first convolution of a sound.
 
     Attributes:
-        path: Where the module is.
         given: The shape of what it is given.
         returned: The shape of what it returns.
         channels: The axis of its output that counts channels, not places.

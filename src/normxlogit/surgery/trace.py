@@ -39,7 +39,6 @@ class Call:
     Attributes:
         path: Where the module is in the model.
         main_input: Its first argument, None if that is not a tensor.
-        returned: What it returned.
         end: How many calls had ended before it.
     """
 

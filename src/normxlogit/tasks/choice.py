@@ -26,7 +26,6 @@ class Alternatives(NamedTuple):
 
     Attributes:
         names: What the pairs are called, C of them.
-        pairs: The C pairs.
     """
 
     names: Sequence[str]

@@ -11,11 +11,7 @@ __all__ = ["ReadsPrompts"]
 
 
 class ReadsPrompts:
-    """How prompts are read.
-
-    Attributes:
-        tokenizer: The model's tokenizer.
-    """
+    """How prompts are read."""
 
     tokenizer: Any
 

@@ -47,7 +47,6 @@ class Steps:
 
     Attributes:
         modes: The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side.
-        dense: Layers after the pooling.
         normalize: Whether the vector is brought to length 1.
         max_length: Most tokens that it reads, None for the trunk's own limit.
         lower: Whether texts are brought to lower case.

@@ -154,8 +154,6 @@ class EmittedToken:
     Attributes:
         index: Its entry of the vocabulary.
         frame: The frame of its run at which it is most likely.
-        logit: Its logit there.
-        probability: Its probability there.
     """
 
     index: int

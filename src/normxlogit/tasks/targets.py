@@ -68,7 +68,6 @@ class Target:
         positions: Position of the prediction explained, (B,), or (B, 2) for start and end of an answer; None for
             whole-text heads.
         labelled: Whether results have a label axis.
-        task: The model's task.
     """
 
     ids: Tensor

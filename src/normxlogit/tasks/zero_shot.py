@@ -24,7 +24,6 @@ class Hypotheses:
     """The hypotheses of a zero-shot pipeline, and the indices of entailment and contradiction.
 
     Attributes:
-        labels: The candidate labels.
         template: A hypothesis with {} in the place of the label.
         independent: Whether each label is right or wrong by itself, and not one of them right.
         entailment: Index of the model's output for entailment.
