@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from normxlogit import ALL, Explainer, InputError
+from normxlogit import ALL, Explainer
 from normxlogit.inputs.batching import batches
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.pipeline.explain import to_host
@@ -201,25 +201,6 @@ def test_scores_are_made_in_inference_mode_and_in_few_operations():
         assert not operations.counts[name], f"{name} waits for the device, and without padding there is nothing to find"
 
 
-def hooks(model):
-    return sum(
-        len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) + len(m._backward_pre_hooks)
-        for m in model.modules()
-    )
-
-
-def test_no_hook_is_left_behind_that_would_slow_later_passes():
-    e = explainer()
-    assert hooks(e._model.module) == 0
-    e(tiny.TEXTS)
-    for method in ("normxlogit", "value-zeroing", "attention-rollout"):
-        e(tiny.TEXTS, method=method, layers=ALL)
-    for method in ("decompx", "occlusion"):
-        e(tiny.TEXTS, method=method)
-    e(tiny.TEXTS, method="gradient-x-input")
-    assert hooks(e._model.module) == 0
-
-
 def test_one_tokenizer_call_for_a_list(monkeypatch):
     e = warm(explainer())
     kind, call = type(e._model.tokenizer), type(e._model.tokenizer).__call__
@@ -270,54 +251,3 @@ ERRORS = [
     RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to ..."),
     MemoryError(),
 ]
-
-
-@pytest.fixture
-def small_memory(monkeypatch):
-    """A model that has memory for a few tokens only."""
-
-    def build(tokens, error):
-        e = warm(explainer())
-        e(tiny.TEXTS)  # what padding does is tried over these lengths too
-        kind, forward = type(e._model.module.bert), type(e._model.module.bert).forward
-        sizes = []
-
-        def limited(self, input_ids, *args, **kwargs):
-            sizes.append(input_ids.numel())
-            if input_ids.numel() > tokens:
-                raise error
-            return forward(self, input_ids, *args, **kwargs)
-
-        monkeypatch.setattr(kind, "forward", limited)
-        return e, sizes
-
-    return build
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
-def test_half_the_budget_when_memory_runs_out_and_it_is_remembered(small_memory, error):
-    texts = [tiny.TEXTS[0]] * 12 + [tiny.TEXTS[1]] * 3
-    expected = [a.scores for a in explainer()(texts)]
-    e, sizes = small_memory(30, error)
-    found = e(texts)
-    for a, scores in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a.scores, scores, rtol=1e-5, atol=1e-5)
-    assert e._model.budget.tokens <= 30
-    assert max(sizes) > 30
-    sizes.clear()
-    e(texts)
-    assert max(sizes) <= 30, "the second call does not try again what failed"
-
-
-def test_no_memory_for_a_single_text_is_said(small_memory):
-    e, sizes = small_memory(5, ERRORS[0])
-    with pytest.raises(InputError, match="not enough memory to explain a single text of 7 tokens"):
-        e(tiny.TEXTS[0])
-    assert len(sizes) < 15
-
-
-def test_other_errors_are_not_taken_for_a_lack_of_memory(small_memory):
-    e, sizes = small_memory(5, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    with pytest.raises(InputError, match=r"cannot read .*: RuntimeError: mat1 and mat2 shapes"):
-        e(tiny.TEXTS)
-    assert sum(size > 5 for size in sizes) == 2, "tried together and, which may be why it failed, alone; not in halves"

@@ -1,18 +1,13 @@
 """The rows of speed: that every one is there and says what it compares. No clock is asked for its opinion."""
 
 import json
-from types import SimpleNamespace
 
-import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks import speed
-from benchmarks.commands import main
-from benchmarks.random_models import random_texts
 from benchmarks.ratios import Row, as_table
 from benchmarks.speed import GROUPS
-from normxlogit import InputError
 from tests.benchmarks.sizes import TINY, written
 
 
@@ -35,45 +30,11 @@ def test_every_group_measures_its_rows():
         assert row.seconds
 
 
-def test_bounds_are_those_of_the_issue():
-    bounds = {row.name: (row.bound, row.at_least) for row in speed.measure(TINY)}
-    assert bounds == {
-        "one-text": (1.02, False),
-        "all-labels": (1.03, False),
-        "all-layers": (1.15, False),
-        "masked-lm": (0.75, False),
-        "next-token": (1.03, False),
-        "generated": (1.05, False),
-        "from-outputs": (0.02, False),
-        "corpus": (0.95, True),
-        "pipeline": (1.0, True),
-        "gradient-x-input": (2, True),
-        "integrated-gradients": (50, True),
-        "decompx": (20, True),
-    }
-
-
-def test_a_row_passes_by_its_median_on_the_right_side():
-    assert Row("x", "", (1.0, 1.01, 9.0), 1.02).passed
-    assert not Row("x", "", (1.0, 1.03, 1.04), 1.02).passed
-    assert Row("x", "", (1.0, 55.0, 60.0), 50, at_least=True).passed
-    assert not Row("x", "", (1.0, 49.0, 60.0), 50, at_least=True).passed
-
-
 def test_the_table_says_what_was_measured_and_whether_it_is_enough():
     rows = [Row("a", "work a", (1.0, 1.0123, 2.0), 1.02, seconds={"explain": 0.2}), Row("b", "b", (0.5,), 0.95, True)]
     first, second = as_table(rows).splitlines()[2:]
     assert first == "| work a (explain 200 ms) | ≤ 1.02 | 1.012 | 1.000 to 2.000 | pass |"
     assert second == "| b | ≥ 0.95 | 0.500 | 0.500 to 0.500 | **fail** |"
-
-
-def test_random_texts_have_the_lengths_of_short_reviews():
-    tokenizer = SimpleNamespace(get_vocab=lambda: {"good": 1, "bad": 2, "##ly": 3, ".": 4})
-    texts = random_texts(tokenizer, 400)
-    lengths = [len(t.split()) for t in texts]
-    assert texts == random_texts(tokenizer, 400)
-    assert 15 < sum(lengths) / len(lengths) < 25
-    assert set(" ".join(texts).split()) == {"good", "bad"}
 
 
 def test_a_larger_language_model_is_a_choice(monkeypatch, capsys):
@@ -89,18 +50,6 @@ def test_a_larger_language_model_is_a_choice(monkeypatch, capsys):
     assert counts == [6_738_415_616, 134_515_008], "what the models of these names have"
 
 
-def test_progress_names_every_group_and_round():
-    said = []
-    list(speed.measure(TINY, ["from-outputs", "masked-lm"], on_progress=lambda *step: said.append(step)))
-    first = [(f"from-outputs, round {number} of 3", 0, 2) for number in (1, 2, 3)]
-    assert said == first + [(f"masked-lm, round {number} of 3", 1, 2) for number in (1, 2, 3)] + [("done", 2, 2)]
-
-
-def test_unknown_rows_are_named():
-    with pytest.raises(InputError, match="no rows named 'magic'; there are one-text,"):
-        list(speed.measure(TINY, ["magic"]))
-
-
 def test_speed_from_the_command_line(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(speed, "Setup", lambda **options: TINY)
     path = tmp_path / "speed.json"
@@ -111,10 +60,3 @@ def test_speed_from_the_command_line(capsys, tmp_path, monkeypatch):
     assert [row["name"] for row in state["rows"]] == ["from-outputs", "masked-lm"]
     assert {"figure", "figures", "passed", "bound", "seconds"} <= state["rows"][0].keys()
     assert "torch" in state["environment"]
-
-
-def test_a_mistake_is_one_line(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["speed", "--rows", "magic"])
-    assert stop.value.code == 2
-    assert capsys.readouterr().err.startswith("error: no rows named 'magic'")

@@ -1,7 +1,6 @@
 """A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -240,19 +239,6 @@ def test_output_anywhere_that_fsspec_writes(bert):
     with fsspec.open("memory://corpus/out/shards/00000001.parquet") as file:
         assert pq.read_table(file)["row"].to_pylist() == [16, 17, 18, 19]
     assert run(bert, rows_of(texts(20)), "memory://corpus/out").fresh == 0
-
-
-def test_arguments_that_cannot_be(tmp_path, bert):
-    rows = pa.Table.from_pylist([{"text": "good", "tokens": 1}])
-    pq.write_table(rows, tmp_path / "in.parquet")
-    with pytest.raises(DataError, match="no column 'body' in the input; there are text, tokens"):
-        run(bert, tmp_path / "in.parquet", tmp_path / "a", text_column="body")
-    with pytest.raises(DataError, match="'tokens' cannot be kept"):
-        run(bert, tmp_path / "in.parquet", tmp_path / "a", keep=["tokens"])
-    with pytest.raises(InputError, match="engine"):
-        run(bert, tmp_path / "in.parquet", tmp_path / "a", engine="spark")
-    with pytest.raises(InputError, match="not both"):
-        run(bert, tmp_path / "in.parquet", tmp_path / "a", target=1, target_column="text")
 
 
 @pytest.mark.parametrize(("wanted", "lines"), [(True, 4), (None, 0), (False, 0)])

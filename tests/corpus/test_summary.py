@@ -81,29 +81,6 @@ def test_right_and_wrong_answers(runs):
         summarize(folder / "one", gold="label")
 
 
-@pytest.mark.parametrize("kind", [float, str])
-def test_rows_without_a_right_label_do_not_count(tmp_path, kind):
-    gold = [None if i % 3 else i % 2 for i in range(20)]
-    rows = [{"text": t, "gold": None if g is None else kind(g)} for t, g in zip(texts(20), gold, strict=True)]
-    attribute(explainer(), rows, tmp_path, keep=["gold"])
-    summary = summarize(tmp_path, gold="gold", min_count=1, top=1000)
-    known = [row for row in results(tmp_path).to_pylist() if row["gold"] is not None]
-    right = {row["row"]: int(row["gold"]) == row["prediction_id"] for row in known}
-    assert summary.accuracy == pytest.approx(np.mean(list(right.values())))
-    assert 0 < summary.accuracy < 1
-    counts = defaultdict(lambda: [0, 0])
-    for (_, token), values in places(tmp_path).items():
-        for _, row in values:
-            if row["row"] in right:
-                counts[token][right[row["row"]]] += 1
-    assert {rate.text: [rate.wrong, rate.right] for rate in summary.mistakes} == dict(counts)
-    # Signs, of which there are few, are in the share of all as well.
-    share = sum(wrong for wrong, _ in counts.values()) / sum(map(sum, counts.values()))
-    first = summary.mistakes[0]
-    spread = (share * (1 - share) / (first.wrong + first.right)) ** 0.5
-    assert first.z == pytest.approx((first.error_rate - share) / spread, rel=0.01)
-
-
 def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
     rows = [{"text": t, "key": f"k{i // 4}"} for i, t in enumerate(texts(12))]
     for name, seed in (("one", 0), ("two", 1)):
@@ -145,20 +122,6 @@ def test_a_run_whose_shard_is_gone_is_not_finished(tmp_path):
     (tmp_path / "shards/00000000.parquet").unlink()
     summary = summarize(tmp_path)
     assert (summary.rows, summary.complete) == (16, False)
-
-
-def test_right_labels_are_names_or_numbers_of_the_input(tmp_path):
-    rows = [{"text": t, "several": [1], "named": {"x": 1}} for t in texts(4)]
-    attribute(explainer(), rows, tmp_path, keep=["several", "named"])
-    for gold, says in (
-        ("several", "names or numbers"),
-        ("named", "names or numbers"),
-        ("tokens", "one of the run's own"),
-        ("row", "one of the run's own"),
-        ("nope", "keep it with --keep nope"),
-    ):
-        with pytest.raises(DataError, match=says):
-            summarize(tmp_path, gold=gold)
 
 
 def test_a_run_without_a_row_says_so(tmp_path):
@@ -238,18 +201,3 @@ def test_the_command(runs, capsys, tmp_path):
     code, _, err = command(capsys, "summarize", tmp_path)
     assert (code, err.count("\n")) == (2, 1)
     assert "no corpus run there" in err
-
-
-def test_a_summary_steers_no_terminal_and_has_colours_on_one_only(tmp_path, capsys, monkeypatch):
-    rows = [{"text": text, "key": "\x1b[31mred\u202e"} for text in texts(4)]
-    attribute(explainer(), rows, tmp_path / "run", id_column="key")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    code, shown, _ = command(capsys, "summarize", tmp_path / "run", "--min-count", "1")
-    assert code == 0
-    assert "\x1b[" in shown
-    assert "\x1b[31mred" not in shown
-    assert command(capsys, "summarize", tmp_path / "run", "--min-count", "1", "--output", tmp_path / "s.txt")[0] == 0
-    written = (tmp_path / "s.txt").read_text(encoding="utf-8")
-    assert "red" in written
-    assert not {"\x1b", "\u202e"} & set(written)

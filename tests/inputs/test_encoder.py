@@ -9,7 +9,6 @@ from tokenizers import Tokenizer, models
 from normxlogit import Explainer, InputError
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.inputs.private_tokenizer import private_tokenizer
-from normxlogit.models.loading import load
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
@@ -28,55 +27,6 @@ def encoder(tokenizer=None, limit=40, **changes):
 
 
 # --- the user's tokenizer -------------------------------------------------------------------------------------------
-
-
-def settings(tokenizer):
-    backend = tokenizer.backend_tokenizer
-    return backend.truncation, backend.padding, backend.encode_special_tokens, backend.to_str()
-
-
-def read_everything(explainer):
-    explainer([LONG, "bad", tiny.PAIR[0]], target=1, long_text="truncate")
-    explainer([tiny.PAIR, (LONG, LONG)], target=1, long_text="truncate")
-    explainer(LONG, long_text="window", target=1)
-    explainer.encode([LONG], max_length=7)
-
-
-@pytest.mark.parametrize("switched", [True, False])
-def test_the_tokenizers_own_switches_stay_as_they_were(switched, tmp_path):
-    tokenizer = tiny.tokenizer_for("bert")
-    if switched:
-        tokenizer.backend_tokenizer.enable_truncation(12, stride=2, direction="left")
-        tokenizer.backend_tokenizer.enable_padding(length=17, pad_id=0)
-    before = settings(tokenizer)
-    tokenizer.save_pretrained(tmp_path / "before")
-    explainer = Explainer(tiny.model("bert"), tokenizer)
-    read_everything(explainer)
-    assert settings(tokenizer) == before
-    tokenizer.save_pretrained(tmp_path / "after")
-    saved = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("before", "after")]
-    assert saved[0] == saved[1]
-    assert len(explainer(LONG, long_text="truncate")) == 40, "nor do they reach the explanation"
-    assert len(explainer("bad")) == 3
-
-
-def test_generation_leaves_the_switches_too():
-    tokenizer = tiny.tokenizer_for("gpt2")
-    tokenizer.backend_tokenizer.enable_truncation(12)
-    before = settings(tokenizer)
-    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tokenizer)
-    explainer.generate("the movie", max_new_tokens=2)
-    found = explainer.explain_completion("the movie is not good but a great film", " with charm and wit , maybe")
-    assert found.prompt_tokens + len(found.generated) == 15
-    assert settings(tokenizer) == before
-
-
-def test_the_tokenizer_in_the_package_keeps_its_truncation():
-    _, tokenizer = load()
-    before = settings(tokenizer)
-    Encoder(tokenizer, None, 10)(["one two three " * 20])
-    assert settings(tokenizer) == before
-    assert before[0] is not None
 
 
 def test_a_thread_that_uses_the_tokenizer_meanwhile_gets_its_own_results():
@@ -169,21 +119,6 @@ def test_the_smallest_of_all_limits_holds():
     assert encoder(limit=40)(["the " * 39])[0].notes
 
 
-def test_explainer_encode_takes_the_length_and_a_bare_string():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    assert [len(e) for e in explainer.encode([LONG, "bad"], max_length=10)] == [10, 3]
-    (found,) = explainer.encode("the cat sat")
-    assert found.text == "the cat sat"
-    assert explainer(explainer.encode("the cat sat"))[0] == explainer("the cat sat")
-    assert explainer.encode(text for text in ("bad", "good"))[1].text == "good"
-
-
-@pytest.mark.parametrize("length", [0, -3, True])
-def test_a_length_of_nothing_is_refused(length):
-    with pytest.raises(InputError, match="max_length must be a positive whole number"):
-        encoder()(["the cat"], max_length=length)
-
-
 def test_no_room_beside_the_special_tokens():
     with pytest.raises(InputError, match="input 0: 2 tokens are no room"):
         encoder(limit=2)(["the cat sat"])
@@ -231,17 +166,6 @@ def test_a_text_that_is_mostly_unknown_gets_a_note():
     assert note in explainer("zebra yak gnu the cat").notes[0]
 
 
-def test_a_tokenizer_of_another_model():
-    tokenizer = tiny.tokenizer_for("bert")
-    tokenizer.add_tokens([f"zebra{i}" for i in range(10)])
-    explainer = Explainer(tiny.model("bert"), tokenizer)
-    last = len(tokenizer) - 1
-    with pytest.raises(InputError, match=f"input 1 holds token id {last} and the model knows 0 to 63"):
-        explainer(["the cat", "zebra9"])
-    with pytest.raises(InputError, match="the prompt holds token id"):
-        explainer._model.encoder.opening("zebra9", special=True)
-
-
 def test_texts_of_which_nothing_is_left():
     own = encoder()
     with pytest.raises(InputError, match="input 1 is empty after tokenisation"):
@@ -269,14 +193,3 @@ def test_read_takes_texts_encoded_input_and_encodings():
     assert own.read([]) == ([], False)
     with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
         own.read("the cat", long_text="slide")
-
-
-def test_encodings_of_other_models_are_refused():
-    own, other = encoder(), Encoder(tiny.tokenizer_for("roberta"), tiny.model("roberta").config, None)
-    for mixed in (own("the cat") + other("a cat"), other("a cat") + own("the cat")):
-        with pytest.raises(InputError, match="inputs 0 and 1 were encoded for different models, with input_ids"):
-            own.read(mixed)
-    small = Encoder(tiny.tokenizer_for("bert"), tiny.model("bert").config, None, 6)
-    for given in (own("the cat")[0], own(["the", "the cat"])):
-        with pytest.raises(InputError, match=r"input \d holds token id \d+ and the model knows 0 to 5"):
-            small.read(given)

@@ -1,7 +1,6 @@
 """What a user may call texts."""
 
 import array
-from collections import deque
 
 import numpy as np
 import pandas
@@ -13,51 +12,6 @@ from normxlogit.inputs.texts import counted, read_texts
 
 TEXTS = ["the cat", "bad"]
 PAIRS = [("the cat", "sat"), ("is it", "bad")]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        TEXTS,
-        deque(TEXTS),
-        (text for text in TEXTS),
-        dict.fromkeys(TEXTS).keys() and list(dict.fromkeys(TEXTS)),
-        np.array(TEXTS),
-        np.array(TEXTS, dtype=object),
-        pandas.Series(TEXTS, index=[7, 3]),
-        pandas.DataFrame({"text": TEXTS})["text"],
-    ],
-    ids=lambda given: type(given).__name__,
-)
-def test_many_texts(given):
-    found, single = read_texts(given)
-    assert found == TEXTS
-    assert not single
-    assert {type(text) for text in found} == {str}
-
-
-def test_columns_of_data_sets():
-    datasets = pytest.importorskip("datasets")
-    table = datasets.Dataset.from_dict({"text": TEXTS})
-    assert read_texts(table["text"]) == (TEXTS, False)
-    assert read_texts(table) == (TEXTS, False)
-
-
-@pytest.mark.parametrize("given", [PAIRS, iter(PAIRS), zip(*zip(*PAIRS, strict=True), strict=True)])
-def test_many_pairs(given):
-    assert read_texts(given) == (PAIRS, False)
-
-
-@pytest.mark.parametrize("given", ["the cat", ("the cat", "sat"), np.str_("the cat"), np.array("the cat")])
-def test_one_text_is_no_list_of_letters(given):
-    found, single = read_texts(given)
-    assert single
-    assert found == [("the cat", "sat")] if isinstance(given, tuple) else ["the cat"]
-
-
-def test_texts_and_pairs_may_be_mixed_and_none_is_nothing():
-    assert read_texts(["a", ("b", "c")]) == (["a", ("b", "c")], False)
-    assert read_texts([]) == ([], False)
 
 
 @pytest.mark.parametrize(

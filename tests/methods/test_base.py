@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import sys
 from typing import Literal
 
 import numpy as np
@@ -187,12 +186,6 @@ def test_methods_are_equal_when_class_and_settings_are():
     assert Random() != "random"
 
 
-@pytest.mark.parametrize("info", list_methods(), ids=lambda info: info.name)
-def test_every_method_can_be_sent_to_another_process(info):
-    method = method_named(info.name)
-    assert pickle.loads(pickle.dumps(method)) == method
-
-
 def test_settings_are_sent_with_a_method():
     method = GuidedLime(samples=8, prior=IntegratedGradients(steps=7))
     assert pickle.loads(pickle.dumps(method)).settings == method.settings
@@ -208,33 +201,6 @@ def test_a_method_is_taken_as_it_is(explainer):
 
 
 # --- what a constructor is given ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("cls", "arguments", "settings", "message"),
-    [
-        (NormXLogit, ("words",), {}, "normxlogit: norm_of must be 'embedding_output' or 'word_embedding', not 'words'"),
-        (Random, (True,), {}, "random: seed must be a whole number, not True"),
-        (Random, (1.0,), {}, "random: seed must be a whole number, not 1.0"),
-        (
-            Random,
-            (2**64,),
-            {},
-            f"random: seed must be a whole number, not {2**64}: it has too many digits to fit into 64 bits",
-        ),
-        (Random, (), {"seeds": 1}, "random has no setting 'seeds'; did you mean seed? it has seed"),
-        (Random, (1,), {"seed": 1}, "random: multiple values for argument 'seed'"),
-        (Random, (1, 2), {}, "random: too many positional arguments"),
-        (LogAt, (), {"norm_of": "word_embedding"}, "logat has no setting 'norm_of'; it has no settings"),
-        (LogAt, (1,), {}, "logat: too many positional arguments"),
-        (IntegratedGradients, (), {"steps": 0}, "integrated-gradients: steps and internal_batch_size must be positive"),
-        (IntegratedGradients, (), {"steps": None}, "steps must be a whole number, not None"),
-    ],
-)
-def test_arguments_that_a_class_does_not_take(cls, arguments, settings, message):
-    with pytest.raises(MethodError) as caught:
-        cls(*arguments, **settings)
-    assert str(caught.value).startswith(message) or str(caught.value).endswith(message)
 
 
 def test_a_constructor_of_a_base_gets_what_the_class_gives_it():
@@ -254,25 +220,6 @@ def test_a_constructor_of_a_base_gets_what_the_class_gives_it():
 
     assert Derived(3).several == ["x"] * 3
     assert Derived(3).spec == "derived:count=3"
-
-
-def test_a_missing_package_is_one_line_with_the_command(monkeypatch):
-    @register("needy", paper="nobody", extra="app")
-    class Needy(Method):
-        def __init__(self, a: int = 1) -> None:
-            import no_such_package  # noqa: F401
-
-            self.a = a
-
-        def score(self, request): ...
-
-    with pytest.raises(MethodError) as caught:
-        method_named("needy:a=2")
-    assert str(caught.value) == "needy needs the package no_such_package: pip install 'normxlogit[app]'"
-    monkeypatch.setitem(sys.modules, "captum", None)
-    with pytest.raises(MethodError) as caught:
-        IntegratedGradients()
-    assert str(caught.value) == "integrated-gradients needs the package captum: pip install 'normxlogit[eval]'"
 
 
 # --- what comes out -------------------------------------------------------------------------------------------------
@@ -326,32 +273,9 @@ def test_scores_that_are_not_finite_are_refused_and_the_layer_is_named(explainer
     assert explainer(tiny.TEXTS[0], layers=[1], method="given").scores.all()
 
 
-@pytest.mark.parametrize("tokenwise", [True, False])
-def test_scores_of_a_completion_that_are_not_finite_are_refused(tokenwise):
-    @register("broken", paper="nobody", tokenwise=tokenwise)
-    class Broken(Method):
-        def score(self, request: Request) -> Scores:
-            shape = (*request.target.ids.shape, 1, request.forward.batch.mask.shape[1])
-            return Scores(torch.full(shape, torch.nan))
-
-    writer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
-    with pytest.raises(MethodError, match="broken gives scores that are not finite: "):
-        writer.explain_completion("the cat", " sat on", method="broken")
-
-
 def test_what_stands_at_padding_does_not_matter(explainer):
     answering(lambda right, mask: right.masked_fill(~mask[:, None, None], torch.nan))
     assert all((a.scores == 1).all() for a in explainer(tiny.TEXTS, method="given"))
-
-
-def test_states_that_are_not_finite_are_said(explainer, monkeypatch):
-    explainer(tiny.TEXTS[0])
-    read = type(explainer._model).read
-    monkeypatch.setattr(type(explainer._model), "read", lambda *a, **k: read(*a, **k) + torch.tensor([0, torch.nan, 0]))
-    said = r"normxlogit gives scores that are not finite: a weight or a state of BertForSequenceClassification"
-    with pytest.raises(MethodError, match=said):
-        explainer(tiny.TEXTS[0], target=1)
-    assert np.isfinite(explainer(tiny.TEXTS[0], target=0).scores).all()
 
 
 @pytest.mark.parametrize("needs_grad", [True, False])
@@ -371,18 +295,3 @@ def test_gradients_are_there_for_those_who_ask(explainer, needs_grad):
         explainer(tiny.TEXTS[0], method="watching")
     assert seen[0] == (needs_grad, not needs_grad)
     assert seen[1][1] is (not needs_grad)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("method", ["occlusion", "guided-lime", "decompx", "attention-rollout", "random"])
-def test_the_callers_default_precision_changes_nothing(method, dtype):
-    """As scripts set it that load a model in that precision."""
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    wanted = explainer(tiny.TEXTS[0], target=0, method=method).scores
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        found = explainer(tiny.TEXTS[0], target=0, method=method).scores
-    finally:
-        torch.set_default_dtype(before)
-    np.testing.assert_array_equal(found, wanted)

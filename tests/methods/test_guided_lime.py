@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, Method, MethodError
-from normxlogit.methods import FrozenGradient, GuidedLime, Scores, method_named, register, registry
+from normxlogit import ALL, Explainer, Method
+from normxlogit.methods import Scores, register, registry
 from normxlogit.methods.guided_lime import fit_pairs, halves_of
 from tests import tiny
 
@@ -182,43 +182,3 @@ def test_texts_of_next_to_nothing(texts):
 
 
 # --- how it is written ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spec", "method"),
-    [
-        ("guided-lime", GuidedLime()),
-        (
-            "guided-lime:prior=(frozen-gradient:read_at=0,points=0.3,baseline=mask),alpha=3.0",
-            GuidedLime(prior=FrozenGradient(points=(0.3,), baseline="mask"), alpha=3.0),
-        ),
-        (
-            "guided-lime:prior=(guided-lime:samples=8,prior=(lime:samples=9,seed=2))",
-            GuidedLime(prior=GuidedLime(8, method_named("lime:samples=9,seed=2"))),
-        ),
-    ],
-)
-def test_a_method_within_a_method_is_written_in_brackets(spec, method):
-    assert method.spec == spec
-    assert method_named(spec) == method
-    assert isinstance(method.prior, Method)
-
-
-def test_a_result_keeps_how_it_was_made():
-    found = Explainer(*bert())(FOUR, method=GuidedLime(8, prior=method_named("lime:samples=9,alpha=0")))
-    assert type(found).from_dict(found.to_dict()) == found
-    assert method_named(f"guided-lime:samples=8,prior=({found.settings['prior']})").settings == found.settings
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("guided-lime:samples=9", "samples must be an even number"),
-        ("guided-lime:alpha=0", "alpha must be positive"),
-        ("guided-lime:prior=lime:samples=0", "lime: samples must be positive"),
-        ("guided-lime:prior=(lime:samples=4", "a bracket has no partner"),
-    ],
-)
-def test_settings_that_do_not_exist(method, message):
-    with pytest.raises(MethodError, match=message):
-        Explainer(*bert())(FOUR, method=method)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, Method, MethodError, list_methods
-from normxlogit.methods import FrozenGradient, IntegratedGradients, LogAt, Random, method_named, registry
+from normxlogit.methods import FrozenGradient, LogAt, Random, method_named, registry
 from normxlogit.methods.settings import format_value
 from tests import tiny
 
@@ -138,17 +138,6 @@ def test_names_can_be_typed(fresh, name):
         registry.register(name, paper="nobody")(LogAt)
 
 
-def test_unknown_names_and_settings_have_hints():
-    with pytest.raises(MethodError, match=r"did you mean .*integrated-gradients"):
-        method_named("integrated-gradient")
-    with pytest.raises(MethodError, match=r"there are .*normxlogit"):
-        method_named("zzz")
-    with pytest.raises(MethodError, match="it has norm_of"):
-        method_named("normxlogit:norm=1")
-    with pytest.raises(MethodError, match="it has no settings"):
-        method_named("logat:norm=1")
-
-
 # --- methods as text ------------------------------------------------------------------------------------------------
 
 OTHERS = {
@@ -190,19 +179,6 @@ def test_every_method_reads_back_from_its_spec(info):
     assert method_named(spelled_out) == plain, "defaults may be written too"
 
 
-@pytest.mark.parametrize(
-    ("cls", "name", "value", "text"),
-    [(IntegratedGradients, "baseline", word, word) for word in ("pad", "mask")]
-    + [(FrozenGradient, "read_at", -1, "-1"), (FrozenGradient, "read_at", "middle", "middle")]
-    + [(FrozenGradient, "sink_threshold", None, "none")],
-)
-def test_settings_that_do_not_go_with_others_read_back(cls, name, value, text):
-    method = cls(**{name: value})
-    assert method.spec == f"{cls.info.name}:{name}={text}"
-    assert method_named(method.spec) == method
-    assert method.settings[name] == value
-
-
 def test_points_and_baselines_of_the_frozen_gradient_are_of_the_word_embeddings():
     method = method_named("frozen-gradient:baseline=mask")
     assert method == FrozenGradient(read_at=0, baseline="mask")
@@ -213,34 +189,6 @@ def test_points_and_baselines_of_the_frozen_gradient_are_of_the_word_embeddings(
 def test_spaces_and_a_lone_colon_do_no_harm():
     assert method_named(" random : seed = 3 ,") == Random(3)
     assert method_named("random:") == Random()
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("random:seed=1,seed=1", "seed is given twice"),
-        ("random:seed", "write settings as name:setting=value,setting=value"),
-        ("random:=3", "random has no setting ''; it has seed"),
-        ("random:seed=", "seed must be a whole number, not ''"),
-        ("random:seed=1.5", "seed must be a whole number, not '1.5'"),
-        ("random:seed=true", "seed must be a whole number, not 'true'"),
-        ("alti:rollout=False", "rollout must be true or false, not 'False'"),
-        ("alti:rollout=0", "rollout must be true or false, not '0'"),
-        ("lime:alpha=nan", "alpha must be a number, not 'nan'"),
-        ("lime:alpha=1e999", "alpha must be a number, not '1e999'"),
-        ("", "no method named ''"),
-        (":seed=3", "no method named ''"),
-        ("Random", "no method named 'Random'; did you mean random"),
-        (["logat"], "not list"),
-        (b"logat", "not bytes"),
-        (LogAt, r"not a class; write LogAt\(\)"),
-        (int, "not type"),
-    ],
-    ids=repr,
-)
-def test_what_is_no_method(method, message):
-    with pytest.raises(MethodError, match=message):
-        Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method=method)
 
 
 # --- what the docs say ------------------------------------------------------------------------------------------------

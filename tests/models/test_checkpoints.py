@@ -2,15 +2,13 @@
 
 import json
 import sys
-import time
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from transformers import BertForSequenceClassification, BertModel, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
-from normxlogit.models.loading import default_model_folder, load
+from normxlogit.models.loading import load
 from paper.finetuning.classification import finetune
 from tests import tiny
 
@@ -22,19 +20,6 @@ def saved(path, family, kind, **options):
     return model
 
 
-def test_the_model_in_the_package():
-    load()
-    start = time.perf_counter()
-    model, _ = load()
-    assert time.perf_counter() - start < 1
-    assert isinstance(model, BertForSequenceClassification)
-    assert model.dtype == torch.float32, "half precision in the file, full precision on a CPU"
-    assert not model.training
-    assert model.config.id2label == {0: "negative", 1: "positive"}
-    size = sum(file.stat().st_size for file in default_model_folder().iterdir())
-    assert size < 16e6
-
-
 def test_the_head_that_the_configuration_names(tmp_path):
     saved(tmp_path / "lm", "llama", "CausalLM")
     assert isinstance(load(tmp_path / "lm")[0], LlamaForCausalLM)
@@ -44,27 +29,6 @@ def test_the_head_that_the_configuration_names(tmp_path):
     assert result.model == str(tmp_path / "mlm")
 
 
-def test_precision(tmp_path):
-    tiny.model("bert").half().save_pretrained(tmp_path)
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path)
-    assert load(tmp_path)[0].dtype == torch.float32
-    assert load(tmp_path, dtype=torch.bfloat16)[0].dtype == torch.bfloat16
-
-
-def test_what_cannot_be_loaded(tmp_path):
-    with pytest.raises(InputError, match="no such model folder"):
-        load(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="cannot load"):
-        load("nobody/no-such-model")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="cannot load"):
-        load(tmp_path / "empty")
-    bare = tmp_path / "bare"
-    BertModel(tiny.model("bert").config).save_pretrained(bare)
-    with pytest.raises(UnsupportedModelError, match=r"BertModel is a bare encoder.*BertForSequenceClassification"):
-        load(bare)
-
-
 # --- weights that are not there -------------------------------------------------------------------------------------
 
 
@@ -72,12 +36,6 @@ def configured(folder, **changes):
     """Change the configuration that was saved in a folder."""
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
-def without_head(folder):
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if "classifier" not in name}
-    save_file(kept, folder / "model.safetensors", {"format": "pt"})
 
 
 @pytest.mark.parametrize("named", [[], None, "BertModel", 5])

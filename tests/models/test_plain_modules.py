@@ -146,23 +146,6 @@ def test_labels_given_replace_those_of_the_settings():
         Explainer(model, tokenizer, labels=["a", "b", "c"])
 
 
-def test_a_plain_module_is_left_as_it_was():
-    module = plain.grown(plain.Transformer()).train()
-    before = {name: set(m.__dict__) for name, m in module.named_modules()}
-    explainer(module)(TEXT)
-    assert before == {name: set(m.__dict__) for name, m in module.named_modules()}
-    assert module.training
-    assert not any(m._forward_hooks for m in module.modules())
-
-
-def test_a_plain_module_that_changes_is_followed():
-    module = plain.grown(plain.Transformer())
-    e = explainer(module)
-    e(TEXT)
-    module.out = plain.grown(nn.Linear(16, 3))
-    assert e(TEXT).prediction.value == pytest.approx(explainer(module)(TEXT).prediction.value, abs=1e-6)
-
-
 def test_what_a_model_writes_is_explained_by_the_callers_model():
     model = tiny.model("bert", "CausalLM", is_decoder=True)
     found = TaskModel(model, tiny.tokenizer_for("bert"))
@@ -226,20 +209,6 @@ def test_what_is_no_model_or_reader_is_refused(model, tokenizer, message):
 
 def named(count):
     return {"id2label": {i: f"L{i}" for i in range(count)}, "label2id": {f"L{i}": i for i in range(count)}}
-
-
-def test_a_summary_has_name_task_labels_and_layers():
-    def summary(model, name="m"):
-        return repr(TaskModel(model, tiny.tokenizer_for("bert"), name))
-
-    assert summary(tiny.model("bert", **named(2))) == (
-        "'m', task='sequence-classification', labels=['L0', 'L1'], layers=3"
-    )
-    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5'], " in summary(tiny.model("bert", **named(6)))
-    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5', ... 2 more], " in summary(tiny.model("bert", **named(8)))
-    assert summary(tiny.model("bert", "MaskedLM")) == "'m', task='masked-lm', layers=3"
-    plainly = repr(explainer(plain.grown(plain.Transformer()), labels=plain.LABELS))
-    assert plainly == "Explainer('Transformer', task='sequence-classification', labels=['no', 'yes', 'maybe'])"
 
 
 def test_which_models_embed_and_which_give_a_text_an_answer():

@@ -1,19 +1,14 @@
 """What a model is proved on."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
-from normxlogit.inputs.batching import Batch
-from normxlogit.inputs.encoding import Encoding
 from normxlogit.models import proof
-from normxlogit.models.proof import TOKENS, compare, failed_inside, first_alone, reading, sample_of
+from normxlogit.models.proof import TOKENS, compare, first_alone, reading, sample_of
 from normxlogit.models.task_model import TaskModel
 from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.image import ImageClassification
 from normxlogit.tasks.language import CausalLM
 from tests import tiny
 from tests.architectures.base import build
@@ -121,97 +116,7 @@ def test_errors_of_the_model_name_the_input_and_others_pass():
 # --- on inputs and answers made by hand -----------------------------------------------------------------------------
 
 
-def by_hand(lengths, *, left=False, **more):
-    """A batch of texts of given lengths, padded with 0."""
-    width = max(lengths)
-    mask = torch.tensor([[(t >= width - n) if left else (t < n) for t in range(width)] for n in lengths])
-    texts = [Encoding({"input_ids": [7] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in lengths]
-    inputs = {"input_ids": torch.arange(1, mask.numel() + 1).view(mask.shape) * mask, "attention_mask": mask.long()}
-    return Batch(inputs | more, mask, texts, list(range(len(lengths))))
-
-
 CLASSIFIER, WRITER = Classification(), CausalLM()
 
 
-def test_a_sample_is_the_first_text_and_the_second_if_it_is_as_long():
-    for lengths, rows in [((2, 3, 2), [0]), ((3, 3, 3), [0, 1]), ((2,), [0]), ((3, 2, 3), [0])]:
-        batch = by_hand(lengths, picture=torch.arange(len(lengths))[:, None, None])
-        sample = sample_of(batch, CLASSIFIER)
-        assert sample["input_ids"].tolist() == [batch.inputs["input_ids"][row][: lengths[0]].tolist() for row in rows]
-        assert sample["picture"].flatten().tolist() == rows, "what does not run along the tokens goes with its text"
-
-
-def test_a_sample_of_one_token_gets_another_behind_it_where_there_are_words():
-    batch = by_hand((1,), position_ids=torch.tensor([[4]]))
-    sample = sample_of(batch, CLASSIFIER)
-    assert {name: value.tolist() for name, value in sample.items()} == {
-        "input_ids": [[1, 1]],
-        "attention_mask": [[1, 1]],
-        "position_ids": [[4, 5]],
-    }
-    picture = sample_of(batch, ImageClassification())
-    assert picture["input_ids"].tolist() == [[1]]
-
-
-def test_only_samples_of_language_models_are_cut():
-    for task, width in ((CLASSIFIER, 70), (WRITER, TOKENS)):
-        assert sample_of(by_hand((70,)), task)["input_ids"].tolist() == [list(range(1, width + 1))]
-    assert sample_of(by_hand((3,)), WRITER)["input_ids"].shape == (1, 3)
-
-
-def test_the_first_text_has_neither_padding_nor_neighbours():
-    for left in (False, True):
-        found = first_alone(by_hand((2, 3), left=left, picture=torch.tensor([[[5]], [[6]]])))
-        assert found["attention_mask"].tolist() == [[1, 1]]
-        assert found["input_ids"].tolist() == [[2, 3] if left else [1, 2]]
-        assert found["picture"].tolist() == [[[5]]]
-
-
 LOGITS = torch.tensor([[1.0, 2.0]])
-
-
-@pytest.mark.parametrize(
-    ("found", "wanted", "said"),
-    [
-        (LOGITS, LOGITS, None),
-        (None, LOGITS, None),
-        (LOGITS, None, None),
-        (LOGITS, LOGITS * torch.nan, "by nan"),
-        (LOGITS * torch.nan, LOGITS * torch.nan, None),
-        (LOGITS * torch.nan, LOGITS, "by nan"),
-        (LOGITS[:, :1], LOGITS, "by inf"),
-        (LOGITS - 0.5, LOGITS, r"by 0\.5"),
-        (LOGITS + 0.5, LOGITS, r"by 0\.5"),
-    ],
-)
-def test_a_copy_is_compared_where_there_is_something_to_compare(monkeypatch, found, wanted, said):
-    monkeypatch.setattr(proof, "private_clone", lambda model: model)
-    monkeypatch.setattr(proof, "answer_of", lambda output: output)
-    copy = SimpleNamespace(module=lambda **_: found, called=lambda **_: wanted)
-    if said is None:
-        compare(copy, {}, {})
-        return
-    with pytest.raises(HeadMismatchError, match=said):
-        compare(copy, {}, {})
-
-
-def test_an_error_says_how_much_was_read_and_what_the_model_did():
-    for inputs, options, said in [
-        ({"input_ids": torch.ones(2, 4)}, {}, r"Linear cannot read 2 texts of 4 tokens: RuntimeError: $"),
-        ({"input_ids": torch.ones(1, 3)}, {"doing": "continue"}, "Linear cannot continue a text of 3 tokens: "),
-        ({"pixel_values": torch.ones(2, 4)}, {}, "cannot read a text of 0 tokens"),
-    ]:
-        with pytest.raises(InputError, match=said) as caught, reading(torch.nn.Linear(1, 1), inputs, **options):
-            raise RuntimeError
-        assert failed_inside(caught.value)
-    assert not failed_inside(InputError("the caller's"))
-
-
-@pytest.mark.parametrize(("tokens", "named"), [(36, "max_position_embeddings=40"), (35, None), (400, "=40")])
-def test_a_setting_is_named_where_the_text_reaches_it(tokens, named):
-    model = tiny.model("bert", own_positions=1, takes_positions=True, position_name="x")
-    said = proof._bounds(model, tokens)
-    assert (named in said) if named else not said
-    assert "own_positions" not in said
-    assert "takes_positions" not in said
-    assert not proof._bounds(torch.nn.Linear(1, 1), tokens)

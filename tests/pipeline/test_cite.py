@@ -1,24 +1,21 @@
 """Citations and sources of real passes: against sums over tokens, and against the model with the sources cut out."""
 
-import io
 import itertools
-import json
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import Attributions, Citations, Explainer, InputError, MethodError
+from normxlogit import Citations, Explainer, InputError, MethodError
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.ablations import Ablations, leave_one_out, score_sources
-from normxlogit.pipeline.cite import _without_ending, question_prompt
+from normxlogit.pipeline.cite import _without_ending
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
 from normxlogit.pipeline.writing import generate, read_completion
 from normxlogit.results.spans import answer_parts, prompt_sources
 from tests import tiny
-from tests.commands import run
 
 DOCUMENTS = {"a.txt": "The movie is good. The cat sat on the mat.", "b.md": "A plot with charm!"}
 TEMPLATE = (
@@ -209,18 +206,6 @@ def test_named_sources_of_texts_and_messages():
             explainer.explain_completion(prompt, " a cat", sources={"x": span})
 
 
-def test_citations_are_saved_and_loaded_among_others(tmp_path):
-    explainer = explainer_for()
-    c = explainer.cite("Is this good?", DOCUMENTS, max_new_tokens=4)
-    c.save(tmp_path / "c.json")
-    assert Attributions.load(tmp_path / "c.json") == [c]
-    Attributions([c, explainer.generate("the cat", max_new_tokens=2)]).save(tmp_path / "both.json")
-    assert Attributions.load(tmp_path / "both.json")[0] == c
-    for verify in (-1, 1.5, "2"):
-        with pytest.raises(InputError, match="verify must be"):
-            explainer.cite("Is this good?", DOCUMENTS, max_new_tokens=4, verify=verify)
-
-
 @pytest.mark.parametrize("chat", [True, False])
 def test_an_answer_cites_the_sentences_of_the_documents(chat):
     explainer = explainer_for(chat)
@@ -252,71 +237,6 @@ def test_an_ending_token_is_no_part_of_the_answer():
     assert answer_parts(kept.sequenced(), None)[0].tokens == (len(kept.encoding) - 1,)
     only = read_completion(Explainer(model, tokenizer)._language_model, "the cat", [3])
     assert _without_ending(only) is None
-
-
-def test_questions_and_documents_that_are_none():
-    for question, documents, message in (
-        (" ", DOCUMENTS, "question is empty"),
-        ("Who?", {}, "no document"),
-        ("Who?", ["  "], "no document"),
-        ("Who?", {"a": 3}, "'a' has no text"),
-        ("Who?", {1: "A cat.", "1": "A dog."}, "two documents have the same name"),
-        ("Who?", {"A cat.", "A dog."}, "expected documents as texts by name.*got set"),
-        ("Who?", None, "expected documents as texts by name.*got NoneType"),
-    ):
-        with pytest.raises(InputError, match=message):
-            question_prompt(question, documents, chat=True)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("model")
-    model, tokenizer = made()
-    model.save_pretrained(place / "model")
-    tokenizer.save_pretrained(place / "model")
-    (place / "docs").mkdir()
-    for name, text in DOCUMENTS.items():
-        (place / "docs" / name).write_text(text, encoding="utf-8")
-    (place / "docs" / "picture.png").write_bytes(b"\xff\xfe")
-    return place
-
-
-def test_the_command_reads_files_and_folders(folder, capsys):
-    ask = ["--question", "Is this good?", "--model", folder / "model", "--max-new-tokens", "5"]
-    code, out, err = run(capsys, "cite", folder / "docs", *ask, "--verify", "1")
-    assert code == 0, err
-    assert "Is this good?" in out
-    assert "[1]" in out
-    assert "nats" in out
-    code, out, err = run(capsys, "cite", folder / "docs" / "a.txt", *ask, "--format", "json")
-    assert code == 0, err
-    found = Citations.from_dict(json.loads(out))
-    assert found.names == ("a.txt:1", "a.txt:2")
-    page = folder / "page.html"
-    code, out, err = run(capsys, "cite", folder / "docs", *ask, "--output", page)
-    assert (code, out) == (0, ""), err
-    assert "<!DOCTYPE html>" in page.read_text(encoding="utf-8")
-
-
-def test_the_command_reads_standard_input(folder, capsys, monkeypatch):
-    text = io.TextIOWrapper(io.BytesIO(b"The cat sat.\r\nIt was good."))
-    monkeypatch.setattr("sys.stdin", text)
-    code, out, err = run(
-        capsys,
-        "cite",
-        "-",
-        "--question",
-        "Is it?",
-        "--model",
-        folder / "model",
-        "--max-new-tokens",
-        "3",
-        "--format",
-        "json",
-    )
-    assert code == 0, err
-    assert json.loads(out)["sources"][0]["name"] == "standard input:1"
-    assert "\r" not in json.loads(out)["text"]
 
 
 def ablated(method, sources="sentence", parts=None):

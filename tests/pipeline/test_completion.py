@@ -1,23 +1,19 @@
 """Generated text: the array against plain loops over the model's own logits, the causal mask, chat, and the text."""
 
 import copy
-from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+from transformers import PreTrainedTokenizerFast
 
 from normxlogit import (
     ALL,
-    DataError,
     Explainer,
-    GenerationAttribution,
     InputError,
     MethodError,
     TargetError,
-    UnsupportedModelError,
 )
 from normxlogit.inputs.append_tokens import append_tokens
 from tests import tiny
@@ -155,38 +151,6 @@ def test_what_the_model_says_at_each_place():
         assert own.value == pytest.approx(float(logits[g, own.id]), rel=1e-3)
 
 
-def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
-    explainer = explainer_for()
-    completion = " a movie is not good , but this film was great"
-    explainer.explain_completion(PROMPT, completion)  # the proofs of the first call of this length
-    calls = Counter()
-    trunk = explainer._model.module.get_submodule(explainer._model.parts.trunk)
-    forward = type(trunk).forward
-
-    def counted(self, *args, **kwargs):
-        calls["trunk"] += 1
-        return forward(self, *args, **kwargs)
-
-    monkeypatch.setattr(type(trunk), "forward", counted)
-    explainer.explain_completion(PROMPT, completion, method="normxlogit")
-    assert calls["trunk"] == 1
-
-
-def test_the_default_is_the_frozen_gradient():
-    explainer = explainer_for()
-    found = explainer.explain_completion(PROMPT, " the cat")
-    assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
-    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=first-half")
-    assert found.bias is not None
-    written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
-    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", "first-half")
-
-
-def tiny_t5():
-    settings = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
-    return T5ForConditionalGeneration(T5Config(vocab_size=tiny.SIZE, **settings)).eval()
-
-
 def test_layers_add_an_axis():
     explainer = explainer_for()
     every = explainer.explain_completion(PROMPT, " the cat", layers=ALL, method="normxlogit")
@@ -224,23 +188,6 @@ def test_one_token_is_a_result_of_its_own():
         found.for_token(3)
 
 
-def test_a_result_survives_a_file(tmp_path):
-    explainer = explainer_for()
-    found = explainer.generate(PROMPT, max_new_tokens=4, layers=[1, 3], contrast="a")
-    found.save(tmp_path / "why.json")
-    assert GenerationAttribution.load(tmp_path / "why.json") == found
-    assert found != explainer.generate(PROMPT, max_new_tokens=4)
-    with pytest.raises(ValueError, match="read-only"):
-        found.scores[0] = 1
-    (tmp_path / "other.json").write_text("[]")
-    with pytest.raises(DataError, match=r"other\.json"):
-        GenerationAttribution.load(tmp_path / "other.json")
-    state = found.to_dict()
-    del state["generated"]
-    with pytest.raises(DataError, match="generated"):
-        GenerationAttribution.from_dict(state)
-
-
 def chatty():
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.chat_template = TEMPLATE
@@ -266,44 +213,11 @@ def test_a_template_writes_special_tokens_that_count_as_special():
     assert explainer.explain_completion([{"role": "user", "content": "the [SEP]"}], "cat").special_tokens_mask[2]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "problem"),
-    [
-        ("", "empty"),
-        ([], "messages"),
-        ([{"content": "a"}], "role"),
-        (7, "messages|string"),
-        ([{"role": "user", "content": "a"}], "chat template"),
-        (" ".join(["the"] * 40), "no room"),
-    ],
-)
-def test_prompts_that_cannot_be_continued(prompt, problem):
-    with pytest.raises(InputError, match=problem):
-        explainer_for().generate(prompt)
-
-
-def test_completions_that_cannot_be_explained():
-    explainer = explainer_for()
-    with pytest.raises(InputError, match="completion is empty"):
-        explainer.explain_completion(PROMPT, "")
-    with pytest.raises(InputError, match="completion is empty"):
-        explainer.explain_completion(PROMPT, [])
-    with pytest.raises(InputError, match="41 tokens and the model reads 40"):
-        explainer.explain_completion(PROMPT, " ".join([" the"] * 37))
-    with pytest.raises(InputError, match="num_return_sequences"):
-        explainer.generate(PROMPT, num_return_sequences=2)
-
-
 def test_the_model_writes_no_further_than_it_reads_and_says_so():
     explainer = explainer_for()
     found = explainer.generate(" ".join(["the"] * 37), max_new_tokens=10)
     assert len(found) <= 3
     assert "reads 40 tokens" in found.notes[0]
-
-
-def test_other_models_do_not_write():
-    with pytest.raises(UnsupportedModelError, match="sequence-classification"):
-        Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")).generate(PROMPT)
 
 
 def test_a_model_that_reads_ahead_is_explained_one_token_after_the_other():

@@ -6,7 +6,7 @@ import torch
 import transformers
 from transformers import GenerationConfig
 
-from normxlogit import Attributions, Explainer, InputError
+from normxlogit import Explainer
 from normxlogit.models import write_each as writer
 from tests import tiny
 from tests.pipeline.test_cite import TEMPLATE
@@ -30,24 +30,6 @@ def same(one, other):
     assert [p.id for p in one.predictions] == [p.id for p in other.predictions]
     assert one.targets == other.targets
     assert (one.text, one.notes, one.special_tokens_mask) == (other.text, other.notes, other.special_tokens_mask)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_are_continued_and_explained_as_each_alone(family, monkeypatch):
-    explainer, calls = explainer_for(family), []
-    generated = writer._generated
-
-    def counted(model, prompts, *rest):
-        calls.append(len(prompts))
-        return generated(model, prompts, *rest)
-
-    monkeypatch.setattr(writer, "_generated", counted)
-    many = explainer.generate(iter(PROMPTS), max_new_tokens=6)
-    assert isinstance(many, Attributions)
-    assert calls == [4, 1, 2, 1, 2, 1, 2], "all at once, and a trial of some beside another"
-    alone = explainer_for(family)
-    for found, prompt in zip(many, PROMPTS, strict=True):
-        same(found, alone.generate(prompt, max_new_tokens=6))
 
 
 @pytest.mark.parametrize("method", ["normxlogit", "gradient-x-input", "frozen-gradient:read_at=-1"])
@@ -137,18 +119,6 @@ def test_the_trial_sees_a_model_that_reads_padding():
     assert explainer._model.copy.writes_padded.refuted
     alone = explainer_for("gpt2")
     assert [g.token_ids for g in many] == [alone.generate(p, max_new_tokens=4).token_ids for p in PROMPTS]
-
-
-def test_lists_of_different_lengths_are_refused():
-    explainer = explainer_for()
-    with pytest.raises(InputError, match="1 of completion for 2 prompts"):
-        explainer.explain_completion(PROMPTS[:2], ["x"])
-    with pytest.raises(InputError, match="completion is a list"):
-        explainer.explain_completion(PROMPTS[:2], "x")
-    with pytest.raises(InputError, match="3 of sources"):
-        explainer.explain_completion(PROMPTS[:2], ["bad", "good"], sources=[{}] * 3)
-    with pytest.raises(InputError, match="prompt 1"):
-        explainer.generate(["bad", 7])
 
 
 def test_encoder_decoder_models_take_prompts_one_after_the_other():

@@ -14,15 +14,12 @@ from normxlogit import (
     DataError,
     Explainer,
     GenerationAttribution,
-    InputError,
     MethodError,
 )
-from normxlogit.evaluation import generation as measuring
 from normxlogit.methods import FrozenGradient
 from normxlogit.models import frozen_seq2seq
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
-from tests.commands import run
 from tests.tasks.test_seq2seq import CONFIGS, writer
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm!"
@@ -234,16 +231,6 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
     assert kept[1] < kept[10_000] / 4
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_an_empty_completion_and_a_long_prompt_are_refused_as_on_other_models(family):
-    explainer = shared(family)
-    for empty in ("", "  "):
-        with pytest.raises(InputError, match="the completion is empty"):
-            explainer.explain_completion(DOCUMENT, empty)
-    with pytest.raises(InputError, match=r"the prompt has \d+ tokens and the model reads 40; shorten it$"):
-        explainer.explain_sources(DOCUMENT * 5, ANSWER)
-
-
 def test_points_on_the_way_are_a_mean_over_plain_passes():
     explainer = shared("t5")
     settings = {"read_at": 0, "sink_threshold": None}
@@ -276,34 +263,3 @@ def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
         explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method="normxlogit")
     with pytest.raises(MethodError, match=r"gradient-x-input backpropagates.*frozen-gradient"):
         explainer.explain_completion(DOCUMENT, ANSWER, method="gradient-x-input")
-
-
-@pytest.mark.parametrize(
-    ("method", "layers"),
-    [("frozen-gradient:baseline=pad", None), ("frozen-gradient", [1])],
-)
-def test_settings_that_are_not_for_two_sides(method, layers):
-    with pytest.raises(MethodError, match="on encoder-decoder models"):
-        shared("t5").explain_completion(DOCUMENT, ANSWER, method=method, layers=layers)
-    with pytest.raises(MethodError, match="read_at=9: there are layers 1 to 3"):
-        shared("t5").explain_completion(DOCUMENT, ANSWER, method="frozen-gradient:read_at=9")
-
-
-def test_the_commands(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(measuring, "MATTERS", -1e9)
-    explainer = explainer_for("t5")
-    explainer._model.caller_model.save_pretrained(tmp_path / "model")
-    explainer._model.tokenizer.save_pretrained(tmp_path / "model")
-    code, out, err = run(capsys, "generate", DOCUMENT, "--model", tmp_path / "model", "--max-new-tokens", 3)
-    assert code == 0, err
-    assert "frozen-gradient" in out
-    (tmp_path / "a.txt").write_text(DOCUMENT)
-    words = ["--question", "is this good?", "--model", tmp_path / "model", "--max-new-tokens", 3]
-    code, out, err = run(capsys, "cite", tmp_path / "a.txt", *words)
-    assert code == 0, err
-    assert "a.txt:3" in out
-    (tmp_path / "q.jsonl").write_text(json.dumps({"question": "is this good?", "documents": [DOCUMENT]}))
-    words = ["--data", tmp_path / "q.jsonl", "--model", tmp_path / "model", "--max-new-tokens", 3, "--ablations", 4]
-    code, out, err = run(capsys, "evaluate", "generation", *words)
-    assert code == 0, err
-    assert "| frozen-gradient | 3" in out

@@ -147,24 +147,6 @@ def test_the_command_explains_given_completions_and_chats(folder, capsys):
     assert json.loads(capsys.readouterr().out)["text"].startswith("a the cat . ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ([], "--model"),
-        (["--model", "FOLDER", "--target", "cabinets"], "not one token"),
-        (["--model", "FOLDER", "--layers", "9"], "no layer 9"),
-        (["--model", "FOLDER", "--completion", ""], "completion is empty"),
-    ],
-)
-def test_a_mistake_is_one_line(arguments, problem, folder, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["generate", "the cat", *(folder if a == "FOLDER" else a for a in arguments)])
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert problem in said
-    assert said.count("\n") == 1
-
-
 def run(arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)

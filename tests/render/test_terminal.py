@@ -11,7 +11,7 @@ from normxlogit.render.charts import number
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text_blocks import attribution_blocks
-from normxlogit.results.attribution import Prediction, TargetInfo
+from normxlogit.results.attribution import TargetInfo
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -61,41 +61,6 @@ def test_plain_table_has_numbers_and_signed_bars():
     assert rows['"."'] == ["-0.60", "---", "against", "negative"]
 
 
-def test_header_says_what_is_shown():
-    a = make_attribution(
-        target=TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1), notes=("cut to 512",)
-    )
-    text = to_text(a)
-    for line in (
-        "prediction  negative, 98.2%",
-        "explained   negative rather than positive",
-        "method      normxlogit",
-        "model       tiny-sst2",
-        "note        cut to 512",
-    ):
-        assert line in text.splitlines()
-    assert "(+++) for negative   (---) for positive" in text
-
-
-def test_language_model_target_says_where():
-    a = make_attribution(target=TargetInfo("token", ("bad",), (5,), position=9))
-    assert "explained   bad, at position 9 (bad)" in to_text(a)
-
-
-def test_regression_shows_its_value():
-    a = make_attribution(prediction=Prediction("score", 0, 3.14159, None), target=TargetInfo("value", ("score",), (0,)))
-    text = to_text(a)
-    assert "score = 3.142" in text
-    assert "%" not in text.splitlines()[0]
-    assert "raises score" in text
-
-
-@pytest.mark.parametrize("make", SHAPES)
-def test_no_escape_codes_without_color(make):
-    assert "\x1b" not in to_text(make())
-    assert "\x1b" not in str(make())
-
-
 @pytest.mark.parametrize("make", SHAPES)
 def test_colors_change_no_character_of_the_text(make):
     a = make()
@@ -141,35 +106,10 @@ def test_environment_decides_on_color(environment, terminal, colored, monkeypatc
     assert ("\x1b[" in str(make_attribution())) == colored
 
 
-def test_explicit_color_beats_the_environment(monkeypatch):
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
-    assert "\x1b[" in to_text(make_attribution(), color=True)
-
-
-def test_one_line_for_each_label():
-    lines = to_text(all_labels()).splitlines()
-    assert "negative  [CLS] The movie is medi(++)ocre(+), maybe(+) even(+) bad(+++).(-) [SEP]" in lines
-    assert "positive  [CLS] The movie is medi(-)ocre(-), maybe even bad(--).(+) [SEP]" in lines
-
-
-def test_one_line_for_each_layer_by_its_own_scale():
-    lines = [line for line in to_text(all_layers()).splitlines() if line.startswith("layer ")]
-    assert [line[:7] for line in lines] == ["layer 1", "layer 2", "layer 3"]
-    assert len({line[7:] for line in lines}) == 1
-    assert "bad(+++)" in lines[0]
-
-
-def test_one_line_for_each_label_and_layer():
-    text = to_text(labels_and_layers())
-    names = [f"{label}, layer {layer}" for label in ("negative", "positive") for layer in (1, 2, 3)]
-    assert [line[:17] for line in text.splitlines() if ", layer " in line] == names
-
-
-def test_pair_is_two_texts():
-    lines = to_text(pair()).splitlines()
-    assert "[CLS] A man(+)  sleeps(++). [SEP]" in lines
-    assert "A man(-) runs(---). [SEP]" in lines
+def scores_with(position: int, value: float) -> np.ndarray:
+    scores = np.array(make_attribution().scores[1:-1])
+    scores[3], scores[position] = 0.1, value
+    return scores
 
 
 def test_words():
@@ -183,40 +123,6 @@ def test_words():
     )
     with pytest.raises(DataError):
         to_text(make_attribution(text=None), words=True)
-
-
-def scores_with(position: int, value: float) -> np.ndarray:
-    scores = np.array(make_attribution().scores[1:-1])
-    scores[3], scores[position] = 0.1, value
-    return scores
-
-
-def test_markup_in_the_text_is_text():
-    source = "The [MASK] is [red]hot[/red] :smile: [/]"
-    a = make_attribution(
-        ("The", "[MASK]", "is", "[red]hot[/red]", ":smile:", "[/]"),
-        [1, 2, 3, 4, 5, 6],
-        text=source,
-        model="[bold]m[/bold]",
-        notes=("[x]",),
-    )
-    for text in (ANSI.sub("", to_text(a, color=True)), re.sub(r"\([+-]+\)", "", to_text(a))):
-        assert source in text
-        assert "model       [bold]m[/bold]" in text
-        assert "note        [x]" in text
-
-
-def test_control_characters_never_reach_the_terminal():
-    source = "a \x1b[31mred\x07 b\u202ec\x9b"
-    a = make_attribution(("a", "\x1b[31mred\x07", "b\u202ec"), (1, 2, 3), text=source, notes=("\x1b[2J",), model="\x1b")
-    text = to_text(a)
-    assert not set("\x1b\x07\u202e\x9b") & set(text)
-    assert "␛[31mred␇" in text
-
-
-def test_spacing_and_line_ends_stay():
-    a = make_attribution(("One", "two", "three"), (1.0, -1.0, 0.0), text="  One\n\n  two   three ")
-    assert "[CLS]   One(+++)\n\n  two(---)   three [SEP]" in to_text(a)
 
 
 def test_tokens_of_white_space_are_made_visible():
@@ -260,11 +166,6 @@ def test_scores_without_a_scale_are_drawn(value):
     assert f"[CLS] {MOVIE} [SEP]" in text
     assert "no token has a score other than zero" in text
     assert "nan" not in text
-
-
-def test_nothing_but_special_tokens():
-    a = make_attribution((), np.zeros(0), text="")
-    assert "[CLS] [SEP]" in to_text(a)
 
 
 def test_unsigned_methods_have_no_side():
@@ -337,14 +238,6 @@ def test_the_colour_of_a_bar_is_that_of_the_sign():
     assert re.findall(r"\x1b\[([0-9;]*)m(█+)", positive) == [("38;2;214;60;60", "█" * n) for n in (16, 8)]
 
 
-def test_settings_are_shown_where_they_differ_from_the_default():
-    settings = {"samples": 50, "seed": 0}
-    assert "method      lime (samples=50)" in to_text(make_attribution(method="lime", settings=settings))
-    assert "method      nobody's (samples=50, seed=0)" in to_text(
-        make_attribution(method="nobody's", settings=settings)
-    )
-
-
 def test_words_that_the_model_does_not_know_are_noted():
     a = make_attribution(("☃",), (1.0,), text="☃")
     unknown = replace(a, tokens=("[CLS]", "[UNK]", "[SEP]"))
@@ -363,12 +256,3 @@ def test_the_legend_says_what_has_no_mark():
     assert "no colour: closer to 0 than 0.30" in ANSI.sub("", to_text(make_attribution(), color=True))
     assert "no mark: less than 10% of the largest" in to_text(all_layers())
     assert "no mark" not in to_text(make_attribution(scores=np.zeros(10), special_score=0.0))
-
-
-def test_words_are_drawn_where_they_can_be_told():
-    a = make_attribution()
-    assert to_text(a, words=None) == to_text(a, words=True)
-    assert "[CLS]" not in str(a)
-    assert "[CLS]" in str(make_attribution(offsets=None))
-    assert re.search(r"^mediocre +\+1\.50", str(make_attribution(merge="max")), re.M)
-    assert re.search(r"^mediocre +\+2\.20", to_text(make_attribution(merge="max"), words=None, merge="sum"), re.M)

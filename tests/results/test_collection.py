@@ -1,9 +1,7 @@
 import csv
 import dataclasses
 import io
-import json
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -174,81 +172,6 @@ def test_a_dataset_has_one_row_a_text(several):
     np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)
 
 
-@pytest.mark.parametrize("make", [make_attribution, pair, all_labels, labels_and_layers, make_generation])
-def test_one_result_is_a_data_set_of_one_row_and_a_parquet_file(make, tmp_path):
-    pytest.importorskip("datasets")
-    one = make()
-    assert one.to_dataset()[0]["tokens"] == list(one.tokens)
-    one.save(tmp_path / "one.parquet")
-    assert type(one).load(tmp_path / "one.parquet") == one
-    assert list(Attributions.load(tmp_path / "one.parquet")) == [one]
-
-
-def test_what_parquet_cannot_hold_is_refused_and_nothing_written(tmp_path):
-    with pytest.raises(DataError, match="cannot be written as Parquet"):
-        make_attribution(text="half \ud83d", pieces=("half",), scores=(1.0,)).save(tmp_path / "a.parquet")
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "b.parquet").write_text("{}")
-    with pytest.raises(DataError, match=r"b.parquet: not Parquet"):
-        type(make_attribution()).load(tmp_path / "b.parquet")
-
-
-class Explanation:
-    def __init__(self, values, base_values, data, **names):
-        self.values, self.base_values, self.data, self.names = values, base_values, data, names
-
-
-@pytest.fixture
-def shap(monkeypatch):
-    """The part of shap that is used; tried with shap 0.51 by hand, which brings numba and llvmlite."""
-    module = type(sys)("shap")
-    module.Explanation = Explanation
-    monkeypatch.setitem(sys.modules, "shap", module)
-
-
-@pytest.mark.usefixtures("shap")
-def test_shap_gets_the_pieces_of_the_text():
-    found = make_attribution().to_shap()
-    np.testing.assert_allclose(found.values, make_attribution().scores)
-    assert "".join(found.data) == make_attribution().text
-    assert found.data[1] == "The "
-    assert found.base_values == 0
-    labels = all_labels().to_shap()
-    assert labels.values.shape == (12, 2)
-    assert labels.names["output_names"] == ["negative", "positive"]
-    assert "".join(pair().to_shap().data) == "A man  sleeps.A man runs."
-    many = Attributions([make_attribution(), pair()]).to_shap()
-    assert [v.shape for v in many.values] == [(12,), (11,)]
-    assert many.base_values.shape == (2,)
-    assert many.names["feature_names"][0][:3] == ["", "The", "movie"]
-    with pytest.raises(DataError, match="layer"):
-        labels_and_layers().to_shap()
-    with pytest.raises(DataError, match="for_token"):
-        make_generation().to_shap()
-    assert make_generation().for_token(1).to_shap().data[1:4].tolist() == ["<s>the", " cat", "'s"]
-
-
-@pytest.mark.parametrize(
-    ("module", "use"),
-    [
-        ("shap", lambda a: a[0].to_shap()),
-        ("pandas", lambda a: a.to_pandas()),
-        ("datasets", lambda a: a.to_dataset()),
-        ("pyarrow", lambda a: a.to_dataset()),
-        ("pyarrow.parquet", lambda a: a.save("a.parquet")),
-    ],
-)
-def test_a_missing_package_is_one_line_with_the_command(module, use, several, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    if module == "pyarrow":
-        pytest.importorskip("datasets")  # imports pyarrow itself
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(DataError, match=f"pip install {module.split('.')[0]}") as error:
-        use(several)
-    assert "\n" not in str(error.value)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_it_draws_itself(several):
     texts = several[:3]
     assert str(texts) == "\n\n".join(map(str, texts))
@@ -256,10 +179,3 @@ def test_it_draws_itself(several):
     many = Attributions([pair()] * 50)._repr_html_()
     assert many.count('<div class="nxl"') == 20
     assert "and 30 more" in many
-
-
-def test_json_may_be_ascii():
-    a = Attributions([make_attribution(("Früh",), (1.0,), text="Früh")])
-    assert "Früh" in a.to_json()
-    assert a.to_json(ascii_only=True).isascii()
-    assert json.loads(a.to_json()) == json.loads(a.to_json(ascii_only=True)) == a.to_dict()

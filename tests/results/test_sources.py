@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit import DataError, InputError, Sources
+from normxlogit import DataError, InputError
 from normxlogit.results.citations import Citations
 from normxlogit.results.spans import MessageSpan
 from tests.factories import make_generation
@@ -169,23 +169,6 @@ def test_layers_and_offsets_are_needed():
         replace(g, scores=np.stack([g.scores] * 2, 1), layers=(1, 2)).sources()
 
 
-def test_a_file_holds_all_of_it(tmp_path):
-    s = result(named_sources={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),)).sources(
-        "sentence", parts="sentence"
-    )
-    s.save(tmp_path / "s.json")
-    assert Sources.load(tmp_path / "s.json") == s
-    s.save(tmp_path / "s.csv")
-    assert (tmp_path / "s.csv").read_text().splitlines()[0] == "part,part_text,source,name,start,end,score,share"
-    state = s.to_dict()
-    with pytest.raises(DataError, match="table"):
-        Sources.from_dict(state | {"table": [[1.0]]})
-    with pytest.raises(DataError, match="outside the text"):
-        Sources.from_dict(state | {"sources": [{"name": "x", "start": 0, "end": 999}] * len(s)})
-    g = result(named_sources={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),))
-    assert type(g).from_dict(g.to_dict()) == g
-
-
 def citations():
     scores = np.zeros((6, 18), np.float32)
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
@@ -227,18 +210,3 @@ def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
     assert "Who <sat>?" in text
     other = str(replace(citations(), verified={"b:1": -0.5}))
     assert "-0.5 nats" in other  # taken out, though it is not cited
-
-
-def test_the_page_is_safe_and_holds_every_source(tmp_path):
-    c = citations()
-    page = c.to_html(tmp_path / "c.html")
-    assert "Who &lt;sat&gt;?" in page
-    assert page.count('data-source="') == 3
-    assert page.count('data-part="') == 2
-    assert '<sup class="nxl-cite">[2]</sup>' in page
-    assert 'class="nxl-none">\n\n</span>' in page  # what is no source is grey
-    assert '"shares":[[0.0,1.0,0.0]' in page
-    assert "nxl-data" not in c._repr_html_()
-    hostile = replace(c, question="</script><script>alert(1)</script>\x1b[31m")
-    assert "<script>alert" not in hostile.to_html()
-    assert "\x1b" not in hostile.to_html() + str(hostile)

@@ -7,13 +7,11 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
-from normxlogit.tasks import model_files as room
+from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.tasks.sentence_embedding import (
     SentenceEmbedding,
     Steps,
     is_embedding_folder,
-    is_sentence_transformer,
     pooled,
     sentence_embedding,
     steps_from_files,
@@ -127,19 +125,6 @@ def test_what_files_leave_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "modes"),
-    [
-        ({"pooling_mode": "lasttoken"}, ("lasttoken",)),
-        ({"pooling_mode": ["mean", "cls"]}, ("mean", "cls")),
-        ({"pooling_mode_lasttoken": True, "pooling_mode_cls_token": True}, ("cls", "lasttoken")),
-        ({"pooling_mode_weightedmean_tokens": True, "include_prompt": True}, ("weightedmean",)),
-    ],
-)
-def test_ways_to_pool_of_all_versions(tmp_path, config, modes):
-    assert steps_from_files(files(tmp_path, ("Pooling", config))).modes == modes
-
-
-@pytest.mark.parametrize(
     ("steps", "more", "error", "message"),
     [
         ([("Pooling", CLS)], {"modules": "{"}, InputError, r"modules.json cannot be read as JSON"),
@@ -168,118 +153,4 @@ def test_files_that_say_something_else(tmp_path, steps, more, error, message):
         steps_from_files(files(tmp_path, *steps, **more))
 
 
-def test_a_file_that_cannot_be_opened(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError
-
-    source = files(tmp_path, ("Pooling", CLS))
-    monkeypatch.setattr(room.Path, "read_text", refuse)
-    with pytest.raises(InputError, match=r"modules\.json cannot be read"):
-        steps_from_files(source)
-
-
-def test_where_there_are_no_files(tmp_path, monkeypatch):
-    assert steps_from_files(str(tmp_path)) is None
-    assert steps_from_files("nobody/no-such-model") is None
-    assert not is_embedding_folder(str(tmp_path))
-    asked = []
-    monkeypatch.setattr(room, "cached_file", lambda *a, **k: asked.append((a, k)))
-    assert steps_from_files("") is None
-    assert not asked
-    assert steps_from_files("a/b", revision="c", token="d", dtype="e") is None
-    assert asked == [(("a/b", "modules.json"), {"revision": "c", "token": "d"})]
-
-
-def test_what_the_caller_says_comes_before_the_files(tmp_path):
-    source = files(tmp_path, ("Pooling", CLS))
-    for pooling, mode in ((None, "cls"), ("mean", "mean"), ("first", "cls"), ("last", "lasttoken")):
-        trunk = bare()
-        trunk.config._name_or_path = source
-        assert sentence_embedding(trunk, pooling).steps.modes == (mode,)
-    with pytest.raises(InputError, match="nothing says how the states of BertModel become one vector"):
-        sentence_embedding(bare())
-    with pytest.raises(InputError, match="pooling must be 'mean', 'first' or 'last', not 'max'"):
-        sentence_embedding(bare(), "max")
-    for other in (tiny.model("bert", "MaskedLM"), nn.Linear(1, 1)):
-        with pytest.raises(UnsupportedModelError, match=f"{type(other).__name__} is not a bare encoder"):
-            sentence_embedding(other, "mean")
-
-
 # --- modules --------------------------------------------------------------------------------------------------------
-
-
-class Transformer(nn.Module):
-    def __init__(self, trunk, name="auto_model", lower=False):
-        super().__init__()
-        setattr(self, name, trunk)
-        self.name, self.do_lower_case = name, lower
-
-    def forward(self, features):
-        return features | {"states": getattr(self, self.name)(**features).last_hidden_state}
-
-
-class Pooling(nn.Module):
-    def __init__(self, says="cls", does=0):
-        super().__init__()
-        self.says, self.does = says, does
-
-    def get_config_dict(self):
-        return {"pooling_mode": self.says}
-
-    def forward(self, features):
-        return {"sentence_embedding": features["states"][:, self.does]}
-
-
-class Dense(nn.Module):
-    def __init__(self, **config):
-        super().__init__()
-        self.linear, self.activation_function, self.config = nn.Linear(32, 4), nn.Tanh(), config
-
-    def get_config_dict(self):
-        return self.config
-
-    def forward(self, features):
-        return {"sentence_embedding": self.activation_function(self.linear(features["sentence_embedding"]))}
-
-
-class Normalize(nn.Module):
-    def forward(self, features):
-        return {"sentence_embedding": nn.functional.normalize(features["sentence_embedding"], dim=-1)}
-
-
-@pytest.mark.parametrize("name", ["auto_model", "model"])
-@pytest.mark.parametrize("more", [(), (Normalize,), (Dense,), (Dense, Normalize)])
-def test_the_modules_of_a_sentence_transformer(name, more):
-    trunk = bare()
-    given = nn.Sequential(Transformer(trunk, name, lower=bool(more)), Pooling(), *(kind() for kind in more)).eval()
-    given.max_seq_length, given.prompts, given.default_prompt_name = 7, {"q": "find "}, "q" if more else None
-    assert is_sentence_transformer(given)
-    found = sentence_embedding(given)
-    assert found.trunk is trunk
-    steps = found.steps
-    assert (steps.modes, steps.normalize, len(steps.dense)) == (("cls",), Normalize in more, int(Dense in more))
-    assert (steps.max_length, steps.lower, steps.prompt) == (7, bool(more), "find " if more else "")
-    ids = torch.tensor([[2, 9, 3]])
-    with torch.no_grad():
-        own = given({"input_ids": ids, "attention_mask": torch.ones_like(ids)})["sentence_embedding"]
-        vector = found(ids).logits
-    torch.testing.assert_close(nn.functional.normalize(vector, dim=-1) if Normalize in more else vector, own)
-
-
-def test_modules_that_do_something_else_are_refused():
-    for made, error, message in [
-        ((Transformer(bare()), Pooling("cls", does=1)), HeadMismatchError, r"differ from those .* by \d"),
-        ((Transformer(bare()), Pooling(["cls", "mean"])), HeadMismatchError, "by inf"),
-        ((Transformer(bare()), Pooling(), Dense(use_residual=True)), UnsupportedModelError, "adds or reads"),
-        (
-            (Transformer(bare()), Pooling(), Normalize(), Dense()),
-            UnsupportedModelError,
-            "made of Transformer, Pooling,",
-        ),
-        ((Transformer(nn.Linear(1, 1)), Pooling()), UnsupportedModelError, "holds no model of transformers"),
-        ((Transformer(None), Pooling()), UnsupportedModelError, "holds no model of transformers"),
-    ]:
-        with pytest.raises(error, match=message):
-            sentence_embedding(nn.Sequential(*made).eval())
-    assert not is_sentence_transformer(nn.Sequential(Transformer(bare())))
-    assert not is_sentence_transformer(nn.ModuleList([Pooling()]))

@@ -1,17 +1,13 @@
 """Encoder-decoder language models: the decoder's tokens by the methods that read its states alone."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, GenerationAttribution, InputError, UnsupportedModelError
+from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.inputs.chat import ReadPrompt
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.frozen import FrozenNetwork
-from normxlogit.tasks.seq2seq import _as_decoder
 from tests import tiny
 
 SOURCE = "the cat sat on the mat"
@@ -71,77 +67,12 @@ def test_the_decoders_tokens_are_scored_by_a_loop_over_prefixes(family):
         )
 
 
-@pytest.mark.parametrize("family", list(CONFIGS))
-def test_it_writes_what_the_model_writes(family):
-    model, tokenizer = writer(family), tiny.tokenizer()
-    ids = tokenizer(SOURCE, return_tensors="pt").input_ids
-    with torch.inference_mode():
-        wanted = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
-    explainer = Explainer(model, tokenizer)
-    found = explainer.generate(SOURCE, max_new_tokens=6, method="normxlogit")
-    assert list(found.token_ids) == wanted[0].tolist()
-    assert explainer.explain_completion(SOURCE, found.token_ids[1:], method="normxlogit") == found
-    assert "forward" not in vars(model)
-
-
-def test_a_given_completion_and_the_note():
-    explainer = Explainer(writer("t5"), tiny.tokenizer())
-    options = {"layers": [1, 3], "contrast": "mat", "method": "normxlogit"}
-    found = explainer.explain_completion(SOURCE, "a cat", **options)
-    assert found.tokens[1:3] == ("a", "cat")
-    assert found.scores.shape == (3, 2, 4)  # the tokenizer ends the text
-    assert "never reach the head" in found.notes[0]
-    other = explainer.explain_completion("a great movie", "a cat", **options)
-    assert not np.allclose(found.scores, other.scores, rtol=1e-2)  # the source matters, though it has no scores
-    assert GenerationAttribution.from_dict(found.to_dict()) == found
-
-
 def test_the_source_has_no_scores():
     explainer = Explainer(writer("t5"), tiny.tokenizer())
     with pytest.raises(UnsupportedModelError, match=r"never reach the head.*explain_completion"):
         explainer(SOURCE)
     with pytest.raises(UnsupportedModelError, match="never reach the head"):
         explainer.from_outputs({}, {})
-
-
-def test_sources_that_cannot_be_read():
-    explainer = Explainer(writer("t5"), tiny.tokenizer())
-    with pytest.raises(InputError, match="empty"):
-        explainer.generate("")
-    with pytest.raises(InputError, match="62 tokens and the model reads 40"):
-        explainer.generate(" ".join(["the"] * 60))
-    with pytest.raises(InputError, match="completion is empty"):
-        explainer.explain_completion(SOURCE, [])
-
-
-def test_a_folder_knows_its_task(tmp_path):
-    writer("t5").save_pretrained(tmp_path)
-    tiny.tokenizer().save_pretrained(tmp_path)
-    assert Explainer.from_pretrained(tmp_path)._model.task.name == "seq2seq-lm"
-
-
-@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])
-@pytest.mark.parametrize("family", CONFIGS)
-def test_an_encoder_that_changed_between_two_calls_is_followed(family, method):
-    model = writer(family)
-    explainer = Explainer(model, tiny.tokenizer())
-    before = explainer.explain_completion(SOURCE, [10, 11], target=7, method=method).scores
-    with torch.no_grad():
-        for parameter in model.get_encoder().parameters():
-            parameter.data.mul_(1.5)
-    after = explainer.explain_completion(SOURCE, [10, 11], target=7, method=method).scores
-    fresh = Explainer(model, tiny.tokenizer()).explain_completion(SOURCE, [10, 11], target=7, method=method).scores
-    np.testing.assert_allclose(after, fresh, rtol=1e-4, atol=1e-5)
-    assert np.abs(after - before).max() > 1e-4
-
-
-def test_the_frozen_form_is_proved_once(monkeypatch):
-    proofs, prove = [], FrozenNetwork.prove
-    monkeypatch.setattr(FrozenNetwork, "prove", lambda *a, **k: proofs.append(1) or prove(*a, **k))
-    explainer = Explainer(writer("t5"), tiny.tokenizer())
-    for completion in ("a cat", "the mat"):
-        explainer.explain_completion(SOURCE, completion, method="frozen-gradient")
-        assert len(proofs) == 1
 
 
 @pytest.mark.parametrize("family", CONFIGS)
@@ -203,56 +134,3 @@ def test_sources_are_padded_and_masked_on_the_right():
     assert both.inputs["source"].tolist() == [[[i] for i in texts[1].source.ids]]
     assert both.inputs["source_mask"].tolist() == [[[1]] * 3]
     assert (both.indices, both.encodings) == ([0], [texts[1]])
-
-
-def test_a_source_is_read_once_while_texts_of_it_follow_one_another(monkeypatch):
-    model, (text, other) = begun("the cat sat", "bad")
-    read = []
-    model.copy.reference.get_encoder().register_forward_hook(lambda *_: read.append(1))
-    monkeypatch.setattr("normxlogit.tasks.seq2seq.private_clone", lambda module: module)
-    for texts, count in [
-        ([text], 1),
-        ([text], 1),
-        ([text, text, text], 1),
-        ([text, other], 2),
-        ([other], 3),
-        ([text], 4),
-    ]:
-        batch = model.task.collate(model, texts, list(range(len(texts))))
-        assert len(read) == count
-        alone = model.caller_model.get_encoder()(torch.tensor([texts[-1].source.ids])).last_hidden_state.detach()
-        found = batch.inputs["encoder_states"][-1, : alone.shape[1]]
-        torch.testing.assert_close(found, alone[0], rtol=1e-4, atol=1e-5)
-    begin(model, "bad")
-    model.task.collate(model, [text], [0])
-    assert len(read) == 5, "forgotten where a new text begins"
-
-
-def test_a_decoder_is_called_with_states_a_source_or_nothing():
-    class Own:
-        config = SimpleNamespace(encoder=SimpleNamespace(hidden_size=6))
-
-        def parameters(self):
-            return iter([torch.zeros(1, dtype=torch.float64)])
-
-        def forward(self, **inputs):
-            return inputs
-
-    call, ids, states = Own().forward, torch.tensor([[7, 8]]), torch.ones(1, 3, 6)
-    mask = torch.ones(1, 3, 1)
-    found = _as_decoder(call, ids, encoder_states=states, source_mask=mask, attention_mask=torch.zeros(1, 2))
-    assert found.pop("encoder_outputs").last_hidden_state is states
-    assert found.pop("attention_mask").shape == (1, 3)
-    assert found == {"decoder_input_ids": ids, "use_cache": False}
-    found = _as_decoder(call, ids, source=torch.tensor([[[4], [5]]]), attention_mask=1)
-    assert found.pop("input_ids").tolist() == [[4, 5]]
-    assert found == {"decoder_input_ids": ids, "use_cache": False}
-    alone = _as_decoder(call, torch.tensor([[7], [8]]))["encoder_outputs"].last_hidden_state
-    assert (alone.shape, alone.dtype, bool(alone.any())) == ((2, 1, 6), torch.float64, False)
-    vectors = torch.ones(4, 1, 6)
-    found = _as_decoder(call, inputs_embeds=vectors)
-    assert found["decoder_inputs_embeds"] is vectors
-    assert found["encoder_outputs"].last_hidden_state.shape == (4, 1, 6)
-    assert found.keys() == {"decoder_inputs_embeds", "encoder_outputs", "use_cache"}
-    Own.config = SimpleNamespace()
-    assert _as_decoder(call, ids)["encoder_outputs"].last_hidden_state.shape == (1, 1, 1)

@@ -6,17 +6,15 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from normxlogit import ALL, TargetError
+from normxlogit import TargetError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.targets import (
     Target,
-    check_target,
     choice_from_text,
     describe_targets,
     index_of,
-    is_choice,
     name_of,
     output_count,
     resolve,
@@ -35,97 +33,12 @@ def ran(family="bert", kind="SequenceClassification", **options):
 LABELS = {"id2label": {0: "all", 1: "7", 2: "Good"}, "label2id": {"all": 0, "7": 1, "Good": 2}}
 
 
-def test_labels_are_never_magic_words():
-    task, run = ran(**LABELS)
-    assert resolve(task, run, "all").ids.tolist() == [[0], [0]]
-    assert resolve(task, run, "7").ids.tolist() == [[1], [1]]
-    assert resolve(task, run, "good").ids.tolist() == [[2], [2]], "case folds where nothing else fits"
-    every = resolve(task, run, ALL)
-    assert (every.ids.tolist(), every.labelled) == ([[0, 1, 2]] * 2, True)
-    assert choice_from_text(task, "7") == "7", "a label of digits is a label"
-    assert choice_from_text(task, "2") == 2
-
-
-def test_each_text_has_its_own():
-    task, run = ran()
-    found = resolve(task, run, each=["LABEL_1", np.int64(0)])
-    assert (found.ids.tolist(), found.labelled) == ([[1], [0]], False)
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [True, np.bool_(True), None, 1.0, torch.tensor([1, 2]), torch.tensor(1, device="meta"), b"a", ["a"]],
-)
-def test_what_is_no_choice(choice):
-    assert not is_choice(choice)
-    task, run = ran()
-    with pytest.raises(TargetError, match="a name or an index"):
-        index_of(task, choice, run.logits.shape[-1])
-
-
-@pytest.mark.parametrize("choice", [1, np.int8(1), torch.tensor(1), "LABEL_1"])
-def test_what_is_one(choice):
-    task, _ = ran()
-    assert index_of(task, choice, 2) == 1
-
-
-@pytest.mark.parametrize(
-    ("spec", "said"),
-    [
-        ("no such", "no label 'no such'"),
-        (9, "outside the model's 2 outputs"),
-        (-1, "outside"),
-        ([], "empty"),
-        ({}, "not dict"),
-    ],
-)
-def test_what_does_not_exist(spec, said):
-    task, run = ran()
-    with pytest.raises(TargetError, match=said):
-        resolve(task, run, spec)
-
-
-def test_a_whole_vocabulary_is_refused():
-    task, run = ran("llama", "CausalLM")
-    with pytest.raises(TargetError, match="whole vocabulary"):
-        resolve(task, run, ALL)
-
-
-def test_many_labels_are_not_all_listed():
-    names = {i: f"label number {i}" for i in range(1000)}
-    task, run = ran(id2label=names, label2id={v: k for k, v in names.items()})
-    with pytest.raises(TargetError, match="and 980 more") as error:
-        resolve(task, run, "nothing")
-    assert len(str(error.value)) < 1000
-
-
 def test_the_largest_logit_its_index_and_its_probability():
     logits = torch.tensor([[1.0, 3.0], [0.0, -1.0]])
     single, many = (Classification(("a", "b"), None, k).top(logits) for k in ("single-label", "multi-label"))
     np.testing.assert_allclose(single[:, :2], [[3, 1], [0, 0]])
     np.testing.assert_allclose(single[:, 2], logits.softmax(-1).amax(-1))
     np.testing.assert_allclose(many[:, 2], logits.amax(-1).sigmoid())
-
-
-def test_what_holds_for_no_text_is_refused_before_one_is_read():
-    task, _ = ran()
-    check_target(task, None, None)
-    check_target(task, ALL, 1)
-    check_target(task, None, 1, [0, 0])
-    for spec, contrast, each, says in [
-        ("no such", None, None, "no label 'no such'"),
-        (2, None, None, "outside the model's 2 outputs"),
-        (None, 2, None, "outside the model's 2 outputs"),
-        (None, None, [0, "no such"], "no label"),
-        (["LABEL_0", 1], "LABEL_1", None, "the target 'LABEL_1' is also the contrast"),
-        (None, 0, [1, 0], "the target 0 is also the contrast"),
-    ]:
-        with pytest.raises(TargetError, match=says):
-            check_target(task, spec, contrast, each)
-    words = TaskModel(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
-    with pytest.raises(TargetError, match="outside the model's 64 outputs"):
-        check_target(words, tiny.SIZE, None)
-    check_target(words, tiny.SIZE - 1, None)
 
 
 def test_a_token_is_the_start_of_a_word_where_there_is_one():
@@ -162,40 +75,6 @@ def test_a_target_needs_no_other_rows_of_the_vocabulary(others):
     assert rows.tolist() == [0, 2, 3] if others is None else [0, 1, 2, 3]
     assert counted.read(LOGITS[:2][:, rows]).tolist() == target.read(LOGITS[:2]).tolist()
     assert (counted.positions.tolist(), counted.labelled, counted.task) == ([5, 6], False, WORDS)
-
-
-def test_what_is_resolved():
-    task, run = ran(num_labels=3)
-    best = run.logits.argmax(-1, keepdim=True).tolist()
-    for spec, contrast, ids, labelled in [
-        (None, None, best, False),
-        (1, 2, [[1], [1]], False),
-        ([2], None, [[2], [2]], True),
-        ((2, "LABEL_0"), 1, [[2, 0]] * 2, True),
-        (ALL, "LABEL_2", [[0, 1, 2]] * 2, True),
-    ]:
-        found = resolve(task, run, spec, contrast)
-        assert (found.ids.tolist(), found.labelled) == (ids, labelled)
-        assert (None if found.contrast is None else found.contrast.tolist()) == (
-            None if contrast is None else [index_of(task, contrast, 3)] * 2
-        )
-    for wrong in (b"ab", {0, 1}, 1.0, torch.tensor([0, 1])):
-        with pytest.raises(TargetError, match=f"several of them, ALL or None, not {type(wrong).__name__}|an index"):
-            resolve(task, run, wrong)
-
-
-def test_values_and_the_ends_of_an_answer_are_explained_from_the_first_and_have_no_contrast():
-    for kind, options, said in [
-        ("SequenceClassification", {"num_labels": 2, "problem_type": "regression"}, "values, not alternatives"),
-        ("QuestionAnswering", {}, "no contrast of the two"),
-    ]:
-        for seed in range(3):
-            task, run = ran(kind=kind, seed=seed, **options)
-            assert resolve(task, run).ids.tolist() == [[0], [0]]
-        with pytest.raises(TargetError, match=said):
-            resolve(task, run, contrast=1)
-        with pytest.raises(TargetError, match=said):
-            check_target(task, None, 0)
 
 
 def test_a_target_that_is_its_own_contrast_is_noted():

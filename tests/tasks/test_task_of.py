@@ -18,9 +18,8 @@ from normxlogit.inputs.encoding import Encoding
 from normxlogit.models.input_limits import autoregressive
 from normxlogit.tasks import TASKS, TaskName, is_bare, no_head, task_name, task_of
 from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.language import CausalLM, MaskedLM
+from normxlogit.tasks.language import MaskedLM
 from normxlogit.tasks.positions import at
-from normxlogit.tasks.question_answering import QuestionAnswering
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from normxlogit.tasks.tagging import TokenClassification
 from tests import tiny
@@ -105,46 +104,6 @@ def test_labels_that_do_not_name_the_outputs(labels, message):
         task_of(tiny.model("bert"), None, labels)
     assert task_of(tiny.model("bert"), None, ["no", "yes"]).labels == ("no", "yes")
     assert task_of(tiny.model("bert"), None, []).labels == ("LABEL_0", "LABEL_1")
-
-
-@pytest.mark.parametrize(
-    ("name", "shape", "problem", "labels"),
-    [
-        ("sequence-classification", (1, 1), "regression", ("LABEL_0",)),
-        ("sequence-classification", (1, 2), "single-label", ("LABEL_0", "LABEL_1")),
-        ("token-classification", (1, 3, 1), "single-label", ("LABEL_0",)),
-    ],
-)
-def test_a_plain_modules_answer_completes_its_task(name, shape, problem, labels):
-    task = task_of(nn.Linear(1, 1), name)
-    assert task.labels == ()
-    completed = task.completed(torch.zeros(shape), "M")
-    assert (completed.name, completed.problem, completed.labels) == (name, problem, labels)
-    wrong = torch.zeros((1, 2) if len(shape) == 3 else (1, 3, 2))
-    expected = "every token" if len(shape) == 3 else "the whole text"
-    with pytest.raises(UnsupportedModelError, match=rf"shape \(1, [23, ]+\), and {name} needs logits for {expected}"):
-        task.completed(wrong, "M")
-
-
-@pytest.mark.parametrize("problem", ["single-label", "multi-label", "regression"])
-def test_a_head_has_as_many_outputs_as_names(problem):
-    task = Classification(("a", "b"), None, problem)
-    task.check_answer(torch.zeros(1, 2), "M")
-    for count in (1, 3):
-        with pytest.raises(
-            UnsupportedModelError, match=f"head of M answers with {count} numbers and .* names 2 labels"
-        ):
-            task.check_answer(torch.zeros(1, count), "M")
-
-
-def test_a_head_for_tokens_has_about_as_many_outputs_as_there_are_tokens():
-    task = CausalLM((), range(100))
-    for count in (50, 99, 120):
-        task.check_answer(torch.zeros(1, count), "M")
-    with pytest.raises(UnsupportedModelError, match="answers with 49 numbers and the tokenizer knows 100 tokens"):
-        task.check_answer(torch.zeros(1, 49), "M")
-    with pytest.raises(UnsupportedModelError, match="needs two: the logits of start and end"):
-        QuestionAnswering().check_answer(torch.zeros(1, 4, 3), "M")
 
 
 def test_families_that_read_from_left_to_right():

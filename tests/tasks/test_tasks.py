@@ -6,7 +6,6 @@ import torch
 from normxlogit import ALL, Attribution, Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.tasks import task_of
 from normxlogit.tasks.language import CausalLM, MaskedLM
 from normxlogit.tasks.question_answering import QuestionAnswering
 from tests import tiny
@@ -90,21 +89,6 @@ def test_positions_differ_by_input_and_survive_padding():
     for a, b in zip(together, alone, strict=True):
         torch.testing.assert_close(torch.tensor(a.scores), torch.tensor(b.scores), rtol=1e-4, atol=1e-5)
         assert (a.target.position, a.prediction.id) == (b.target.position, b.prediction.id)
-
-
-@pytest.mark.parametrize("position", [11, -12, "dog", "t", (3, 4), (100, 101)])
-def test_a_place_that_is_not_there_is_refused(position):
-    _, explainer = tagger([0.0, 0.0, 0.0])
-    with pytest.raises(InputError, match=r"position|characters|stands there"):
-        explainer(TEXT, position=position)
-
-
-def test_a_position_needs_a_task_that_has_one():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    with pytest.raises(InputError, match="token classifiers"):
-        explainer(TEXT, position=1)
-    with pytest.raises(InputError, match="2 positions for 1"):
-        tagger([0.0, 0.0, 0.0])[1]([TEXT], position=[1, 2])
 
 
 def test_a_position_chooses_among_several_masks():
@@ -223,15 +207,6 @@ def one_token_choice(model, hidden):
     return (model.classifier if hasattr(model, "classifier") else model.logits_proj)(vector)[0, 0]
 
 
-def test_many_questions_and_the_untouched_model():
-    model = tiny.model("bert", "MultipleChoice")
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    results = explainer([QUESTION, ("bad", ["a", "the"])])
-    assert [len(r.target.labels) for r in results] == [1, 1]
-    assert "forward" not in vars(model)
-    assert all(Attribution.from_dict(a.to_dict()) == a for a in results)
-
-
 @pytest.mark.parametrize("question", ["a text", ("a", "b"), ("a", ["one"]), ("a", [])])
 def test_a_question_without_choices_is_refused(question):
     explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
@@ -244,20 +219,6 @@ def test_choices_are_explained_one_at_a_time(options):
     explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
     with pytest.raises(TargetError, match="choice"):
         explainer(QUESTION, **options)
-
-
-@pytest.mark.parametrize(
-    ("kind", "wanted"),
-    [
-        ("TokenClassification", "token-classification"),
-        ("QuestionAnswering", "question-answering"),
-        ("MultipleChoice", "multiple-choice"),
-    ],
-)
-def test_loaded_from_a_folder_the_head_is_the_saved_one(tmp_path, kind, wanted):
-    tiny.model("distilbert", kind).save_pretrained(tmp_path)
-    tiny.tokenizer_for("distilbert").save_pretrained(tmp_path)
-    assert Explainer.from_pretrained(tmp_path)._model.task.name == wanted
 
 
 # --- where an answer stands, on logits written by hand --------------------------------------------------------------
@@ -323,22 +284,6 @@ def test_the_last_token_and_the_mask_are_found_beside_padding():
     assert found.tolist() == [1, 3], "a mask id in the padding is none"
 
 
-@pytest.mark.parametrize("labels", [{1: "a", 2: "b"}, {0: None, 1: "b"}, {}, {"x": "a"}, {None: "a"}, None])
-def test_labels_must_name_the_outputs_from_zero_up(labels):
-    model = tiny.model("bert")
-    vars(model.config)["id2label"] = labels
-    with pytest.raises(UnsupportedModelError, match="must name the outputs from 0 up"):
-        task_of(model)
-
-
-def test_wrong_labels_of_a_large_model_are_not_shown_whole():
-    model = tiny.model("bert")
-    vars(model.config)["id2label"] = {i: f"label {i}" for i in range(1, 5000)}
-    with pytest.raises(UnsupportedModelError) as caught:
-        task_of(model)
-    assert len(str(caught.value)) < 400
-
-
 @pytest.mark.parametrize("outputs", [1, 5])
 @pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification"])
 def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs):
@@ -364,19 +309,6 @@ def test_an_answer_without_a_text_is_its_tokens():
     (found,) = explainer({name: list(values) for name, values in tiny.tokenizer_for("bert")(*pair).items()})
     assert found.text is None
     assert found.prediction.label == "".join(found.tokens[start : end + 1])
-
-
-def test_ids_that_do_not_tell_the_context_are_refused_by_readers():
-    tokenizer = tiny.tokenizer_for("bert")
-    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tokenizer)
-    pair = ("is the cat here ?", "once upon a time the cat sat on the mat .")
-    encoded = tokenizer(*pair)
-    plain = {name: [list(values)] for name, values in encoded.items()}
-    told = explainer(plain)[0]  # its token types tell the texts apart
-    assert told.scores.tolist() == explainer(pair).scores.tolist()
-    with pytest.raises(InputError, match=r"input 0 is token ids that do not tell the question from the context.*pass"):
-        explainer({"input_ids": plain["input_ids"]})
-    assert explainer(pair[1]).target.position, "a text alone is the context"
 
 
 def test_what_wraps_a_model_is_refused_with_the_way_to_it():

@@ -1,7 +1,5 @@
 """DecompX: its sum rules, and the loops written from the formulas."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -126,25 +124,6 @@ def test_adapters_are_part_of_the_maps():
     with torch.no_grad():
         logits = adapted(torch.tensor([found.token_ids])).logits[0]
     np.testing.assert_allclose(found.scores.sum(-1), logits, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_two_threads_at_once_get_the_same_scores(method):
-    _, explainer = both("bert")
-    expected = [a.scores for a in explainer(tiny.TEXTS, method=method)]
-    found = {}
-
-    def work(name):
-        found[name] = [a.scores for _ in range(3) for a in explainer(tiny.TEXTS, method=method)]
-
-    threads = [threading.Thread(target=work, args=(name,)) for name in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for scores in found.values():
-        assert len(scores) == 9
-        assert all((a == b).all() for a, b in zip(scores, expected * 3, strict=True))
 
 
 @pytest.mark.parametrize("method", METHODS)

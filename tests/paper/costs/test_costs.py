@@ -1,7 +1,5 @@
 """The paper's tables of costs and what they are measured with. No clock is asked for its opinion."""
 
-import json
-
 import pytest
 import torch
 from transformers import BertModel
@@ -9,8 +7,6 @@ from transformers import BertModel
 from normxlogit import DataError
 from paper.costs import memory
 from paper.costs.memory import FORWARD, Job, Largest, Used
-from paper.costs.tables import Sizes, cost_table
-from tests.commands import run_paper
 
 BERT = {"vocab_size": 8000, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT |= {"intermediate_size": 16}
@@ -68,18 +64,6 @@ def test_the_largest_batch_is_computed_from_what_a_text_adds(measured):
     assert [job.batch for job in measured] == [1, 4]
 
 
-def test_slow_methods_are_measured_on_fewer_texts(monkeypatch):
-    jobs = []
-
-    def measure(job):
-        jobs.append(job.batch)
-        return Used(2**30, 10 * job.batch * 2**20, job.batch * 61.0)
-
-    monkeypatch.setattr(memory, "measure", measure)
-    assert memory.largest_batch("decompx", budget=2, bert=BERT) == Largest("decompx", 102, 61.0, measured=False)
-    assert jobs == [1, 2]
-
-
 @pytest.mark.parametrize("fits", [0, 1, 2, 5, 8, 750])
 def test_on_a_gpu_the_largest_batch_is_tried_out(monkeypatch, fits):
     jobs = []
@@ -97,26 +81,3 @@ def test_on_a_gpu_the_largest_batch_is_tried_out(monkeypatch, fits):
 
 
 # --- the paper's tables ---------------------------------------------------------------------------------------------
-
-
-def test_the_table_of_time_stands_beside_the_published_one(tmp_path):
-    sizes = Sizes(rounds=2, warmup=0, lengths=(40,), bert=BERT)
-    said = []
-    text = cost_table("table-time", tmp_path, sizes=sizes, on_progress=lambda *step: said.append(step))
-    assert said == [("40 tokens, round 1 of 2", 0, 1), ("40 tokens, round 2 of 2", 0, 1), ("done", 1, 1)]
-    line = next(line for line in text.splitlines() if "| integrated-gradients:aggregate=l1 |" in line)
-    assert line.endswith("| 0.82 | 2.3 |")
-    assert (tmp_path / "table-time.md").read_text() == text
-    state = json.loads((tmp_path / "table-time.json").read_text())
-    assert len(state["figures"]["40"]["decompx"]) == 2
-    with pytest.raises(DataError, match="no table named 'table9'"):
-        cost_table("table9", tmp_path)
-
-
-def test_the_table_of_memory_says_that_it_was_computed(measured, tmp_path, capsys):
-    command = ["table-memory", "--output", tmp_path, "--methods", "normxlogit decompx"]
-    code, out, _ = run_paper(capsys, *command)
-    assert code == 0
-    assert "computed from the measured peaks" in out
-    assert "| normxlogit | 4718 | 0.5000 | 750 | 0.0005 |" in out
-    assert "| decompx | 4812 | 0.5000 | 1 | 2.3625 |" in out
