@@ -3,10 +3,9 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import typer
@@ -50,13 +49,6 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch; by d
 Output = Annotated[Path | None, typer.Option(help="Also write the figures to this JSON file.")]
 
 
-class LanguageModel(str, Enum):
-    """A shape of causal language model."""
-
-    smollm2 = "smollm2-135m"
-    llama2 = "llama-2-7b"
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a user's mistake is one line on standard error and exit code 2.
 
@@ -75,19 +67,19 @@ def speed(
         Path | None, typer.Option(help="Folder with SST-2's validation.jsonl; else random words of its lengths.")
     ] = None,
     language_model: Annotated[
-        LanguageModel,
+        Literal["smollm2-135m", "llama-2-7b"],
         typer.Option(
             help="Shape of the rows next-token and generated, random weights; llama-2-7b takes 14 GB in bfloat16 and "
             "reads 2048 tokens."
         ),
-    ] = LanguageModel.smollm2,
+    ] = "smollm2-135m",
     output: Output = None,
 ) -> None:
     """Measure the time of explanations over that of forward passes, with a bound on each row."""
     with quiet():
         _use(threads)
         texts = None if data_dir is None else [str(e.text) for e in load_examples("sst2", data_dir=data_dir)]
-        setup = time_ratios.Setup(rounds=rounds, texts=texts, **time_ratios.LANGUAGE_MODELS[language_model.value])
+        setup = time_ratios.Setup(rounds=rounds, texts=texts, **time_ratios.LANGUAGE_MODELS[language_model])
         with progress(1) as step:
             rows_measured = list(time_ratios.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
     _show(rows_measured, output)

@@ -98,7 +98,7 @@ def faithfulness(
     data_dir: DataDir = None,
     methods: PaperMethods = "paper",
     limit: Limits = None,
-    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.published,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = "published",
     device: Device = AUTO,
     dtype: DType = None,
     output: Output = OUTPUTS,
@@ -115,7 +115,7 @@ def faithfulness(
             raise InputError("name the models: --checkpoint MODEL:TASK=FOLDER, or --base MODEL=NAME to fine-tune first")
         with progress(len(cells) * sum(map(len, models.values()))) as step:
             options: dict[str, Any] = {"data_dir": data_dir, "limits": limits, "on_progress": step}
-            options |= {"protocol": protocol.value, **loading(device, dtype)}
+            options |= {"protocol": protocol, **loading(device, dtype)}
             if part == "figures":
                 text = "".join(f"{path}\n" for path in run_figures(models, cells, output, **options))
             else:

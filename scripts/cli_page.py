@@ -4,9 +4,8 @@ import inspect
 import re
 import sys
 import typing
-from enum import Enum
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 
 from typer.models import ArgumentInfo
 
@@ -69,7 +68,8 @@ def _argument(key: str, info) -> str:
 
 def _row(key: str, annotation, info, default) -> str:
     """Return the line of an argument or option."""
-    kinds = [kind for kind in typing.get_args(annotation) or (annotation,) if kind is not NoneType]
+    optional = typing.get_origin(annotation) in (UnionType, typing.Union)
+    kinds = [kind for kind in (typing.get_args(annotation) if optional else (annotation,)) if kind is not NoneType]
     several = any(typing.get_origin(kind) is list for kind in (annotation, *kinds))
     kind = next((typing.get_args(k)[0] for k in kinds if typing.get_origin(k) is list), kinds[0])
     argument = isinstance(info, ArgumentInfo)
@@ -78,15 +78,14 @@ def _row(key: str, annotation, info, default) -> str:
     names = [_argument(key, info)] if argument else flags or [f"--{key.replace('_', '-')}"]
     if kind is bool:
         value = ""
-    elif issubclass(kind, Enum):
-        value = ", ".join(f"`{member.value}`" for member in kind)
+    elif typing.get_origin(kind) is typing.Literal:
+        value = ", ".join(f"`{choice}`" for choice in typing.get_args(kind))
     else:
         value = NAMES[kind]
     if several:
         value += ", several"
-    shown = getattr(default, "value", default)
     default_text = (
-        "required" if default is inspect.Parameter.empty else "" if shown in (None, False, "") else f"`{shown}`"
+        "required" if default is inspect.Parameter.empty else "" if default in (None, False, "") else f"`{default}`"
     )
     return f"| {' '.join(f'`{name}`' for name in names)} | {value} | {default_text} | {_cell(info.help)} |"
 

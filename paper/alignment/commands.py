@@ -4,9 +4,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,14 +18,6 @@ from ..options import OUTPUTS, Bases, BFloat16, Checkpoints, Output, PaperMethod
 __all__ = ["alignment", "figure_alignment"]
 
 
-class Normalisation(str, Enum):
-    """How scores become shares for the dot product."""
-
-    published = "published"
-    softmax = "softmax"
-    sum = "sum"
-
-
 def alignment(
     model: Annotated[str, typer.Option(help="Name or folder of a masked or causal language model.")],
     after: Annotated[str | None, typer.Option(help="The same model fine-tuned, to be measured beside it.")] = None,
@@ -36,9 +27,10 @@ def alignment(
     ] = "all",
     words: Words = "plural",
     normalisation: Annotated[
-        Normalisation, typer.Option(help="Of the dot product; by default each method's as in the paper.")
-    ] = Normalisation.published,
-    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
+        Literal["published", "softmax", "sum"],
+        typer.Option(help="Of the dot product; by default each method's as in the paper."),
+    ] = "published",
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = "default",
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows of each paradigm.")] = None,
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
@@ -59,7 +51,7 @@ def alignment(
             output,
             about={"model": Path(model).name},
             words=words.split(),
-            scale=normalisation.value,
+            scale=normalisation,
             protocol=protocol,
             data_dir=data_dir,
             limit=limit,
@@ -75,7 +67,7 @@ def figure_alignment(
     data_dir: DataDir = None,
     methods: PaperMethods = "paper",
     limit: Limit = None,
-    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.published,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = "published",
     words: Words = "plural",
     device: Device = AUTO,
     dtype: DType = None,
@@ -137,8 +129,8 @@ def _aligned(
     cells = paper_methods() if methods in ("all", "paper") else methods_of(methods)
     with progress(len(cells) * len(models)) as step:
         folder = None if output is None else output / "runs"
-        studies = run_studies(models, cells, folder=folder, protocol=protocol.value, on_progress=step, **options)
-    shown = {**about, "protocol": protocol.value, "normalisation": scale}
+        studies = run_studies(models, cells, folder=folder, protocol=protocol, on_progress=step, **options)
+    shown = {**about, "protocol": protocol, "normalisation": scale}
     if output is not None:
         return write_alignment(output, studies, published_studies(), shown, scale=scale)
     return alignment_tables(studies, published_studies(), shown, scale=scale)

@@ -5,10 +5,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -33,42 +32,6 @@ from .options import (
 )
 
 __all__ = ["attribute"]
-
-
-class Engine(str, Enum):
-    """Where the work is done."""
-
-    local = "local"
-    ray = "ray"
-
-
-class Sources(str, Enum):
-    """What the sources of a prompt are."""
-
-    word = "word"
-    sentence = "sentence"
-    paragraph = "paragraph"
-    message = "message"
-
-
-class Parts(str, Enum):
-    """Parts of a completion."""
-
-    token = "token"  # noqa: S105  # no secret
-    word = "word"
-    sentence = "sentence"
-    paragraph = "paragraph"
-
-
-class InputFormat(str, Enum):
-    """Formats of files whose names do not tell them."""
-
-    parquet = "parquet"
-    jsonl = "jsonl"
-    csv = "csv"
-    tsv = "tsv"
-    arrow = "arrow"
-    text = "text"
 
 
 def attribute(
@@ -99,13 +62,13 @@ def attribute(
     id_column: Annotated[str | None, typer.Option(help="Column of ids; row numbers by default.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column with what to explain in each row.")] = None,
     sources: Annotated[
-        Sources | None,
+        Literal["word", "sentence", "paragraph", "message"] | None,
         typer.Option(
             help="Explain completions: what a prompt is divided into, and which of it each completion rests on."
         ),
     ] = None,
     parts: Annotated[
-        Parts | None,
+        Literal["token", "word", "sentence", "paragraph"] | None,
         typer.Option(help="What a completion is divided into, each part explained; by default it is explained whole."),
     ] = None,
     completion_column: Annotated[
@@ -134,13 +97,16 @@ def attribute(
     long_text: Annotated[
         LongText,
         typer.Option(help="For a text over the model's length: its beginning, all of it in windows, or an error row."),
-    ] = LongText.truncate,
+    ] = "truncate",
     words: Annotated[
         bool | None,
         typer.Option("--words/--no-words", help="Write words with their scores too; by default where there are any."),
     ] = None,
     merge: MergeChoice = None,
-    input_format: Annotated[InputFormat | None, typer.Option(help="Format, where names do not tell it.")] = None,
+    input_format: Annotated[
+        Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"] | None,
+        typer.Option(help="Format, where names do not tell it."),
+    ] = None,
     shard_rows: Annotated[
         int | None, typer.Option(min=1, help="Rows of a shard; 4096 by default, 64 with --sources.")
     ] = None,
@@ -148,7 +114,7 @@ def attribute(
     device: Device = AUTO,
     dtype: DType = None,
     max_errors: Annotated[int | None, typer.Option(min=0, help="Stop when more rows have no result.")] = None,
-    engine: Annotated[Engine, typer.Option(help="On this machine, or by Ray Data.")] = Engine.local,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="On this machine, or by Ray Data.")] = "local",
     num_workers: Annotated[int, typer.Option(min=1, help="Ray: workers, each with a model of its own.")] = 1,
     num_gpus_per_worker: Annotated[float, typer.Option(min=0, help="Ray: GPUs of each worker.")] = 0,
     ray_address: Annotated[str | None, typer.Option(help="Ray: the cluster; started here if there is none.")] = None,
@@ -159,21 +125,21 @@ def attribute(
     """
     chosen = layers_of(layers)
     check_targets(target, all_labels)
-    if engine is Engine.local and (num_workers != 1 or num_gpus_per_worker or ray_address):
+    if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
     with quiet(), _stoppable(output):
         from ..corpus.local import bound_kernels
         from ..corpus.run import attribute as run
 
         bound_kernels()
-        if engine is Engine.ray and device == AUTO:
+        if engine == "ray" and device == AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
         if words is None:
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
             words = has_words and sources is None and answer_column is None
         options: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
-        if engine is Engine.ray:
+        if engine == "ray":
             from ..corpus.ray_engine import Cluster
 
             options["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
@@ -187,21 +153,21 @@ def attribute(
             target_column=target_column,
             keep=keep or (),
             keep_text=keep_text,
-            input_format=None if input_format is None else input_format.value,
+            input_format=input_format,
             layers=chosen,
             method=method,
-            long_text=long_text.value,
+            long_text=long_text,
             words=words,
-            merge=None if merge is None else merge.value,
+            merge=merge,
             shard_rows=shard_rows,
-            sources=None if sources is None else sources.value,
-            parts=None if parts is None else parts.value,
+            sources=sources,
+            parts=parts,
             completion_column=completion_column,
             max_new_tokens=max_new_tokens,
             answer_column=answer_column,
             documents_column=documents_column,
             max_errors=max_errors,
-            engine=engine.value,
+            engine=engine,
             progress=True,
             **options,
         )

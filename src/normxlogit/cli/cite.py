@@ -9,7 +9,7 @@ import typer
 
 from ..errors import DataError, InputError
 from ..inputs.document_files import decoded, files_in, names_of_files, read_file
-from .console import Format, check_output, deliver_result, format_for, quiet
+from .console import check_output, deliver_result, format_for, quiet
 from .options import (
     AUTO,
     NO_LANGUAGE_MODEL,
@@ -66,7 +66,7 @@ def cite(
     if verify != "auto" and not verify.isdecimal():
         raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
     kind = output_format or format_for(output)
-    if kind is Format.csv:
+    if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
     texts, notes = read_documents(documents or ["-"], output)
     with quiet():

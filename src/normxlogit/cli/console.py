@@ -7,9 +7,8 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..results.characters import safe_output
@@ -36,21 +35,15 @@ __all__ = [
 ]
 
 
-class Format(str, Enum):
-    """What is written."""
+Format = Literal["terminal", "json", "html", "csv"]
+"""What is written."""
 
-    terminal = "terminal"
-    json = "json"
-    html = "html"
-    csv = "csv"
-
-
-_SUFFIXES = {
-    **dict.fromkeys(("", ".txt", ".md", ".log"), Format.terminal),
-    ".json": Format.json,
-    ".html": Format.html,
-    ".htm": Format.html,
-    ".csv": Format.csv,
+_SUFFIXES: dict[str, Format] = {
+    **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".csv": "csv",
 }
 
 
@@ -104,11 +97,11 @@ def deliver_result(result: Any, kind: Format, output: Path | None) -> None:
     Raises:
         DataError: If the file cannot be written.
     """
-    if kind is Format.html:
+    if kind == "html":
         content = result.to_html()
-    elif kind is Format.csv:
+    elif kind == "csv":
         content = result.to_csv()
-    elif kind is Format.json:
+    elif kind == "json":
         from ..results.files import json_text
 
         content = json_text(result.to_dict(), ascii_only=ascii_only(output))

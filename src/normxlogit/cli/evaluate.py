@@ -53,7 +53,7 @@ def faithfulness(
     columns: Columns = None,
     label_column: LabelColumn = "label",
     limit: Limit = None,
-    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.default,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
     seed: Seed = 0,
     device: Device = AUTO,
     dtype: DType = None,
@@ -78,11 +78,11 @@ def faithfulness(
         if dataset in TASKS:
             check_head(explainer._model, TASKS[dataset])
         folder = None if output is None else output / "runs"
-        options: dict[str, Any] = {"folder": folder, "protocol": protocol.value, "seed": seed}
+        options: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(cells)) as step:
             results = run_methods(explainer, examples, cells, on_progress=step, **options)
-        about = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol.value}
-        about |= {key: str(count) for key, count in count_texts(explainer, examples, protocol.value).items()}
+        about = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
+        about |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, names, about)
     write_report(text)
 
@@ -164,7 +164,7 @@ def alignment(
         typer.Option(callback=known_methods, help='"all" of the paper, or names with settings, as for faithfulness.'),
     ] = "all",
     words: Annotated[str, typer.Option(help="Words for which LogAt is measured, beside target and foil.")] = "",
-    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = "default",
     limit: Limit = None,
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
@@ -184,10 +184,10 @@ def alignment(
         cells = methods_of(" ".join(METHODS) if methods == "all" else methods)
         pairs, evidence = load_minimal_pairs(data, limit)
         explainer = load(model, device, dtype, gguf_file)
-        options: dict[str, Any] = {"words": words.split(), "protocol": protocol.value}
+        options: dict[str, Any] = {"words": words.split(), "protocol": protocol}
         with progress(len(cells)) as step:
             text = alignment_text(explainer, pairs, evidence, cells, on_progress=step, **options)
-        about = {"data": data.name, "model": explainer._model.name, "protocol": protocol.value}
+        about = {"data": data.name, "model": explainer._model.name, "protocol": protocol}
     write_report(report(about, text))
 
 

@@ -19,6 +19,7 @@ from .options import (
     GGUFFile,
     LayerNumbers,
     LongText,
+    Merge,
     MergeChoice,
     Model,
     OutputFile,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ..methods import Method
     from ..pipeline.options import ExplainOptions
     from ..results.attribution import Attribution
-    from ..results.words import Merge as MergeName
 
 __all__ = ["explain", "methods"]
 
@@ -70,7 +70,7 @@ def explain(
     long_text: Annotated[
         LongText,
         typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
-    ] = LongText.truncate,
+    ] = "truncate",
     words: Annotated[
         bool | None,
         typer.Option(
@@ -90,9 +90,9 @@ def explain(
     inputs = _inputs(texts or [], file)
     kind, chosen = output_format or format_for(output), layers_of(layers)
     check_targets(target, all_labels)
-    if kind is Format.csv and (words or merge):
+    if kind == "csv" and (words or merge):
         raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
-    if merge is not None and (words is False or (kind is Format.json and not words)):
+    if merge is not None and (words is False or (kind == "json" and not words)):
         raise InputError("--merge says how tokens make words, and words are not asked for: give --words")
     with quiet():
         from ..methods import method_named
@@ -100,17 +100,17 @@ def explain(
 
         named = [method_named(text) for text in method or ()]
         explainer = load(model, device, dtype, gguf_file)
-        drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
+        drawn = kind in ("terminal", "html") and chosen is None and not all_labels and len(target or []) < 2
         # People are shown several methods, one under the other; files for programs hold the default.
         several = drawn and not explainer._model.task.vocabulary
         calls: Sequence[Method | None] = named or (default_methods("shown") if several else [None])
         common: ExplainOptions = {"layers": chosen}
-        if not explainer._model.task.compares or long_text is not LongText.truncate:
-            common["long_text"] = long_text.value
+        if not explainer._model.task.compares or long_text != "truncate":
+            common["long_text"] = long_text
         common |= targets_of(explainer, target or [], contrast, all_labels=all_labels)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common, all_must_work=bool(method))
-    content = _render(results, kind, words, None if merge is None else merge.value, output)
+    content = _render(results, kind, words, merge, output)
     deliver(content, output)
 
 
@@ -238,15 +238,15 @@ def _explain(
 
 
 def _render(
-    results: list["Attribution"], kind: Format, words: bool | None, merge: "MergeName | None", output: Path | None
+    results: list["Attribution"], kind: Format, words: bool | None, merge: Merge | None, output: Path | None
 ) -> str:
-    if kind is Format.html:
+    if kind == "html":
         return _page(results, words, merge)
-    if kind is Format.csv:
+    if kind == "csv":
         from ..results.collection import Attributions
 
         return Attributions(results).to_csv()
-    if kind is Format.json:
+    if kind == "json":
         from ..results.base import FORMAT_VERSION
         from ..results.files import json_text
 
@@ -290,7 +290,7 @@ def _together(results: list["Attribution"]) -> Iterator[list["Attribution"]]:
         yield group
 
 
-def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | None") -> str:
+def _page(results: list["Attribution"], words: bool | None, merge: Merge | None) -> str:
     """Draw one text by several methods side by side, anything else result by result."""
     from ..methods.registry import describe
     from ..render.collection_blocks import cards
@@ -305,7 +305,7 @@ def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | 
     return page(cards(results, words=words, merge=merge, costs=costs), results[0].title)
 
 
-def _state(result: "Attribution", words: bool | None, merge: "MergeName | None") -> dict[str, Any]:
+def _state(result: "Attribution", words: bool | None, merge: Merge | None) -> dict[str, Any]:
     """Return the result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
     state = result.to_dict()
     if words:

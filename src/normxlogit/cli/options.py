@@ -1,8 +1,7 @@
 """Options that several commands share."""
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -57,28 +56,14 @@ AUTO = "auto"
 """Repeated here, because importing it from `models` would slow --help down by seconds."""
 
 
-class Protocol(str, Enum):
-    """How texts are perturbed."""
+Protocol = Literal["default", "published"]
+"""How texts are perturbed."""
 
-    default = "default"
-    published = "published"
+LongText = Literal["truncate", "window", "error"]
+"""What to do with a text over the model's length."""
 
-
-class LongText(str, Enum):
-    """What to do with a text over the model's length."""
-
-    truncate = "truncate"
-    window = "window"
-    error = "error"
-
-
-class Merge(str, Enum):
-    """How a word's score comes from its tokens'."""
-
-    sum = "sum"
-    max = "max"
-    mean = "mean"
-    first = "first"
+Merge = Literal["sum", "max", "mean", "first"]
+"""How a word's score comes from its tokens'."""
 
 
 def known_method(value: Any) -> Any:

@@ -1,22 +1,13 @@
 """The command that explains how similar an embedding model finds two texts."""
 
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from .console import Format, ascii_only, deliver, format_for, quiet
+from .console import ascii_only, deliver, format_for, quiet
 from .options import AUTO, Device, DType, EmbeddingModel, GGUFFile, MethodName, OutputFile, OutputFormat, load, required
 
 __all__ = ["similarity"]
-
-
-class Pooling(str, Enum):
-    """How one vector is made of the tokens' states."""
-
-    mean = "mean"
-    first = "first"
-    last = "last"
 
 
 def similarity(
@@ -24,7 +15,8 @@ def similarity(
     others: Annotated[list[str], typer.Argument(metavar="B...", help="What it is compared with, such as documents.")],
     model: EmbeddingModel = "",
     pooling: Annotated[
-        Pooling | None, typer.Option(help="How it pools; by default as its sentence-transformers files say.")
+        Literal["mean", "first", "last"] | None,
+        typer.Option(help="How it pools; by default as its sentence-transformers files say."),
     ] = None,
     device: Device = AUTO,
     dtype: DType = None,
@@ -41,14 +33,13 @@ def similarity(
     required(model, "name an embedding model with --model; the model in the package is a classifier")
     kind = output_format or format_for(output)
     with quiet():
-        pooled = None if pooling is None else pooling.value
-        explainer = load(model, device, dtype, gguf_file, task="embedding", pooling=pooled)
+        explainer = load(model, device, dtype, gguf_file, task="embedding", pooling=pooling)
         results = explainer.similarity(first, others, method=method, matrix=matrix)
-    if kind is Format.html:
+    if kind == "html":
         content = results.to_html()
-    elif kind is Format.csv:
+    elif kind == "csv":
         content = results.to_csv()
-    elif kind is Format.json:
+    elif kind == "json":
         content = results.to_json(ascii_only=ascii_only(output))
     else:
         from ..render.similarity_blocks import ranking_blocks

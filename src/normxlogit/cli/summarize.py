@@ -31,7 +31,7 @@ def summarize(
     Example: normxlogit summarize out/ --output summary.html
     """
     kind = output_format or format_for(output)
-    if kind is Format.csv:
+    if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     check_run_output(output, folder)
     from ..corpus.summary import summarize as run
@@ -41,12 +41,12 @@ def summarize(
 
 
 def _written(summary: "Summary | AnswerSummary", kind: Format, *, to_file: bool) -> str:
-    if kind is Format.json:
+    if kind == "json":
         return json.dumps(summary.to_dict(), indent=1) + "\n"
     from ..corpus.summary_page import page
     from ..render.terminal import wants_color
 
-    return page(summary) if kind is Format.html else _tables(summary, color=not to_file and wants_color(sys.stdout))
+    return page(summary) if kind == "html" else _tables(summary, color=not to_file and wants_color(sys.stdout))
 
 
 def _tables(summary: "Summary | AnswerSummary", *, color: bool) -> str:
