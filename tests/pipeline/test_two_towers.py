@@ -54,11 +54,14 @@ def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
     texts, images = [TEXT, "a great film"], [picture(0), picture(1)]
     result = explainer.similarity(TEXT, images[0])
     words, patches = result.scores[: result.first_tokens], result.scores[result.first_tokens :]
+    (image,) = result.images
     cosine = own_cosine(model, tokenizer, TEXT, images[0])
     assert result.cosine == pytest.approx(cosine, abs=1e-5)
     assert words.sum() + result.bias[0] == pytest.approx(cosine, abs=1e-5)
-    assert patches.sum() + result.bias[1] == pytest.approx(cosine, abs=1e-5)
-    assert result.grid.shape == (4, 4)
+    assert patches.sum() + image.total + result.bias[1] == pytest.approx(cosine, abs=1e-5)
+    assert not patches[[token - result.first_tokens for token in image.tokens]].any()
+    assert image.scores.shape == (4, 4)
+    np.testing.assert_allclose(image.boxes[0, 1], [15, 0, 30, 12.5], atol=0.6)
     assert [word.text for word in result.words_of(0)] == TEXT.split()
     for image, each in zip(images, explainer.similarity(TEXT, images), strict=True):
         assert each.cosine == pytest.approx(own_cosine(model, tokenizer, TEXT, image), abs=1e-5)
@@ -67,8 +70,9 @@ def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
     for text, each in zip(texts, explainer.similarity(images[0], texts), strict=True):
         assert each.cosine == pytest.approx(own_cosine(model, tokenizer, text, images[0]), abs=1e-5)
         alone = explainer.similarity(text, images[0])
-        np.testing.assert_allclose(each.grid, alone.grid, rtol=1e-3, atol=1e-6)
-        np.testing.assert_allclose(each.scores[: each.first_tokens].sum() + each.bias[0], each.cosine, atol=1e-5)
+        np.testing.assert_allclose(each.images[0].scores, alone.images[0].scores, rtol=1e-3, atol=1e-6)
+        total = each.scores[: each.first_tokens].sum() + each.images[0].total + each.bias[0]
+        np.testing.assert_allclose(total, each.cosine, atol=1e-5)
 
 
 def test_pairs_of_words_and_patches_add_up_to_the_cosine():
@@ -76,7 +80,10 @@ def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     result = explainer.similarity(TEXT, picture(), matrix=True)
     assert result.matrix.sum() == pytest.approx(result.cosine, abs=1e-5)
     np.testing.assert_allclose(result.matrix.sum(1)[:-1], result.scores[: result.first_tokens], atol=1e-5)
-    np.testing.assert_allclose(result.matrix.sum(0)[:-1], result.scores[result.first_tokens :], atol=1e-5)
+    (image,) = result.images
+    expected = result.scores[result.first_tokens :].copy()
+    expected[[token - result.first_tokens for token in image.tokens]] = image.scores.ravel()
+    np.testing.assert_allclose(result.matrix.sum(0)[:-1], expected, atol=1e-5)
 
 
 def test_a_result_survives_a_file_and_is_drawn(tmp_path):
@@ -85,7 +92,7 @@ def test_a_result_survives_a_file_and_is_drawn(tmp_path):
     result.save(tmp_path / "why.json")
     assert Similarity.load(tmp_path / "why.json") == result
     result.to_html(tmp_path / "why.html")
-    assert "each patch adds to the cosine" in (tmp_path / "why.html").read_text()
+    assert (tmp_path / "why.html").read_text().count("nxl-patch") >= result.images[0].scores.size
     assert [word.text for word in result.words_of(1)] == TEXT.split()
     assert "movie" in str(result)
 

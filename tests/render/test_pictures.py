@@ -1,15 +1,29 @@
+import base64
+import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError
+from normxlogit.render.media_blocks import binned
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.generation import GenerationAttribution
 from tests.factories import make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def encoded(image):
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+PICTURE = encoded(Image.new("RGB", (16, 12), "red"))
 
 
 def drawn(**changes):
@@ -31,8 +45,8 @@ def test_a_page_has_every_patch_at_its_place_over_the_picture_and_its_scores_for
     ]
     data = json.loads(re.search(r'class="nxl-data">(.*?)</script>', page, re.DOTALL)[1])
     sources = [int(i) for i in re.findall(r'nxl-patch[^>]*data-source="(\d+)"', page)]
-    for row, scores in zip(data["scores"], g.images[0].scores, strict=True):
-        np.testing.assert_allclose([row[i] for i in sources], scores.ravel())
+    for row, patches, moments in zip(data["scores"], g.images[0].scores, g.audio[0].scores, strict=True):
+        np.testing.assert_allclose([row[i] for i in sources], [*patches.ravel(), *moments])
         assert row[g.prompt_tokens + 2] is None  # not seen
 
 
@@ -56,3 +70,54 @@ def test_a_fine_grid_is_drawn_coarser_with_the_same_sum():
 def test_a_file_cannot_make_a_page_load_something_else(preview):
     with pytest.raises(DataError, match="preview"):
         drawn(preview=preview)
+
+
+def test_a_page_links_the_moments_of_a_sound_with_words_that_rest_on_nothing_else():
+    state = make_media().to_dict() | {"images": []}
+    g = GenerationAttribution.from_dict(state | {"scores": np.zeros_like(make_media().scores).tolist()})
+    page = g.to_html()
+    places = re.findall(r"position:absolute;left:([\d.]+)%;top:0;width:([\d.]+)%", page)
+    np.testing.assert_allclose(np.array(places, float), [[0, 33.333], [33.333, 33.333], [66.667, 33.333]], atol=1e-3)
+    data = json.loads(re.search(r'class="nxl-data">(.*?)</script>', page, re.DOTALL)[1])
+    np.testing.assert_allclose(data["scores"], [word.scores for word in g.moments()])
+    assert re.findall(r'data-part="(\d)"', page) == ["0", "1", "2"]
+    assert re.findall(r'data-source="(\d)"', page) == ["0", "1", "2"]
+
+
+def test_a_long_sound_is_drawn_in_fewer_moments_with_the_same_sum():
+    (audio,) = make_media().audio
+    times = np.stack([np.arange(7), np.arange(1, 8)], -1).astype(np.float32)
+    coarse = binned(replace(audio, times=times, scores=np.arange(14, dtype=np.float32).reshape(2, 7)), 3)
+    assert coarse.times.tolist() == [[0, 3], [3, 6], [6, 7]]
+    assert coarse.scores.tolist() == [[3, 12, 6], [24, 33, 13]]
+
+
+def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment():
+    audio = make_media().to_dict()["audio"][0] | {"scores": [[0.0, 3.0, 1.0]] * 3}
+    g = GenerationAttribution.from_dict(make_media().to_dict() | {"audio": [audio]})
+    assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(g._blocks(), color=False)
+    assert "\u2588" in text_of_blocks(g._blocks(), color=True)
+
+
+def test_one_token_has_the_pictures_share_in_its_bias():
+    g = replace(make_media(), bias=np.array([0.5, 1.0, 2.0], np.float32), method="frozen-gradient")
+    one = g.for_token(1)
+    whole = g.scores[1].sum() + g.bias[1] + sum(medium.total[1] for medium in g.media)
+    assert one.scores.sum() + one.bias == pytest.approx(whole, abs=1e-6)
+    assert "cat.png contributes" in one.notes[-1]
+
+
+def test_a_figure_has_each_picture_for_the_answer_and_every_word_and_a_row_for_each_word_of_a_sound():
+    g = drawn(preview=PICTURE)
+    axes = g.plot(parts="word").get_axes()
+    titles = [a.get_title() for a in axes if a.get_title()]
+    assert [title.split("  ")[0] for title in titles] == ["the whole answer", "mat", "is", "red.", "cat.wav"]
+    (patches,) = axes[1].collections
+    alphas = patches.get_facecolor()[:, 3]
+    expected = np.abs(g.images[0].scores[0].ravel())
+    np.testing.assert_allclose(alphas / alphas.max(), expected / expected.max(), rtol=1e-5)
+    (table,) = [a.collections[0].get_array() for a in axes if a.get_ylabel() == "" and a.get_xlabel() == "seconds"]
+    moments = np.stack([word.scores for word in g.moments()])
+    np.testing.assert_allclose(table, moments / np.abs(moments).max(1, keepdims=True), rtol=1e-5)
+    with pytest.raises(InputError, match="k must be"):
+        g.plot(k=0)

@@ -33,6 +33,7 @@ class Signal:
         grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
         times: The seconds of each token, start and end; () where it has none.
         sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
+        picture: The places of its patches, if it is a picture that is compared.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -40,6 +41,7 @@ class Signal:
     grid: tuple[int, int, int]
     times: tuple[tuple[float, float], ...] = ()
     sound: "Sound | None" = None
+    picture: "Medium | None" = None
 
 
 class Spread(NamedTuple):

@@ -13,7 +13,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Picture", "picture_parts", "preview", "read_picture"]
+__all__ = ["Picture", "picture_parts", "read_picture"]
 
 LARGEST = 448
 """Pixels of the longer side of the copy of a picture that results keep for drawings."""
@@ -36,6 +36,12 @@ class Picture:
     def __init__(self, image: "Image", name: str = "") -> None:
         self.image = image
         self.name = name
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What results keep of it: its width, height and a small copy."""
+        width, height = self.image.size
+        return {"width": width, "height": height, "preview": _preview(self.image)}
 
 
 def picture_parts(content: Any) -> list[Mapping[str, Any]]:
@@ -94,7 +100,7 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
     return Picture(picture.convert("RGB"), name)
 
 
-def preview(image: "Image") -> str:
+def _preview(image: "Image") -> str:
     """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
     small = image.copy()
     small.thumbnail((LARGEST, LARGEST))

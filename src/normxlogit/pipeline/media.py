@@ -51,6 +51,8 @@ def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scor
         scores, frames = _frames_as_parts(scores, len(context)), scores.values.shape[-1] - len(context)
         end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
         media = (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),)
+    elif signal is not None and signal.picture is not None:
+        media = (signal.picture,)
     if not media:
         return scores, fields
     values = scores.values.clone()

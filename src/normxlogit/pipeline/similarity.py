@@ -11,7 +11,7 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
-from ..methods import Method, Request, check_finite, run_method
+from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
@@ -19,8 +19,10 @@ from ..models.task_model import TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.collection import Attributions
+from ..results.media import ImageScores
 from ..results.similarity import Similarity
 from ..tasks.embedding import Direction
+from .media import with_media
 
 __all__ = ["explain_similarity"]
 
@@ -183,17 +185,16 @@ def _result(
 ) -> Similarity:
     (one, other), (first, second) = sides, shares
     cosine = float(one.vector.double() @ other.vector.double())
-    scores = torch.cat([first.scores, second.scores[0]])  # (T1 + T2,)
+    (values, bias, images), (other_values, other_bias, other_images) = _placed(one, first), _placed(other, second)
+    count = len(one.encoding)
+    other_images = tuple(replace(i, tokens=tuple(count + token for token in i.tokens)) for i in other_images)
     state_cosines = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
-    bias = None
-    if first.bias is not None and second.bias is not None:
-        bias = _host(torch.stack([first.bias, second.bias[0]]))
     pairs = len(second.scores) > 1
     held = [one.encoding.tokens[i] for i in first.sinks] + [other.encoding.tokens[i] for i in second.sinks]
     note = (f"attention sink: {', '.join(map(repr, held))}; what a sink contributes is in the bias",) if held else ()
     fields = _fields(one.encoding, other.encoding)
     return Similarity(
-        scores=_host(scores),
+        scores=_host(torch.cat([values, other_values])),
         **fields,
         text="" if one.encoding.signal else one.encoding.text,
         text_pair=other.encoding.text,
@@ -208,13 +209,22 @@ def _result(
         notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes, *note))),
         version=__version__,
         merge=method.word_merge,
-        first_tokens=len(one.encoding),
-        grids=tuple((0, 0, 0) if e.signal is None else e.signal.grid for e in (one.encoding, other.encoding)),
+        first_tokens=count,
+        images=(*images, *other_images),
         state_cosines=_host(state_cosines),
-        bias=bias,
+        bias=None if bias is None or other_bias is None else _host(torch.stack([bias, other_bias])),
         matrix=_host(second.whole()[1:]) if pairs else None,
         state_cosine_matrix=_host(one.states @ other.states.T) if pairs else None,
     )
+
+
+def _placed(side: Side, shares: Shares) -> tuple[Tensor, Tensor | None, tuple[ImageScores, ...]]:
+    """Return the scores of tokens, (T,), for the first vector, the bias, and the scores of the picture they are of."""
+    bias = None if shares.bias is None else shares.bias.reshape(-1)[:1, None].cpu()  # (1, 1)
+    scores = Scores(shares.scores.reshape(-1, 1, len(side.encoding))[:1].cpu(), bias=bias)  # (1, 1, T)
+    scores, media = with_media(side.encoding, scores, layers=False)
+    images = tuple(replace(image, scores=image.scores[0]) for image in media["images"])
+    return scores.values[0, 0], None if scores.bias is None else scores.bias[0, 0], images
 
 
 def _fields(one: Encoding, other: Encoding) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from ..results.base import FloatArray
 from .blocks import Block, Piece
 
-__all__ = ["BarRow", "Bars", "Grid", "Legend", "Picture", "Timeline", "number"]
+__all__ = ["BarRow", "Bars", "Grid", "Legend", "Picture", "Timeline", "Waveform", "number"]
 
 ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 """The names of the thirds of a picture."""
@@ -176,6 +176,53 @@ class Picture(Block):
         total = sum(strengths) or 1.0
         shares = {name: sum(s for s, n in zip(strengths, names, strict=True) if n == name) / total for name in names}
         return sorted(shares.items(), key=lambda pair: -pair[1])
+
+
+@dataclass(frozen=True)
+class Waveform(Block):
+    """Moments over the loudness of a sound.
+
+    Attributes:
+        name: What it is called.
+        seconds: Its length.
+        loudness: float32: its course, from 0 to 1.
+        times: float32, (n, 2): beginning and end of each moment in seconds.
+        moments: A piece for each moment.
+    """
+
+    kind: ClassVar = "waveform"
+
+    name: str
+    seconds: float
+    loudness: FloatArray
+    times: FloatArray
+    moments: Sequence[Piece]
+
+    @property
+    def placed(self) -> list[tuple[str, Piece]]:
+        """Each moment with its place as a style, in percent of the sound."""
+        shares = (100 * self.times / self.seconds).tolist()
+        return [
+            (f"left:{start:.3f}%;top:0;width:{end - start:.3f}%;height:100%", piece)
+            for (start, end), piece in zip(shares, self.moments, strict=True)
+        ]
+
+    @property
+    def outline(self) -> str:
+        """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
+        places = np.linspace(0, 100, len(self.loudness)).tolist()
+        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, self.loudness.tolist(), strict=True)]
+        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, self.loudness.tolist(), strict=True)]
+        return " ".join(above + below[::-1])
+
+    @property
+    def regions(self) -> list[tuple[str, float]]:
+        """The share of each moment in what speaks for the answer, the largest first."""
+        strengths = np.array([max(piece.strength, 0.0) for piece in self.moments])
+        shares = (strengths / (strengths.sum() or 1.0)).tolist()
+        return sorted(
+            ((p.name, share) for p, share in zip(self.moments, shares, strict=True)), key=lambda pair: -pair[1]
+        )
 
 
 @dataclass(frozen=True)

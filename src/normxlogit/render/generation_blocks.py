@@ -1,19 +1,21 @@
 """The blocks of generated text: each token with what it rests on."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ..results.base import FloatArray
 from ..results.characters import direction, quoted, visible
 from ..results.generation import GenerationAttribution
-from ..results.media import ImageScores
+from ..results.media import AudioScores, ImageScores
 from ..results.words import merged
 from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
-from .charts import Grid, Legend, Picture, number
+from .charts import Grid, Legend, number
 from .describe import Facts, facts
+from .media_blocks import binned, coarser, picture_block, waveform_block
 from .text_blocks import LARGEST
-from .timeline_blocks import timeline_blocks
+from .timeline_blocks import heard_blocks, timeline_blocks
 
 __all__ = ["generation_blocks"]
 
@@ -25,13 +27,8 @@ HINT = (
     "Keys: left and right arrow, Escape."
 )
 
-HINT_PICTURES = HINT.replace("what it rests on", "the patches and words that it rests on")
-
-NOTES = ("each token's context by its own largest score", "patches by the largest of theirs")
-"""What to know of the colours; the second of pictures."""
-
-MOST_PATCHES = 1024
-"""Patches of a picture that a page draws; more are merged with their neighbours."""
+NOTE = "each token's context by its own largest score"
+"""What to know of the colours."""
 
 
 def generation_blocks(g: GenerationAttribution) -> list[Block]:
@@ -44,22 +41,31 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)  # (G, T)
     described = _facts(g)
     if g.audio and not rows.any():  # the words rest on the sound alone
-        _, written = _pieces(g)
-        sentences = Sentences([Sentence("written", [(_direction(written), written)])])
         legend = Legend(described.positive, described.negative, notes=["each word by its own largest score"])
-        return [replace(described.header(), prediction=""), sentences, *timeline_blocks(g), legend]
+        return [replace(described.header(), prediction=""), *heard_blocks(g, described), legend]
     # The shortest digits that are the score: whoever shows fewer rounds once.
     context_scores: list[list[float | None]] = [
         [float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)
     ]
-    pictures, first = [], len(g.tokens)
-    for image in g.images:
-        picture, patch_scores = _picture(g, image.coarser(MOST_PATCHES), first)
-        for row_scores, more in zip(context_scores, patch_scores, strict=True):
+    media: list[Block] = []
+    first = len(g.tokens)
+    every: list[ImageScores | AudioScores] = [*map(coarser, g.images), *map(binned, g.audio)]
+    for medium in every:
+        scores = medium.scores if g.layers is None else medium.scores[:, -1]
+        scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)  # (G, h, w) or (G, n)
+        options: Any = {"signed": g.signed, "first": first}
+        media.append(
+            picture_block(medium, scores.sum(0), **options, alone=len(g.images) == 1)
+            if isinstance(medium, ImageScores)
+            else waveform_block(medium, scores.sum(0), **options)
+        )
+        for row_scores, parts in zip(context_scores, scores.reshape(len(g), -1), strict=True):
             row_scores += [None] * (first - len(row_scores))
-            row_scores += more
-        pictures.append(picture)
-        first += len(picture.patches)
+            row_scores += [float(str(s)) for s in parts]
+        first += scores[0].size
+    kinds = " and ".join([*(["patches"] if g.images else []), *(["moments"] if g.audio else [])])
+    hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
+    notes = [NOTE, *([f"{kinds} by the largest of theirs"] if media else [])]
     data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": context_scores}
     prompt, written = _pieces(g)
     if written[0].source is None and not written[0].text.strip():
@@ -69,37 +75,13 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
         Sentences(
             [Sentence("prompt", [(_direction(prompt), prompt)]), Sentence("written", [(_direction(written), written)])]
         ),
-        *pictures,
-        Links(data, HINT_PICTURES if pictures else HINT, described.negative or "less than 0"),
+        *media,
+        Links(data, hint, described.negative or "less than 0"),
         *timeline_blocks(g),
         Fold("Each generated token and what it rests on", [_table(g, rows, described)], essential=True),
-        Legend(described.positive, described.negative, notes=NOTES[: 2 if pictures else 1]),
+        Legend(described.positive, described.negative, notes=notes),
         Fold("All scores", [_matrix(g, rows)]),
     ]
-
-
-def _picture(g: GenerationAttribution, image: ImageScores, first: int) -> tuple[Picture, list[list[float]]]:
-    """Return a picture in the colours of the whole answer, and the scores of its patches for each generated token.
-
-    Args:
-        g: The result.
-        image: The picture.
-        first: The number of its first patch among what the answer rests on.
-    """
-    scores = image.scores if g.layers is None else image.scores[:, -1]
-    scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)  # (G, h, w)
-    total = scores.sum(0)  # (h, w)
-    scale = float(np.abs(total).max()) or 1.0
-    patches = [
-        Piece(
-            "", float(total[row, column]) / scale, "", f"{image.name}, row {row + 1}, column {column + 1}",
-            number(float(total[row, column]), scale, signed=g.signed), source=first + row * total.shape[1] + column,
-        )
-        for row in range(total.shape[0])
-        for column in range(total.shape[1])
-    ]  # fmt: skip
-    values = [[float(str(s)) for s in row] for row in scores.reshape(len(scores), -1)]
-    return Picture(image.name, image.preview, image.width, image.height, image.boxes, patches), values
 
 
 def _facts(g: GenerationAttribution) -> Facts:

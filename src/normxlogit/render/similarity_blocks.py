@@ -8,6 +8,7 @@ from ..results.base import FloatArray
 from ..results.similarity import Similarity
 from .blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from .charts import Grid
+from .media_blocks import coarser, picture_block
 from .text_blocks import attribution_blocks
 
 __all__ = ["pairs_grid", "ranking_blocks", "similarity_blocks"]
@@ -25,7 +26,9 @@ def similarity_blocks(s: Similarity) -> list[Block]:
     Args:
         s: The result.
     """
-    blocks = [*attribution_blocks(s), *([_patches(s)] if any(rows for rows, *_ in s.grids) else [])]
+    pictures = [picture_block(i, i.scores, signed=s.signed) for i in map(coarser, s.images)]
+    header, *others = attribution_blocks(s)
+    blocks = [header, *pictures, *others]
     if s.matrix is None or s.state_cosine_matrix is None:
         return blocks
     states = Fold("The cosine of the words' own states", [_states_grid(s)])
@@ -55,12 +58,6 @@ def pairs_grid(s: Similarity) -> Grid:
     """
     table = s.word_matrix() if s.has_words else np.asarray(s.matrix)[:-1, :-1]
     return _grid(f"What each pair adds to the cosine {s.cosine:.3f}", table, _names(s))
-
-
-def _patches(s: Similarity) -> Grid:
-    """Return what the patches of a picture add to the cosine, row by row."""
-    rows, columns = s.grid.shape
-    return _grid("What each patch adds to the cosine", s.grid, ([*map(str, range(rows))], [*map(str, range(columns))]))
 
 
 def _pairs(s: Similarity) -> Table:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..results.characters import safe
 from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
-from .charts import Bars, Grid, Legend, Picture, Timeline, number
+from .charts import Bars, Grid, Legend, Picture, Timeline, Waveform, number
 
 __all__ = ["INK", "SHADES", "text_of_blocks", "wants_color"]
 
@@ -222,10 +222,28 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
     return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
 
 
+def _strongest(block: Picture | Waveform) -> Text:
+    shares = [f"{name} {share:.0%}" for name, share in block.regions[:NAMED] if share > 0]
+    return _text(f"{block.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+
+
+def _waveform(block: Waveform, color: bool) -> RenderableType:
+    """Draw one character for each two moments, as high as the sound is loud; without colours name the strongest."""
+    if not color:
+        return _strongest(block)
+    line = Text(overflow="fold")
+    strengths = np.array([piece.strength for piece in block.moments])
+    pairs = np.split(strengths, range(2, len(strengths), 2))
+    for i, pair in enumerate(pairs):
+        part = slice(*(len(block.loudness) * place // len(pairs) for place in (i, i + 1)))
+        height = HEIGHTS[round(float(block.loudness[part].max(initial=0)) * (len(HEIGHTS) - 1))]
+        line.append(height if height.strip() else HEIGHTS[1], Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
+    return Group(line, _strongest(block))
+
+
 def _picture(block: Picture, color: bool) -> RenderableType:
     """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
-    shares = [f"{name} {share:.0%}" for name, share in block.regions[:NAMED] if share > 0]
-    caption = _text(f"{block.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    caption = _strongest(block)
     if not color:
         return caption
     rows, columns = block.boxes.shape[:2]
@@ -271,6 +289,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Grid.kind: _grid,
     Picture.kind: _picture,
     Timeline.kind: _timeline,
+    Waveform.kind: _waveform,
     Legend.kind: _legend,
 }
 """The blocks that a terminal draws; links and curves are for pages."""

@@ -1,29 +1,62 @@
 """The blocks of a sound beside the words heard in it: which moments each word rests on."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..results.characters import visible
+from ..results.characters import direction, quoted, visible
 from ..results.generation import GenerationAttribution
 from ..results.media import AudioScores
-from ..results.moments import WordMoments
-from .blocks import Block, Column, Table, cell
+from ..results.moments import WordMoments, word_moments
+from .blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid
+from .describe import Facts
+from .media_blocks import binned, waveform_block
 
-__all__ = ["timeline_blocks"]
+__all__ = ["heard_blocks", "timeline_blocks", "words_over_time"]
 
 BINS = 48
 """Columns of a timeline; neighbouring moments are summed."""
 
 
+HINT = (
+    "Point at a word (the bold ones) to colour the moments that it rests on, or at a moment for its words; "
+    "click to hold it. Keys: left and right arrow, Escape."
+)
+
+
+def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
+    """Return what drawings show of words that rest on a sound alone."""
+    audio = binned(g.audio[0])
+    words = [word for word in g.words() if word.tokens[-1] >= g.prompt_tokens]
+    moments = word_moments(audio, words, g.prompt_tokens)
+    text = g.text or ""
+    pieces, done = [], len(text) - len(g.completion)
+    for part, word in enumerate(words):
+        pieces += [
+            Piece(text[done : word.start] if part else ""),
+            Piece(word.text, 0.0, "strong", quoted(visible(word.text)), part=part),
+        ]
+        done = word.end
+    pieces.append(Piece(text[done:]))
+    data = {"signed": g.signed, "scores": [[float(str(score)) for score in word.scores] for word in moments]}
+    return [
+        Sentences([Sentence("written", [(direction(text), pieces)])]),
+        waveform_block(audio, audio.scores.sum(0), signed=g.signed, first=0),
+        *([Links(data, HINT, described.negative or "less than 0")] if words else []),
+        *timeline_blocks(g),
+    ]
+
+
 def timeline_blocks(g: GenerationAttribution) -> list[Block]:
-    """Return what drawings show of the sounds of a result: the strongest moment of each word, and a timeline."""
+    """Return what drawings list of the sounds of a result: each word's strongest moment, and all of them over time."""
     if g.layers is not None:
         return []
     blocks: list[Block] = []
     for index, audio in enumerate(g.audio):
         words = g.moments(index)
         if words:
-            blocks += [_strongest(audio, words), _timeline(audio, words)]
+            blocks += [_strongest(audio, words), Fold("Every word over time", [words_over_time(audio, words, BINS)])]
     return blocks
 
 
@@ -38,23 +71,21 @@ def _strongest(audio: AudioScores, words: list[WordMoments]) -> Table:
     return Table(columns, rows, f"When {visible(audio.name)} supports each word")
 
 
-def _timeline(audio: AudioScores, words: list[WordMoments]) -> Grid:
-    """Return words x time, with the loudness of the sound as the first row."""
-    count = min(BINS, len(audio.times))
-    places = np.arange(len(audio.times)) * count // len(audio.times)  # (n,)
-    table = np.zeros((len(words), count), np.float32)
-    for row, word in enumerate(words):
-        np.add.at(table[row], places, word.scores)
-    strengths = table / np.maximum(np.abs(table).max(1, keepdims=True, initial=0), 1e-12)
-    loud = np.arange(len(audio.loudness)) * count // max(len(audio.loudness), 1)
-    course = np.zeros((1, count), np.float32)
-    np.maximum.at(course[0], loud, audio.loudness)
-    starts = [float(audio.times[np.argmax(places == column)][0]) for column in range(count)]
+def words_over_time(audio: AudioScores, words: list[WordMoments], most: int) -> Grid:
+    """Return words x time.
+
+    Args:
+        audio: The sound.
+        words: Its words.
+        most: Columns; neighbouring moments are summed.
+    """
+    coarse = binned(replace(audio, scores=np.stack([word.scores for word in words])), most)
+    scales = np.abs(coarse.scores).max(1, keepdims=True, initial=0)  # (words, 1)
     return Grid(
-        rows=["loudness", *(visible(word.word) for word in words)],
-        columns=[f"{start:.2f}" for start in starts],
-        scores=np.concatenate([course, table]),
-        strengths=np.concatenate([course, strengths]),
+        rows=[visible(word.word) for word in words],
+        columns=[f"{start:.2f}" for start in coarse.times[:, 0].tolist()],
+        scores=coarse.scores,
+        strengths=coarse.scores / np.maximum(scales, 1e-12),
         caption=f"What each word rests on, over the seconds of {visible(audio.name)}",
         label="each word by its own largest score",
         relative=True,

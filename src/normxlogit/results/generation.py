@@ -100,6 +100,8 @@ class GenerationAttribution(TokenScores):
     def for_token(self, index: int) -> Attribution:
         """Return the explanation of one generated token, as a result of its own, by the words alone.
 
+        What the pictures and sounds of the prompt contribute is in its bias, and a note says how much.
+
         Args:
             index: Which generated token, 0 to G - 1; negative from the end.
 
@@ -111,12 +113,17 @@ class GenerationAttribution(TokenScores):
         index %= len(self)
         position = self.prompt_tokens + index
         sinks = tuple(i for i in self.sinks if i < position - 1)  # the position that predicts is never held constant
+        media = [f"{medium.name} contributes {np.round(medium.total[index], 3)}" for medium in self.media]
+        notes = (
+            *self.notes,
+            *([f"{', '.join(media)}, which is in the bias"] if media and self.bias is not None else []),
+        )
         text = None
         if self.text is not None and self.offsets is not None:
             # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
             text = self.text[: max(self.offsets[position][0], *(end for _, end in self.offsets[:position]))]
         return Attribution(
-            **self._provenance(),
+            **self._provenance() | {"notes": notes},
             scores=np.ascontiguousarray(self.scores[index, ..., :position]),
             tokens=self.tokens[:position],
             token_ids=self.token_ids[:position],
@@ -131,7 +138,7 @@ class GenerationAttribution(TokenScores):
             layers=self.layers,
             token_predictions=None,
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
-            bias=None if self.bias is None or self.media else np.array(self.bias[index]),
+            bias=None if self.bias is None else np.array(self.bias[index] + sum(m.total[index] for m in self.media)),
             sink=None if self.sink is None or not sinks else np.array(self.sink[index]),
             sinks=sinks,
             merge=self.merge,
@@ -198,7 +205,8 @@ class GenerationAttribution(TokenScores):
         passages = [Passage(s.name, s.start, s.end) for s in source_pieces]
         for medium in self.media:
             spans = [sequence.offsets[token] for token in medium.tokens]
-            passages.append(Passage(medium.name, min(s for s, _ in spans), max(e for _, e in spans)))
+            first, last = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
+            passages.append(Passage(medium.name, first, last))
             column = [medium.total[[i - start for i in piece.tokens]].sum() for piece in part_pieces]  # (K,)
             table = np.concatenate([table, np.array(column, np.float32)[:, None]], 1)
         changed = ({"merge": merge} if merge != "sum" else {}) | ({"centered": True} if centered else {})
@@ -227,17 +235,26 @@ class GenerationAttribution(TokenScores):
         )
 
     def plot(self, sources: SourceSpec | None = None, parts: PartSpec = "token", *, k: int | None = None) -> "Figure":
-        """Return a matplotlib heat map: what each generated token, or other part of the answer, rests on.
+        """Return a matplotlib figure: what each generated token, or other part of the answer, rests on.
+
+        A result with pictures or sounds is drawn as these, in the colours of each part of the answer, unless sources
+        are named; other results as a heat map.
 
         Args:
             sources: The columns, as in the method `sources`; by default `named_sources`, or words if there are none.
-            parts: The rows: "token", "word", "sentence", "paragraph".
-            k: How many columns: the strongest, in the order of the prompt.
+            parts: The rows or pictures: "token", "word", "sentence", "paragraph".
+            k: How many columns, pictures or rows below a sound: the strongest, in their order.
 
         Raises:
             DataError: If matplotlib is missing, the tokenizer gave no offsets, or the result has a layer axis; use
                 `select` first.
         """
+        if self.layers is not None:
+            raise DataError("plot() needs one score for each token; choose with select(layer=...)")
+        if self.media and sources is None:
+            from ..render.media_figure import media_figure
+
+            return media_figure(self, answer_parts(self._sequenced(), parts), k=k)
         from ..render.plots import plot_generation
 
         summed = self.sources(sources if sources is not None else self.named_sources or "word", parts)

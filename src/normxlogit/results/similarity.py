@@ -8,6 +8,7 @@ import numpy as np
 from ..errors import DataError, InputError
 from .attribution import Attribution
 from .base import require
+from .media import ImageScores
 from .schema import FloatArray, Index
 from .tables import Columns
 from .words import Word
@@ -23,7 +24,8 @@ class Similarity(Attribution):
     """Scores of the tokens of two texts, each text's tokens with their shares of the cosine; or of a picture's patches.
 
     The tokens of the first text come first, those of the second follow; `sequence_ids` tells them apart. With the
-    frozen gradient the scores of either text and its `bias` sum to the cosine, `prediction.value`.
+    frozen gradient the scores of either text and its `bias` sum to the cosine, `prediction.value`; of a picture with
+    those of its patches.
 
     Attributes:
         first_tokens: T1, how many of the T tokens are the first text's, special ones included.
@@ -34,7 +36,8 @@ class Similarity(Attribution):
         matrix: float32, (T1 + 1, T2 + 1): what each pair of tokens adds to the cosine; its sum is the cosine. The last
             row and column are the biases'. None without `matrix=True`.
         state_cosine_matrix: float32, (T1, T2): the cosine of the states of each pair of tokens; None as `matrix`.
-        grids: Rows and columns of the patches of either side, and the tokens before them; zeros for a text.
+        images: The scores of the patches of a picture that was compared, (h, w); the tokens of the patches have none of
+            their own. Empty where the patches form no grid: their tokens have their scores.
     """
 
     kind: ClassVar = "similarity"
@@ -45,21 +48,7 @@ class Similarity(Attribution):
     state_cosines: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     matrix: FloatArray | None = None
     state_cosine_matrix: FloatArray | None = None
-    grids: tuple[tuple[Index, Index, Index], ...] = ()
-
-    @property
-    def grid(self) -> FloatArray:
-        """The scores of the patches of the picture that was compared, (rows, columns).
-
-        Raises:
-            DataError: If none of the two is a picture whose patches form a grid, or both are.
-        """
-        pictures = [(side, *grid) for side, grid in enumerate(self.grids) if grid[0]]
-        if len(pictures) != 1:
-            raise DataError("there is no picture, or there are two, or its patches do not form a grid")
-        ((side, rows, columns, first),) = pictures
-        start = side * self.first_tokens + first
-        return self.scores[start : start + rows * columns].reshape(rows, columns)
+    images: tuple[ImageScores, ...] = ()
 
     @property
     def cosine(self) -> float:
@@ -100,6 +89,8 @@ class Similarity(Attribution):
         for name, shape in (("matrix", (first + 1, second + 1)), ("state_cosine_matrix", (first, second))):
             values = getattr(self, name)
             require(values is None or values.shape == shape, f"{name}: not of shape {shape}")
+        for image in self.images:
+            image.validate(())
 
     def _bias_shape(self) -> tuple[int, ...]:
         return (2,)  # one for each text

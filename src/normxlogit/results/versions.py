@@ -66,12 +66,12 @@ def _renamed(state: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_bias(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Add `bias`, `sink`, `sinks`, `images`, `audio` and `grids` to a file written before results had them.
+    """Add `bias`, `sink`, `sinks`, `images` and `audio` to a file written before results had them.
 
     Its diagnostics have the bias of the last layer. Scores and bias add up to the same at every layer, which gives the
     other biases. Texts that were read in several windows have the bias of one window, which is left out.
     """
-    blank = {"sink": None, "sinks": (), "images": (), "audio": (), "grids": ()}
+    blank = {"sink": None, "sinks": (), "images": (), "audio": ()}
     converted = {**blank, **state, "format_version": FORMAT_VERSION}
     diagnostics = state.get("diagnostics", {})
     if "bias" in state or not isinstance(diagnostics, Mapping):

@@ -15,19 +15,17 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt, template_options
 from ..inputs.encoding import Encoding, Medium, readable_tokens
-from ..inputs.picture_places import Floats, Sources, layout, merged_boxes, sources_of
-from ..inputs.pictures import preview
+from ..inputs.picture_places import Floats, layout, merged_boxes
 from ..surgery.pool import private_clone
 from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from .language import CausalLM, special_tokens
 from .model import Model
+from .picture_boxes import PIXELS, PictureBoxes
 
 __all__ = ["ImageText"]
 
 UNREAD = ("input_ids", "attention_mask", "labels")
 """What a processor returns that is not for the model as it is."""
-
-PICTURES = "pixel_values"
 
 
 class ImageText(CausalLM):
@@ -48,7 +46,7 @@ class ImageText(CausalLM):
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
         super().__init__(labels, tokenizer)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
-        self._sources: dict[tuple[int, int], Sources] = {}
+        self._boxes = PictureBoxes(getattr(tokenizer, "image_processor", None))
 
     def check_generates(self, model: Model) -> None:
         """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
@@ -158,9 +156,9 @@ class ImageText(CausalLM):
                 f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
                 "cannot be told"
             )
-        values = [self._pixels(picture.image) for picture in prompt.pictures]
-        has_pixels = PICTURES in encoding.beside
-        whole = encoding.beside[PICTURES].numpy().ravel() if has_pixels else np.zeros(0)
+        values = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
+        has_pixels = PIXELS in encoding.beside
+        whole = encoding.beside[PIXELS].numpy().ravel() if has_pixels else np.zeros(0)
         same = has_pixels and whole.size == sum(v.size for v in values)
         same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
         share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
@@ -175,32 +173,20 @@ class ImageText(CausalLM):
             by_part = by_token = None
             entry = self._entry(model, encoding, whole.size) if same else None
             if entry is not None:
-                boxes, grid = _boxes(entry, self._source(picture.image), value.size / whole.size)
+                boxes, grid = self._boxes(entry, picture.image, value.size / whole.size)
                 by_part = layout(boxes, size)
                 if by_part is not None:
                     by_part = by_part._replace(parts=by_part.parts + parts)
                 by_token = _token_places(boxes, grid, count, size)
                 parts += len(boxes)
-            about = {"width": size[0], "height": size[1], "preview": preview(picture.image)}
             name = picture.name or f"picture {number}"
-            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, about))
+            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, picture.about))
             first += count
         return media
 
-    def _pixels(self, image: Any) -> Floats:
-        """Return the numbers that the processor makes of one picture."""
-        values: Floats = self.processor.image_processor(images=[image], return_tensors="np")[PICTURES]
-        return np.asarray(values, np.float64)
-
-    def _source(self, image: Any) -> Sources:
-        """Return from where in pictures of this size the numbers of the processor come, measured once."""
-        if image.size not in self._sources:
-            self._sources[image.size] = sources_of(self._pixels, image.size)
-        return self._sources[image.size]
-
     def _entry(self, model: Model, encoding: Encoding, count: int) -> SignalEntry | None:
         """Return where the picture enters the model; None where it is not given all `count` numbers."""
-        shape = tuple(encoding.beside[PICTURES].shape)
+        shape = tuple(encoding.beside[PIXELS].shape)
         if shape not in self._entries:
             entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
             self._entries[shape] = entry if entry is not None and int(np.prod(entry.given)) == count else None
@@ -230,33 +216,6 @@ def _aligned(
             place = spans[-1][1] if spans else 0
             spans += [(place, place)] * (last - first)
     return tuple(spans)
-
-
-def _boxes(entry: SignalEntry, sources: Sources, share: float) -> tuple[Floats, tuple[int, int] | None]:
-    """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
-
-    Args:
-        entry: Where the pictures enter.
-        sources: From where the picture's numbers come.
-        share: Of the numbers of all pictures, which this one has.
-    """
-    shape = (round(entry.given[0] * share), *entry.given[1:])
-    means = [entry.mean(torch.from_numpy(values.reshape(shape))).numpy() for values in _moments(sources)]
-    inside, x, y, xx, yy = means
-    with np.errstate(invalid="ignore", divide="ignore"):
-        x, y = x / inside, y / inside
-        wide, high = (
-            np.sqrt(12 * np.clip(second / inside - first**2, 0, None)) for second, first in ((xx, x), (yy, y))
-        )
-    boxes = np.stack([x - wide / 2, y - high / 2, x + wide / 2, y + high / 2], -1)
-    grid = entry.returned[2:] if len(entry.returned) == 4 else None
-    return boxes, None if grid is None else (grid[0], grid[1])
-
-
-def _moments(sources: Sources) -> list[Floats]:
-    """Return what the means over a part are taken of: whether there is a pixel, its place, and the place squared."""
-    x, y, inside = sources
-    return [inside, inside * x, inside * y, inside * x**2, inside * y**2]
 
 
 def _token_places(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:

@@ -9,10 +9,15 @@ from transformers import AutoProcessor, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ..errors import InputError, UnsupportedModelError
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Encoding, Medium
+from ..inputs.picture_places import layout
+from ..inputs.pictures import read_picture
+from ..surgery.pool import private_clone
+from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from .base import Task
 from .image import ImageClassification
 from .model import Model
+from .picture_boxes import PictureBoxes
 
 __all__ = ["PictureTower", "TextTower", "Tower", "TwoTowers"]
 
@@ -77,6 +82,11 @@ class TextTower(Task):
 class PictureTower(ImageClassification):
     """The side of two towers that reads pictures."""
 
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        super().__init__(labels, tokenizer)
+        self._boxes = PictureBoxes(tokenizer)
+        self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
+
     @classmethod
     def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "PictureTower":
         """Return the task."""
@@ -87,8 +97,30 @@ class PictureTower(ImageClassification):
         Task.check_answer(self, logits, name)
 
     def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
-        """Encode pictures."""
-        return self.encode(model, list(items))[0]
+        """Encode pictures, with the places of their patches."""
+        items = list(items)
+        encodings = self.encode(model, items)[0]
+        return [self._placed(model, *each) for each in zip(encodings, items, strict=True)]
+
+    def _placed(self, model: Model, encoding: Encoding, item: Any) -> Encoding:
+        """Return an encoding with the places of its patches; as it is where they form no grid."""
+        signal = encoding.signal
+        try:
+            picture = read_picture({"image": item})
+        except InputError:  # an array that the processor reads, of numbers that are no levels
+            return encoding
+        if signal is None:
+            return encoding
+        if signal.shapes not in self._entries:
+            inputs = {name: values[None].to(model.device) for name, values in signal.inputs.items()}
+            self._entries[signal.shapes] = find_signal_entry(private_clone(model.reference), inputs)
+        entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
+        places = None if entry is None else layout(self._boxes(entry, picture.image)[0], picture.image.size)
+        if places is None or places.where.shape[:2] != (rows, columns):
+            return encoding
+        tokens = tuple(range(first, first + rows * columns))
+        medium = Medium(picture.name or "picture", tokens, places, None, picture.about)
+        return replace(encoding, signal=replace(signal, picture=medium))
 
 
 class TwoTowers(Task):

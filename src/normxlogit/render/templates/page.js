@@ -208,7 +208,7 @@
     if (card.querySelector("script.nxl-data")) links(card, status);
     else if (status) {
       card.addEventListener("click", (event) => { // a finger cannot hover
-        const mark = event.target.closest(".nxl-text [title], .nxl-map [title]");
+        const mark = event.target.closest(".nxl-text [title], .nxl-map [title], .nxl-picture [title]");
         if (mark) status.textContent = mark.title;
       });
     }
