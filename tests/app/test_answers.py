@@ -1,11 +1,22 @@
 """What the app answers, without a browser."""
 
+import base64
+import io
 import json
 import threading
 
 import pytest
+from PIL import Image
 
-from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
+from normxlogit import (
+    Attributions,
+    Explainer,
+    ImageAttribution,
+    InputError,
+    MethodError,
+    TargetError,
+    UnsupportedModelError,
+)
 from normxlogit.app.answers import App, split_documents
 from normxlogit.app.frame import framed, message
 from normxlogit.app.limits import Limits
@@ -13,6 +24,8 @@ from normxlogit.app.models import LoadedModels
 from normxlogit.results.citations import Citations
 from normxlogit.results.generation import GenerationAttribution
 from tests import tiny
+from tests.pipeline.test_signals import PROCESSOR, picture, vit
+from tests.pipeline.test_two_towers import model_and_processor
 
 TEXT = "the movie is not good"
 
@@ -31,6 +44,12 @@ def load(name):
 @pytest.fixture(scope="module")
 def app():
     return App(LoadedModels(None, 2, load), Limits(characters=300, methods=3, setting=50, new_tokens=5))
+
+
+@pytest.fixture(scope="module")
+def picture_app():
+    models = {"classifier": (vit(), PROCESSOR), "towers": model_and_processor()}
+    return App(LoadedModels(None, 2, lambda name: Explainer(*models[name]) if name else load(name)), Limits())
 
 
 def test_one_method_is_a_page_with_its_cost_and_curve(app):
@@ -146,3 +165,37 @@ def test_few_models_are_kept_and_each_is_loaded_once():
         with pytest.raises(InputError):
             models("none")
     assert loaded.count("none") == 2
+
+
+def uploaded(image, kind="PNG"):
+    file = io.BytesIO()
+    image.save(file, kind)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_for(picture_app):
+    shown = picture_app.picture(uploaded(picture()), "", model="classifier")
+    assert ImageAttribution.from_dict(json.loads(shown.json)).rows == 4
+    shown = picture_app.picture(uploaded(picture()), "the movie\n\n a film", model="towers")
+    results = Attributions.from_dict(json.loads(shown.json))
+    assert {s.text_pair for s in results} == {"the movie", " a film"}
+    assert results[0].cosine >= results[1].cosine
+    assert len(results[0].images) == 1
+    with pytest.raises(UnsupportedModelError, match="vision-language model"):
+        picture_app.picture(uploaded(picture()), "what?", model=None)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("", "choose a picture"),
+        ("data:image/png;base64,AAAA", "no picture that can be read"),
+        ("data:image/png;base64,%%%%", "did not arrive whole"),
+        (uploaded(Image.new("RGB", (60, 60)))[:-24] + "AAAA", "no picture that can be read"),
+        (uploaded(Image.new("RGB", (101, 100))), "101 x 100 pixels"),
+        ("data:image/png;base64," + "A" * 2800, "more than 2,000 bytes"),
+    ],
+)
+def test_what_is_no_picture_or_too_large_is_refused(file, message):
+    with pytest.raises(InputError, match=message):
+        Limits(picture_bytes=2_000, pixels=10_000).picture(file)

@@ -193,6 +193,49 @@ class App:
         )
         return Shown(result.to_html(), json_text(result.to_dict()))
 
+    def picture(
+        self,
+        picture: str | None,
+        text: str | None,
+        *,
+        model: str | None = None,
+        new_tokens: float = 20,
+        method: str | None = None,
+    ) -> Shown:
+        """Answer a question about a picture, classify it, or compare it with texts, whichever the model is for.
+
+        Args:
+            picture: Its file as a data URI.
+            text: The question; for a model with two towers the texts, one on each line.
+            model: Name or folder of the model.
+            new_tokens: Most tokens to write.
+            method: Name with settings; empty for the default.
+
+        Raises:
+            NormXLogitError: If something typed does not fit.
+        """
+        image: Any = self.limits.picture(picture).convert("RGB")
+        explainer = self.models(model)
+        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        task = explainer._model.task
+        if task.reads_tokens and not task.generates:
+            raise UnsupportedModelError(
+                "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
+                f"{explainer._model.name} is for {_task(explainer)}"
+            )
+        result: Any
+        if task.generates:
+            question = {"type": "text", "text": self.limits.text(text, "question")}
+            messages: Any = [{"role": "user", "content": [{"type": "image", "image": image}, question]}]
+            result = explainer.generate(messages, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
+        elif task.labelled:
+            result = explainer(image, method=chosen)
+        else:
+            texts = [line for line in self.limits.text(text, "field for texts").splitlines() if line.strip()]
+            compared = explainer.similarity(image, texts[: self.limits.methods], method=chosen)
+            result = Attributions(sorted(compared, key=lambda s: -s.cosine))
+        return Shown(result.to_html(), json_text(result.to_dict()))
+
     def _writer(self, model: str | None) -> Explainer:
         explainer = self.models(model)
         if not explainer._model.task.generates:

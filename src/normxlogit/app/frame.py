@@ -4,7 +4,7 @@ from html import escape
 
 from .answers import Shown
 
-__all__ = ["CSS", "HEAD", "busy", "framed", "message"]
+__all__ = ["CSS", "FILE", "HEAD", "READ", "busy", "framed", "message"]
 
 _GROW = """<style>body { padding: 1rem; } main { max-width: none; }</style>
 <script>
@@ -21,7 +21,7 @@ addEventListener("message", (event) => {
 });
 // Where the window is narrow, a result is below its form. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
-  const places = {explain: "explained", generate: "generated", cite: "cited"};
+  const places = {explain: "explained", generate: "generated", cite: "cited", look: "looked"};
   const place = document.getElementById(places[event.target.id]);
   if (place && place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView();
 });
@@ -41,11 +41,27 @@ document.addEventListener("click", (event) => {
 """What the app's page runs: frames grow with what is in them, results come into view, and buttons save them. Nothing is
 written on the server."""
 
+READ = """async (_, ...others) => {
+  const file = document.querySelector("#picture-file").files[0];
+  if (!file) return ["", ...others];
+  return new Promise((resolve) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve([reader.result, ...others]);
+    reader.onerror = () => resolve(["", ...others]);
+    reader.readAsDataURL(file.size > MOST ? file.slice(0, MOST + 3) : file);
+  });
+}"""
+"""Reads the chosen picture in the browser: what is too large is cut, so that the server says so; no file is stored."""
+
+FILE = """<label class="nxl-file">Picture
+<input class="nxl-file" id="picture-file" type="file" accept="image/png,image/jpeg,image/webp"></label>"""
+"""The field of a picture. Gradio's own would write files on the server."""
+
 CSS = """
 .dark { --color-accent: #a5b4fc; }
 .min_value, .max_value { color: var(--body-text-color-subdued); }
 .nxl-result { margin: 0; }
-@media (max-width: 48em) { #explained, #generated, #cited { min-height: 90vh; } }
+@media (max-width: 48em) { #explained, #generated, #cited, #looked { min-height: 90vh; } }
 .nxl-page { display: block; width: 100%; height: 32rem; border: 0; border-radius: 12px; color-scheme: light dark; }
 .nxl-buttons { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: 0 0 .75rem; }
 .nxl-buttons button { margin: 0; font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;
@@ -54,6 +70,7 @@ CSS = """
 .nxl-message { border-left: 4px solid #dc2626; padding: .75rem 1rem; border-radius: 0 8px 8px 0;
   background: rgb(220 38 38 / .08); overflow-wrap: anywhere; color: var(--body-text-color); }
 .nxl-message p { margin: .2rem 0 0; }
+.nxl-file { display: block; width: 100%; padding: .5rem 0; color: var(--body-text-color); font: inherit; }
 .nxl-wait { opacity: .85; color: var(--body-text-color); }
 """
 

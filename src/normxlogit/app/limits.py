@@ -1,12 +1,22 @@
 """What one person may ask of a server that several share."""
 
+import base64
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..errors import InputError, MethodError
+from ..inputs.pictures import open_picture
 from ..methods import Method, method_named
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 __all__ = ["LIMITS", "Limits"]
+
+UNLIMITED = "the command line and Python have no such limit"
+"""What people who ask for more can use."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +26,8 @@ class Limits:
     Attributes:
         characters: Most characters of a text, and of all documents together.
         methods: Most methods side by side.
+        picture_bytes: Most bytes of a picture's file.
+        pixels: Most pixels of a picture.
         setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
         new_tokens: Most tokens that a model writes.
         models: Models that are kept loaded besides the one that the app started with.
@@ -24,6 +36,8 @@ class Limits:
     """
 
     characters: int = 20_000
+    picture_bytes: int = 4_000_000
+    pixels: int = 25_000_000
     methods: int = 6
     setting: int = 1_000
     new_tokens: int = 200
@@ -37,12 +51,31 @@ class Limits:
             raise InputError(f"the {what} is empty: type at least one character other than white space")
         if len(text) > self.characters:
             raise InputError(
-                f"the {what} has {len(text):,} characters and the app takes {self.characters:,}; "
-                "the command line and Python have no such limit"
+                f"the {what} has {len(text):,} characters and the app takes {self.characters:,}; {UNLIMITED}"
             )
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError(f"the {what} holds half of a character; paste it again")
         return text
+
+    def picture(self, file: str | None) -> "Image":
+        """Return the picture of an uploaded file.
+
+        Args:
+            file: Its bytes as a data URI, as a browser reads them.
+
+        Raises:
+            InputError: If there is none, it is too large, or cannot be read.
+        """
+        if not file:
+            raise InputError("choose a picture first")
+        content = file.partition(";base64,")[2]
+        if 3 * len(content) > 4 * self.picture_bytes:
+            raise InputError(f"the picture has more than {self.picture_bytes:,} bytes; {UNLIMITED}")
+        try:
+            data = base64.b64decode(content, validate=True)
+        except ValueError:
+            raise InputError("the picture did not arrive whole; choose it again") from None
+        return open_picture(io.BytesIO(data), "the file", most=self.pixels)
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
         """Return the methods that were chosen, each once."""
@@ -65,7 +98,7 @@ class Limits:
                 if isinstance(one, int | float) and abs(one) > self.setting and value != setting.default:
                     raise MethodError(
                         f"{method.info.name}: the app takes numbers up to {self.setting:,}, not {name}={one}; "
-                        "the command line and Python have no such limit"
+                        f"{UNLIMITED}"
                     )
             if isinstance(value, tuple) and len(value) > self.methods:
                 raise MethodError(f"{method.info.name}: the app takes {self.methods} values of {name} at most")

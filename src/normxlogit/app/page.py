@@ -1,4 +1,4 @@
-"""The page of the app, in Gradio: three tabs of fields, each with a result beside them."""
+"""The page of the app, in Gradio: four tabs of fields, each with a result beside them."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from ..models.local_models import SMALL, LocalModel
 from ..render.describe import model_text
 from ..results.characters import safe
 from .answers import App, Shown
-from .frame import busy, framed, message
+from .frame import FILE, READ, busy, framed, message
 from .latest import Latest
 
 __all__ = ["blocks", "theme"]
@@ -80,6 +80,8 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
             _generate_tab(app, models)
         with gr.Tab("Cite"):
             _cite_tab(app, models)
+        with gr.Tab("Picture"):
+            _picture_tab(app, models)
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
     return page
 
@@ -222,6 +224,43 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
         cite,
         [question, documents, model, count, method, verify],
         result,
+        trigger_mode="always_last",
+        concurrency_id="work",
+        concurrency_limit=app.limits.at_once,
+        api_visibility="private",
+    )
+
+
+def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=2, min_width=300):
+            gr.HTML(FILE)
+            picture = gr.Textbox(visible=False)
+            text = gr.Textbox(
+                label="Question, or texts to compare",
+                info="A text on each line for CLIP and SigLIP; none for a classifier",
+                value="What is in the picture?",
+                lines=2,
+                max_lines=12,
+                elem_id="picture-text",
+            )
+            button = gr.Button("Explain the picture", variant="primary", elem_id="look")
+            model = _model_field(app, models, "looker")
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="look-method")
+            count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="look-tokens")
+        result = _result("Nothing looked at yet.", "looked")
+
+    def look(picture: str, text: str, model: str, count: float, method: str) -> str:
+        return shown(
+            lambda: app.picture(picture, text, model=model, new_tokens=count, method=method),
+            "A picture and what the answer rests on",
+        )
+
+    button.click(
+        look,
+        [picture, text, model, count, method],
+        result,
+        js=READ.replace("MOST", str(app.limits.picture_bytes)),
         trigger_mode="always_last",
         concurrency_id="work",
         concurrency_limit=app.limits.at_once,

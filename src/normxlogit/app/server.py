@@ -182,7 +182,9 @@ def make(
         css=CSS,
         head=HEAD,
     )
-    return Guard(served, LOOPBACK if host in LOOPBACK else None, 8 * limits.characters + 100_000)
+    return Guard(
+        served, LOOPBACK if host in LOOPBACK else None, 8 * limits.characters + 4 * limits.picture_bytes // 3 + 100_000
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Picture", "picture_parts", "read_picture"]
+__all__ = ["Picture", "open_picture", "picture_parts", "read_picture"]
 
 LARGEST = 448
 """Pixels of the longer side of the copy of a picture that results keep for drawings."""
@@ -65,10 +66,7 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
         raise InputError(
             "a picture in a message is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array"
         )
-    try:
-        from PIL import Image, ImageOps, UnidentifiedImageError
-    except ImportError:
-        raise InputError("pictures need Pillow: pip install 'normxlogit[vision]'") from None
+    pillow = _pillow()
     name = ""
     if isinstance(picture, str | Path):
         if str(picture).startswith(("http:", "https:", "data:")):
@@ -76,12 +74,7 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
                 f"{str(picture)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
         name = Path(picture).name
-        try:
-            with Image.open(picture) as file:
-                picture = ImageOps.exif_transpose(file)
-                picture.load()
-        except (OSError, ValueError, UnidentifiedImageError) as error:
-            raise InputError(f"{picture}: no picture that can be read: {error}") from None
+        picture = open_picture(picture, str(picture))
     elif isinstance(picture, np.ndarray):
         if (
             picture.dtype != np.uint8
@@ -92,12 +85,49 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
                 f"an array of {picture.dtype} of shape {picture.shape} is not a picture: expected (height, width) or "
                 "(height, width, 3), of uint8"
             )
-        picture = Image.fromarray(picture)
-    if not isinstance(picture, Image.Image):
+        picture = pillow.Image.fromarray(picture)
+    if not isinstance(picture, pillow.Image.Image):
         raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
     if picture.mode.startswith(("I", "F")):
         raise InputError(f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first")
     return Picture(picture.convert("RGB"), name)
+
+
+def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
+    """Open a picture as it is looked at, in RGB or with the levels that its file has.
+
+    Args:
+        file: A path or a file object.
+        name: What an error calls it.
+        most: Most pixels; None for as many as Pillow takes.
+
+    Raises:
+        InputError: If it is not a picture, damaged or too large.
+    """
+    pillow = _pillow()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pillow.Image.DecompressionBombWarning)
+            opened = pillow.Image.open(file)
+        with opened:
+            if most is not None and opened.width * opened.height > most:
+                raise InputError(f"{name} has {opened.width} x {opened.height} pixels; at most {most:,} are read")
+            upright = pillow.ImageOps.exif_transpose(opened)
+            upright.load()
+            return upright  # type: ignore[no-any-return]
+    except InputError:
+        raise
+    except Exception as error:  # decoders of damaged files raise whatever they come across
+        raise InputError(f"{name}: no picture that can be read: {error}") from None
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError:
+        raise InputError("pictures need Pillow: pip install 'normxlogit[vision]'") from None
+    return PIL
 
 
 def _preview(image: "Image") -> str:
