@@ -74,6 +74,13 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_a_cell_of_another_version_is_measured_anew(explainer, tmp_path, monkeypatch):
+    runs.run_methods(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
+    monkeypatch.setattr(runs, "__version__", "another")
+    runs.run_methods(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
     (file,) = tmp_path.iterdir()

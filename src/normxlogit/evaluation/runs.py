@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from .._version import __version__
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
@@ -35,13 +36,13 @@ class ResultCache:
 
     Args:
         folder: The folder; None keeps nothing.
-        shared: What all results depend on, as plain values.
+        shared: What all results depend on beside this package's version, as plain values.
         form: The class whose fields the results hold: results of a version with other fields are not read.
     """
 
     def __init__(self, folder: Path | None, shared: Sequence[Any], form: type) -> None:
         self.folder = folder
-        self.shared = [*shared, [field.name for field in fields(form)]]
+        self.shared = [__version__, *shared, [field.name for field in fields(form)]]
 
     def get(self, name: str, *request: Any) -> dict[str, Any] | None:
         """Return a finished result, None if there is none.
