@@ -72,13 +72,13 @@ def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
     last = quantities(values)[-1]
     (slope,) = torch.autograd.grad(last, values)
     products = (slope * values)[0].sum(0).detach().reshape(shape[1], side, shape[2], side).sum((1, 3))
-    np.testing.assert_allclose(answer.scores("gradient-x-input", shape)[-1], products, atol=1e-5)
+    np.testing.assert_allclose(answer.scores("gradient-x-input")[-1], products, atol=1e-5)
     without = pixels.clone()
     without[..., :side, side : 2 * side] = pixels.mean()
     with torch.no_grad():
         lost = quantities(pixels) - quantities(without)
-    np.testing.assert_allclose(answer.scores("occlusion", shape)[:, 0, 1], lost, atol=1e-5)
-    integrated = answer.scores("integrated-gradients", shape).sum((1, 2))
+    np.testing.assert_allclose(answer.scores("occlusion")[:, 0, 1], lost, atol=1e-5)
+    integrated = answer.scores("integrated-gradients").sum((1, 2))
     with torch.no_grad():
         expected = (quantities(pixels) - quantities(torch.zeros_like(pixels))).numpy()
     np.testing.assert_allclose(integrated, expected, atol=0.05 * np.abs(expected).max())
@@ -86,10 +86,27 @@ def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
 
 def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
     g = explainer().generate(case.prompt, max_new_tokens=4)
-    shape = (len(g), *g.images[0].boxes.shape[:2])
-    rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout", shape)
+    rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout")
     assert (rollout > 0).all()
     assert (rollout.sum((1, 2)) < 1).all()
+
+
+def test_parts_of_a_model_that_merges_patches_lie_where_the_result_has_them():
+    reader = Explainer(*vlm.qwen2_vl())
+    prompt = vlm.question(vlm.picture())
+    g = reader.generate(prompt, max_new_tokens=2)
+    answer = signal_answer(reader, g, prompt)
+    shape = g.images[0].boxes.shape[:2]
+    assert answer.scores("occlusion").shape == (len(g), *shape)
+    for place in range(shape[0] * shape[1]):
+        without = np.zeros(shape[0] * shape[1], bool)
+        without[place] = True
+        numbers = torch.isin(
+            answer.parts, torch.from_numpy(answer.medium.by_part.parts[answer.medium.by_part.places == place])
+        )
+        assert numbers.sum() * len(without) == answer.values.numel()
+    all_gone = answer.probabilities(np.ones(len(without), bool))
+    assert np.abs(all_gone - answer.probabilities(np.zeros(len(without), bool))).max() > 0
 
 
 def test_the_strongest_patch_and_the_mass_are_those_of_the_result(case):

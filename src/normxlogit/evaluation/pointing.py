@@ -173,7 +173,7 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
     for name, method in methods.items():
         with suppress(NormXLogitError):  # a method that does not work on this model has no row in the table
             if method is None:
-                scored[name] = replace(media, scores=answer.scores(name, media.scores.shape))
+                scored[name] = replace(media, scores=answer.scores(name))
             else:
                 (scored[name],) = explainer.generate(case.prompt, method=method, max_new_tokens=most).media
     figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..errors import UnsupportedModelError
 from ..explainer import Explainer
-from ..inputs.sounds import read_sound
+from ..inputs.encoding import Medium, Spread
+from ..inputs.sounds import moments_of, read_sound
 from ..methods.base import imported
 from ..pipeline.writing import read_completion
 from ..results.generation import GenerationAttribution
@@ -43,7 +44,7 @@ class SignalAnswer:
         entry: Where that enters the model.
         places: Where each generated token is predicted, (G,).
         ids: The generated tokens, (G,).
-        standing: The tokens that stand for the picture among the words; () where none do.
+        medium: The places of its parts, and of the tokens that stand for it.
     """
 
     model: Any
@@ -52,7 +53,7 @@ class SignalAnswer:
     entry: SignalEntry
     places: Tensor
     ids: Tensor
-    standing: tuple[int, ...]
+    medium: Medium
 
     @property
     def values(self) -> Tensor:
@@ -65,23 +66,29 @@ class SignalAnswer:
         return logits
 
     def quantity(self, values: Tensor, token: int) -> Tensor:
-        """Return what is explained of one generated token, (1,)."""
-        logits = self.logits(values)[token]
+        """Return what is explained of one generated token, (1,), for one entry of a batch of numbers."""
+        logits = self.logits(values[0])[token]
         return (logits[self.ids[token]] - logits.mean())[None]
 
     def probabilities(self, without: npt.NDArray[np.bool_]) -> Array:
-        """Return the probability of each generated token, (G,), without some parts: their numbers become the mean.
+        """Return the probability of each generated token, (G,), without some places: their numbers become the mean.
 
         Args:
-            without: Which of the N parts.
+            without: Which of the places, counted through all axes.
         """
-        parts = self.parts
-        gone = torch.from_numpy(np.flatnonzero(without))
-        gone = torch.isin(parts, gone)
+        spread = self._spread
+        removed = np.bincount(spread.parts, spread.shares * without[spread.places]) > 0.5  # (N,)
+        gone = torch.isin(self.parts, torch.from_numpy(np.flatnonzero(removed)))
         with torch.no_grad():
             logits = self.logits(torch.where(gone, self.values.mean(), self.values))
         chosen = logits.softmax(-1).gather(-1, self.ids[:, None])[:, 0]
         return np.asarray(chosen, np.float64)
+
+    @property
+    def _spread(self) -> Spread:
+        if self.medium.by_part is None:
+            raise UnsupportedModelError(f"where in {self.medium.name} its parts are cannot be told")
+        return self.medium.by_part
 
     @cached_property
     def parts(self) -> Tensor:
@@ -94,33 +101,33 @@ class SignalAnswer:
         index = torch.where(weight > 0, weighted / weight, torch.full_like(weight, -1)).round().long()
         return index.reshape(self.values.shape)
 
-    def scores(self, method: str, shape: tuple[int, ...]) -> Array:
-        """Return the score of each part for each generated token.
+    def scores(self, method: str) -> Array:
+        """Return the score of each place of the picture or sound for each generated token, (G, ...).
 
         Args:
             method: One of `PEERS`.
-            shape: Of the scores, the G tokens first; parts beyond them, such as those after the end of a sound, have
-                none.
 
         Raises:
-            UnsupportedModelError: If no tokens stand for the parts of the picture, whose attention could be read.
+            UnsupportedModelError: If it cannot be told where the parts, or the tokens that stand for them, are.
         """
         if method == "attention-rollout":
-            if len(self.standing) != math.prod(shape[1:]):
-                raise UnsupportedModelError("attention rollout needs a token that stands for each part of the picture")
-            return self._rollout().reshape(shape)
+            if self.medium.by_token is None:
+                raise UnsupportedModelError("attention rollout needs a token that stands for each place of the picture")
+            return np.asarray(self.medium.by_token(self._rollout()), np.float64)
         attributed = torch.stack([self._captum(method, token).reshape(-1) for token in range(len(self.ids))])  # (G, P)
         parts = self.parts.reshape(-1)
-        scores = torch.zeros(len(attributed), int(parts.max()) + 1)
+        scores = torch.zeros(len(attributed), _count(self.entry))
         scores.index_add_(1, parts[parts >= 0], attributed[:, parts >= 0].float())
-        return scores[:, : math.prod(shape[1:])].double().numpy().reshape(shape)
+        return np.asarray(self._spread(scores.double().numpy()), np.float64)
 
     def _captum(self, method: str, token: int) -> Tensor:
         captum = imported("captum.attr")
-        values = self.values.detach().clone()
+        values = self.values.detach()[None].clone()
         scores: Tensor
         if method == "occlusion":
-            mask = self.parts.clamp(min=0)
+            mask = torch.where(self.parts < 0, _count(self.entry), self.parts)[
+                None
+            ]  # what is in no part goes by itself
             with torch.no_grad():
                 scores = captum.FeatureAblation(self.quantity).attribute(
                     values, baselines=float(values.mean()), feature_mask=mask, additional_forward_args=(token,)
@@ -144,7 +151,7 @@ class SignalAnswer:
         flow = torch.eye(layers[0].shape[-1])
         for attention in layers:  # (1, heads, T, T)
             flow = (attention[0].float().mean(0) + torch.eye(len(flow))) / 2 @ flow
-        return flow[self.places][:, list(self.standing)].double().numpy()
+        return flow[self.places][:, list(self.medium.tokens)].double().numpy()
 
 
 def signal_answer(explainer: Explainer, g: GenerationAttribution, prompt: Any) -> SignalAnswer:
@@ -164,12 +171,18 @@ def signal_answer(explainer: Explainer, g: GenerationAttribution, prompt: Any) -
         inputs = model.batch([encoding], [0]).inputs
     else:
         task: Any = model.task
-        signal_inputs = task.read_signal(model, read_sound(prompt, task.rate, 0)).inputs
-        inputs = {name: value[None] for name, value in signal_inputs.items()} | {"decoder_input_ids": ids[None]}
+        sound = read_sound(prompt, task.rate, 0)
+        heard = task.read_signal(model, sound)
+        inputs = {name: value[None] for name, value in heard.inputs.items()} | {"decoder_input_ids": ids[None]}
     entry = find_signal_entry(private_clone(model.reference), inputs)
-    signal = next(name for name, value in inputs.items() if value.is_floating_point())
-    if entry is None:
-        raise UnsupportedModelError(f"{type(explainer.model).__name__} reads nothing but token ids")
-    standing = tuple(token for image in g.images for token in image.tokens)
+    signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
+    if entry is None or math.prod(entry.given) != inputs[signal].numel():
+        raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")
+    medium = encoding.media[0] if g.images else moments_of(sound, _count(entry), heard.times[-1][1])
     places = torch.arange(count - 1, len(ids) - 1)
-    return SignalAnswer(explainer.model, inputs, signal, entry, places, ids[count:], standing)
+    return SignalAnswer(explainer.model, inputs, signal, entry, places, ids[count:], medium)
+
+
+def _count(entry: SignalEntry) -> int:
+    """Return how many parts there are at an entry."""
+    return len(entry.mean(torch.zeros(entry.given)))
