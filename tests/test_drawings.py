@@ -45,6 +45,15 @@ def test_screenshots_show_the_pages_of_today():
         assert same(shown, drawings.shown_by_page(content)), f"{name}.png {AGAIN}"
 
 
+def test_the_pictures_of_the_app_show_its_fields_and_its_result_of_today():
+    pytest.importorskip("gradio")
+    today = drawings.shown_by_app()
+    assert "Rather than" in today
+    assert "frozen-gradient" in today
+    for name in ("app", "app-phone"):
+        assert same(drawings.shown_by_picture(drawings.IMAGES / f"{name}.png"), today), f"{name}.png {AGAIN}"
+
+
 def test_the_gallery_shows_the_figures_of_today(tmp_path, monkeypatch):
     monkeypatch.setattr(drawings, "find_spec", lambda name: None)  # loading the small language model takes a minute
     drawings.gallery(tmp_path)

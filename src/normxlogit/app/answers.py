@@ -124,7 +124,7 @@ class App:
                 curves.append(curve)
         if not results:
             raise next(iter(refused.values()))
-        costs = [f"{passes}; took {t / min(forward):.1f} forward passes, {_short(t)}" for passes, t in taken]
+        costs = [f"{passes}; took {_short(t)}, as long as {t / min(forward):.1f} forward passes" for passes, t in taken]
         notes = tuple(f"{name}: {error}" for name, error in refused.items())
         drawn = _page(results, None if words else False, costs, curves)
         return Shown(drawn, json_text(Attributions(results).to_dict()), notes)
