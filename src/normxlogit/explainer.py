@@ -315,14 +315,14 @@ class Explainer:
         Frozen gradient takes a backward pass for each part; perturbation methods leave out sources instead of tokens.
 
         Args:
-            sources: "sentence", "paragraph", "message" or "word", or named spans as in `explain_completion`.
+            sources: "sentence", "paragraph", "message" or "word", or named spans as in `explain_completion` and regions
+                of pictures, (left, top, right, bottom) in pixels, as in `GenerationAttribution.sources`.
             parts: The parts of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
             merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
         """
         options = Options(**completion_methods(method))
         completed = read_completion(self._language_model, prompt, completion)
-        division = sources if isinstance(sources, str) else completed.with_sources(sources).named_sources
-        return explain_sources(self._language_model, completed, options, division, parts, merge)
+        return explain_sources(self._language_model, completed, options, completed.division(sources), parts, merge)
 
     def from_generation(
         self,

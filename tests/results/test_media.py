@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError
 from normxlogit.inputs.encoding import Spread
 from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.regions import Region, regions_of
 from tests.factories import make_media
 
 
@@ -45,3 +46,18 @@ def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():
     )
     found = spread(np.array([[2.0, 4.0]]))
     assert found.tolist() == [[[1.0, 3.0], [0.0, 2.0]]]
+
+
+def test_a_region_has_the_patches_by_the_share_of_their_area_in_it():
+    (image,) = make_media().images  # four patches of 8 x 6 pixels
+    s = image.scores
+    expected = s[:, 0, 0] / 2 + s[:, 0, 1] + s[:, 1, 0] / 2 / 3 + s[:, 1, 1] / 3
+    np.testing.assert_allclose(Region("a", 0, (4, 0, 16, 8)).scores(image), expected, rtol=1e-5)
+
+
+def test_regions_of_several_pictures_are_named_with_their_number():
+    images = (*make_media().images, *make_media().images)
+    (one, two) = regions_of({"a": (1, 0, 0, 8, 6), "b": [0, 0, 0, 8, 6], "words": (0, 3)}, images)
+    assert (one.picture, two.picture, one.box) == (1, 0, (0, 0, 8, 6))
+    with pytest.raises(InputError, match="2 pictures"):
+        regions_of({"a": (0, 0, 8, 6)}, images)

@@ -9,6 +9,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError, MethodError
+from normxlogit.inputs.picture_places import sources_of
 from normxlogit.results.generation import GenerationAttribution
 from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
@@ -169,7 +170,7 @@ def test_a_patch_counts_only_what_lies_in_its_box(name):
     )
     changed = np.abs(before - after).reshape(-1)
     medium = explainer(name)._model.task
-    sources = medium._source(vlm.Image.fromarray(picture))
+    sources = sources_of(medium._boxes.pixels, (picture.shape[1], picture.shape[0]))
     weight = changed * sources.inside.reshape(-1)
     x, y = ((weight * values.reshape(-1)).sum() / weight.sum() for values in (sources.x, sources.y))
     assert left - 1 <= x <= right + 1
@@ -253,10 +254,50 @@ def test_a_picture_is_a_source_with_the_sum_of_its_patches(name):
         explainer(name).explain_sources(messages, " the cat", sources="message", method="occlusion")
 
 
-def test_a_token_by_itself_claims_no_sum_where_a_picture_is_left_out():
+def test_a_token_by_itself_has_the_picture_in_its_bias():
     g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2)
-    assert g.bias is not None
-    assert g.for_token(0).bias is None
+    one = g.for_token(1)
+    sink = 0.0 if one.sink is None else float(one.sink)
+    assert float(one.scores.sum() + one.bias) + sink == pytest.approx(total(g)[1], rel=1e-4)
+    assert "picture 1 contributes" in one.notes[-1]
+
+
+@pytest.mark.parametrize("name", ["llava", "idefics3"])
+def test_regions_of_a_picture_and_its_rest_add_up_to_it(name):
+    picture = vlm.picture()
+    width, height = picture.size
+    g = explainer(name).generate(vlm.question(picture), max_new_tokens=3)
+    whole = {
+        s.name: column for s, column in zip(g.sources("message").sources, g.sources("message").table.T, strict=True)
+    }
+    cut, low = width // 3 + 1, height // 2  # through the middle of a patch
+    boxes = {"left": (0, 0, cut, height), "lower right": (cut, low, width, height)}
+    s = g.sources(boxes, parts="token")
+    assert [source.name for source in s.sources] == ["left", "lower right", "the rest of picture 1"]
+    np.testing.assert_allclose(s.table.sum(1), g.images[0].total, rtol=1e-4, atol=1e-6)
+    everything = g.sources({"all": (0, 0, width, height)})
+    np.testing.assert_allclose(everything.table[:, 0], whole["picture 1"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(everything.table[:, 1], 0, atol=1e-4)
+    assert "lower right" in str(s)
+
+
+def test_regions_are_sources_of_explain_sources_and_checked():
+    picture = vlm.picture()
+    e, messages = explainer("llava"), vlm.question(picture)
+    width, height = picture.size
+    box = (0, 0, width // 2, height)
+    s = e.explain_sources(messages, " the cat", sources={"left": box})
+    expected = e.explain_completion(messages, " the cat").sources({"left": box})
+    np.testing.assert_allclose(s.table, expected.table, rtol=1e-5)
+    for wrong, message in [
+        ({"a": (0, 0, width + 1, 5)}, "not a box"),
+        ({"a": box, "b": (1, 1, 5, 5)}, "overlap"),
+        ({"a": (1, *box)}, "holds 1 pictures"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            e.explain_sources(messages, " the cat", sources=wrong)
+    with pytest.raises(InputError, match="holds no picture"):
+        e.explain_sources("the movie", " the cat", sources={"left": box})
 
 
 def test_patches_are_read_where_they_enter_unless_the_caller_says_otherwise():

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from ..errors import InputError
 from ..inputs.chat import Content
 from ..inputs.encoding import Encoding
-from ..results.spans import MessageSpan, Sequenced, prompt_sources
+from ..results.regions import is_box
+from ..results.spans import MessageSpan, Sequenced, SourceSpec, prompt_sources
 
 __all__ = ["Completed"]
 
@@ -104,6 +105,18 @@ class Completed:
         spans = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
         prompt_sources(self.sequenced(), spans)
         return replace(self, named_sources=spans)
+
+    def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:
+        """Return how the prompt is divided into sources, with spans counted in its whole text.
+
+        Args:
+            sources: A kind of source, or spans as in `with_sources` and boxes of pictures by name.
+        """
+        if not isinstance(sources, Mapping):
+            return sources
+        boxes = {str(name): tuple(box) for name, box in sources.items() if is_box(box)}
+        spans = {name: span for name, span in sources.items() if not is_box(span)}
+        return {**boxes, **(self.with_sources(spans).named_sources if spans or not boxes else {})}
 
     def with_tokens(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
         """Return the sources that hold at least one token that is not special; unknown words may have none.

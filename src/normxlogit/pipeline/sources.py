@@ -13,6 +13,7 @@ from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
 from ..results.base import FloatArray
+from ..results.regions import is_box
 from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from ..results.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
@@ -128,7 +129,10 @@ def sources_and_parts(completed: Completed, sources: SourceSpec, parts: PartSpec
     """Return the sources of a prompt and the parts of its answer."""
     sequence = completed.sequenced()
     source_pieces, part_pieces = prompt_sources(sequence, sources), answer_parts(sequence, parts)
-    if not source_pieces:
+    boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
+    if boxes and not completed.encoding.media:
+        raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")
+    if not source_pieces and not boxes:
         raise InputError("the prompt holds no source")
     return source_pieces, part_pieces
 

@@ -84,7 +84,8 @@ def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]
         first = max(first, done)
         if first > done:
             cut.append(Piece(text[done:first], kind=between))
-        cut.append(piece._replace(text=text[first:last]))
+        name = f"[{piece.name}]" if piece.name else ""  # a region of a picture whose place is taken
+        cut.append(piece._replace(text=text[first:last] or name))
         done = max(done, last)
     if text[done:end].strip():
         cut.append(Piece(text[done:end], kind=between))

@@ -11,6 +11,7 @@ from .attribution import Attribution, Prediction, TargetInfo
 from .base import require
 from .media import AudioScores, ImageScores, MediaScores
 from .moments import WordMoments, word_moments
+from .regions import regions_of
 from .schema import Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
@@ -170,7 +171,9 @@ class GenerationAttribution(TokenScores):
 
         Args:
             sources: "sentence", "paragraph", "message", "word" or named spans of characters of the prompt; by default
-                `named_sources`, or sentences if there are none.
+                `named_sources`, or sentences if there are none. Beside spans, regions of its picture: (left, top,
+                right, bottom) in pixels of the picture that was given; of several pictures with the picture's number,
+                from 0, first.
             parts: The rows of the table. One row for a token's index, a span of characters of the completion, or None,
                 the whole answer; a row for each of a list of indices or for each "token", "word", "sentence" or
                 "paragraph".
@@ -180,8 +183,8 @@ class GenerationAttribution(TokenScores):
                 have in common, such as a large norm. Summed over the whole answer they are zero then: use it with
                 parts of the answer, or with "max".
 
-        Each picture and sound of the prompt is a source too, with the sum of its scores, where the text has its name's
-        place.
+        Each picture and sound of the prompt is a source too, with the sum of its scores. A patch that lies partly in
+        a region counts by the share of its area; what no region holds is the source "the rest of" the picture.
 
         Raises:
             DataError: If the tokenizer gave no offsets, or the result has a layer axis; use `select` first.
@@ -193,8 +196,9 @@ class GenerationAttribution(TokenScores):
             raise DataError("pictures and sounds are sources with the sum of their scores: merge='sum', not centered")
         check_merging(merge)
         sequence = self._sequenced()
-        source_pieces = prompt_sources(sequence, sources if sources is not None else self.named_sources or "sentence")
-        if not source_pieces:
+        sources = sources if sources is not None else self.named_sources or "sentence"
+        source_pieces, regions = prompt_sources(sequence, sources), regions_of(sources, self.images)
+        if not source_pieces and not regions:
             raise DataError("; ".join(["the prompt holds no source", *self.notes]))
         part_pieces = answer_parts(sequence, parts)
         values, start = self.scores, self.prompt_tokens
@@ -203,12 +207,20 @@ class GenerationAttribution(TokenScores):
             values = np.where(read, values - values.sum(0) / np.maximum(read.sum(0), 1), 0)  # (G, T)
         table, outside, written = sum_to_sources(values, part_pieces, source_pieces, start, merge)
         passages = [Passage(s.name, s.start, s.end) for s in source_pieces]
-        for medium in self.media:
+        for number, medium in enumerate(self.media):
             spans = [sequence.offsets[token] for token in medium.tokens]
             first, last = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
-            passages.append(Passage(medium.name, first, last))
-            column = [medium.total[[i - start for i in piece.tokens]].sum() for piece in part_pieces]  # (K,)
-            table = np.concatenate([table, np.array(column, np.float32)[:, None]], 1)
+            columns = {
+                region.name: region.scores(medium)  # (G,)
+                for region in regions
+                if region.picture == number and isinstance(medium, ImageScores)
+            }
+            name = f"the rest of {medium.name}" if columns else medium.name
+            columns[name] = medium.total - sum(columns.values())
+            for name, column in columns.items():
+                passages.append(Passage(name, first, last))
+                sums = [column[[i - start for i in piece.tokens]].sum() for piece in part_pieces]  # (K,)
+                table = np.concatenate([table, np.array(sums, np.float32)[:, None]], 1)
         changed = ({"merge": merge} if merge != "sum" else {}) | ({"centered": True} if centered else {})
         bias, sink = (
             None

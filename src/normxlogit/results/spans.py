@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from ..errors import InputError
+from .regions import is_box
 from .schema import Index
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
@@ -25,8 +26,8 @@ __all__ = [
 ]
 
 SourceKind = Literal["word", "sentence", "paragraph", "message"]
-SourceSpec = SourceKind | Mapping[str, tuple[int, int]]
-"""How a prompt is divided into sources: by a kind of span, or named spans of characters."""
+SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
+"""How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
 
 PartKind = Literal["token", "word", "sentence", "paragraph"]
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
@@ -102,7 +103,7 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
     Args:
         sequence: The prompt with its completion.
         sources: "word", "sentence", "paragraph" or "message", without the chat template's text around the messages; or
-            named spans of characters of the prompt.
+            named spans of characters of the prompt. Boxes of pictures among them are left out.
     """
     if isinstance(sources, str):
         if sources not in get_args(SourceKind):
@@ -120,7 +121,7 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
         return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
-    named = [_named(sequence, str(name), span) for name, span in sources.items()]
+    named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
     order = sorted(named, key=lambda piece: piece.start)
     for one, other in pairwise(order):
         if other.start < one.end:
@@ -183,10 +184,10 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
     return [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
 
 
-def _named(sequence: Sequenced, name: str, span: tuple[int, int]) -> Piece:
+def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> Piece:
     if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
-    start, end = span
+    start, end = span[0], span[1]
     if not 0 <= start < end <= sequence.prompt_characters:
         raise InputError(
             f"source {name!r}: {start} to {end} is not a span of the prompt, which has {sequence.prompt_characters} "
