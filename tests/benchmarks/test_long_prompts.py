@@ -5,7 +5,6 @@ import re
 import pytest
 
 from benchmarks import long_prompts
-from benchmarks.commands import main
 from benchmarks.long_prompts import Taken
 from normxlogit import DataError
 from tests.benchmarks.sizes import LLAMA, written
@@ -40,11 +39,3 @@ def test_the_command_prints_a_row_for_each_length(monkeypatch, capsys):
         "| 1000 | 1.00 GiB | 2.00 GiB | 2 s | 2 s |",
         "| 4000 | 4.00 GiB | 8.00 GiB | 2 s | 2 s |",
     ]
-
-
-@pytest.mark.parametrize("words", ["", "0", "-5", "many", "100 1.5"])
-def test_lengths_that_are_none_are_refused(words, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["long-prompts", "--tokens", words])
-    assert stop.value.code == 2
-    assert "--tokens takes numbers above 0" in capsys.readouterr().err

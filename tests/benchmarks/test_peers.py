@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import peers
 from benchmarks.peers import Compared
-from normxlogit import InputError
 from tests.benchmarks.sizes import LLAMA, written
 
 
@@ -44,19 +43,3 @@ def test_generated_text_is_compared_where_a_package_explains_no_other(monkeypatc
     ((package, task, rounds),) = seen
     assert (package, task.completion, rounds) == ("inseq", "good good good", 3)
     assert ours.work.startswith("3 generated tokens on 6")
-
-
-@pytest.mark.parametrize(("forwards", "said"), [(99.0, "49.5x (≥ 50: **fail**)"), (100.0, "50.0x (≥ 50: pass)")])
-def test_a_bound_on_a_package_is_judged(forwards, said):
-    rows = [Compared(name, "1", name, "w", 1.0, f) for name, f in (("normxlogit", 2.0), ("inseq", forwards))]
-    assert peers.as_table(rows).splitlines()[-1].endswith(f"| {forwards:.2f} | {said} |")
-
-
-def test_unknown_packages_are_named():
-    with pytest.raises(InputError, match="no package 'magic' to compare with; there are captum, inseq,"):
-        list(peers.compare(["magic"]))
-
-
-def test_a_failed_installation_gives_its_last_line():
-    command = [sys.executable, "-c", "import sys; sys.stderr.write('ERROR: wants transformers<5\\n\\n'); sys.exit(1)"]
-    assert peers._output(command) == ("", "ERROR: wants transformers<5")

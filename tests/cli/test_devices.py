@@ -126,16 +126,3 @@ def test_no_training_on_one_card_of_several(monkeypatch, made, capsys):
     code, _, err = call(capsys, *words, "--device", "cuda:1")
     assert code == 2
     assert "name 'cuda', and choose them by CUDA_VISIBLE_DEVICES" in err
-
-
-def test_tables_run_on_the_device_that_is_named(made, capsys):
-    from normxlogit.models.loading import default_model_folder
-
-    words = [word.format(made=made, package=default_model_folder()) for word in CALLS["table1"]]
-    words += ["--methods", "normxlogit", "--output", str(made / "out")]
-    code, text, _ = call(capsys, *words, "--device", "cpu")
-    assert code == 0
-    assert "BERT" in text
-    code, _, err = call(capsys, *words[:-1], made / "out2", "--device", "meta")
-    assert code == 2
-    assert "meta tensors" in err

@@ -1,10 +1,6 @@
 """Tables and figures of faithfulness: each figure in its place, and what is marked as the best."""
 
-import importlib.util
 import json
-import math
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +8,6 @@ from scipy.stats import wilcoxon
 
 from normxlogit.evaluation import report
 from normxlogit.evaluation.faithfulness import Faithfulness
-from normxlogit.render import matplotlib_figure
 from normxlogit.render.matplotlib_figure import LINES, SERIES
 
 RNG = np.random.default_rng(0)
@@ -86,22 +81,3 @@ def test_what_is_written_can_be_read(tmp_path):
         assert f">{label}<" in drawn
         assert ">toy<" in drawn
         assert (folder / f"{name}.png").stat().st_size > 1000
-
-
-def test_what_no_method_works_on_is_written_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(matplotlib_figure, "save_figure", lambda figure, path: [])
-    report.write_faithfulness(tmp_path, [None], ["a"], {})
-    assert "| a | N/A |" in (tmp_path / "results.md").read_text()
-    worthless = replace(result("a", 0.2), whole_quality=math.nan)
-    report.write_faithfulness(tmp_path, [worthless], ["a"], {})
-    assert json.loads((tmp_path / "results.json").read_text())["results"][0]["whole_quality"] == "NaN"
-
-
-@pytest.mark.parametrize("name", ["report", "frontier_report"])
-def test_tables_need_no_matplotlib(name, monkeypatch):
-    monkeypatch.setitem(sys.modules, "normxlogit.render.matplotlib_figure", None)
-    spec = importlib.util.find_spec(f"normxlogit.evaluation.{name}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with pytest.raises(ModuleNotFoundError, match="matplotlib"):
-        getattr(module, {"report": "curves_figure", "frontier_report": "frontier_figure"}[name])({})

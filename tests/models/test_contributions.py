@@ -49,16 +49,6 @@ def test_what_a_language_model_answers_rests_on_its_last_state_alone(spec, contr
         assert (rows[target.ids[0]] - other).shape[0] == len(said)
 
 
-@pytest.mark.parametrize("count", [1, 8, 10])
-def test_what_was_kept_for_the_backward_pass_is_given_free(count):
-    task, batch = made("llama", "CausalLM")
-    run = FrozenModel.of(task).run(batch, (3,))
-    target = resolve(task, run, MANY[:count])
-    FrozenModel.of(task).contributions(run, target, (3,))
-    with pytest.raises(RuntimeError, match="a second time"):
-        FrozenModel.of(task).contributions(run, target, (3,))
-
-
 def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
     task, batch = made("llama", "CausalLM")
     read = torch.tensor([[0, 1, 2], [2, 4, -1], [0, -1, -1]])
@@ -182,18 +172,6 @@ def test_a_model_that_changed_is_proved_anew(monkeypatch):
             assert len(proofs) == changes + 1
         task.caller_model.classifier = torch.nn.Linear(32, 2)
         batch = task.batch(batch.encodings, [0, 1, 2])
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_a_pass_of_another_kind_has_no_contributions(place):
-    task, batch = made("bert", "SequenceClassification")
-    with torch.no_grad():
-        run = task.run(batch)
-    target = resolve(task, run)
-    with pytest.raises(ValueError, match="not made by the frozen network"):
-        FrozenModel.of(task).contributions(run, target, (place,))
-    with pytest.raises(ValueError, match="not made by the frozen network"):
-        FrozenModel.of(task).contributions_each(run, target, (place,), torch.zeros(3, 1, dtype=torch.long))
 
 
 @pytest.mark.parametrize(

@@ -168,27 +168,6 @@ def test_a_device_map_is_followed(family):
     np.testing.assert_allclose(Explainer(split, tokenizer)(TEXT).scores, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", KINDS)
-def test_half_precision_keeps_the_order(family, dtype):
-    tokenizer = tiny.tokenizer_for(family)
-    label = Explainer(tiny.model(family, KINDS[family], scale=2.0), tokenizer)(TEXT).target.ids[0]
-    full = Explainer(tiny.model(family, KINDS[family], scale=2.0), tokenizer)(TEXT, target=label)
-    half = Explainer(tiny.model(family, KINDS[family], scale=2.0).to(dtype), tokenizer)(TEXT, target=label)
-    assert half.scores.dtype == np.float32
-    ranks = [np.argsort(np.argsort(r.scores)) for r in (full, half)]
-    assert np.corrcoef(*ranks)[0, 1] > 0.97
-    spread = np.abs(full.scores).max()
-    np.testing.assert_allclose(half.scores / spread, full.scores / spread, atol=0.03)
-
-
-def test_a_compiled_model_is_unwrapped():
-    plain = tiny.model("bert")
-    tokenizer = tiny.tokenizer_for("bert")
-    compiled = torch.compile(plain)
-    np.testing.assert_array_equal(Explainer(compiled, tokenizer)(TEXT).scores, Explainer(plain, tokenizer)(TEXT).scores)
-
-
 @pytest.mark.parametrize("family", KINDS)
 def test_int8_weights_are_read_as_they_are(family):
     quantization = pytest.importorskip("torchao.quantization")
@@ -199,24 +178,3 @@ def test_int8_weights_are_read_as_they_are(family):
         quantization.quantize_(plain, quantization.Int8WeightOnlyConfig())
     explainer = Explainer(plain, tokenizer)
     np.testing.assert_allclose(explainer(TEXT).scores, by_hand(plain, explainer), rtol=1e-4, atol=1e-4)
-
-
-REVIEWS = [
-    "The movie is mediocre, maybe even bad.",
-    "A warm, funny and surprisingly moving film about two brothers who run a bakery.",
-    "It starts well enough, but the last hour drags and the jokes wear thin long before the end.",
-    "Never have I been so glad that a story was over, and never have actors looked so lost in it.",
-    "Visually it is a feast; the plot, such as it is, hangs together by a thread.",
-    "One of the year's best performances carries a script that would otherwise sink without a trace.",
-]
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("method", ["normxlogit", "logat"])
-def test_half_precision_ranks_the_tokens_of_real_sentences_alike(method, dtype):
-    from scipy.stats import spearmanr
-
-    full = Explainer.from_pretrained(dtype=torch.float32)(REVIEWS, target="positive", method=method)
-    half = Explainer.from_pretrained(dtype=dtype)(REVIEWS, target="positive", method=method)
-    found = [spearmanr(a.scores, b.scores).statistic for a, b in zip(full, half, strict=True)]
-    assert np.mean(found) > 0.99

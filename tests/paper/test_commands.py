@@ -128,34 +128,6 @@ def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypat
     assert "| pretrained |" not in text
 
 
-def test_mistakes_are_one_line(capsys, models, data):
-    tokenizer = tiny.tokenizer_for("bert")
-    tokenizer.mask_token = None
-    tiny.model("bert", "MaskedLM").save_pretrained(models / "unmasked")
-    tokenizer.save_pretrained(models / "unmasked")
-    tiny.model("bert").save_pretrained(models / "classifier")
-    tiny.tokenizer_for("bert").save_pretrained(models / "classifier")
-    bert = models / "bert"
-    for arguments, reason in (
-        (["--model", bert, "--data-dir", models], "no anaphor_number_agreement.jsonl"),
-        (["--model", bert, "--data-dir", data, "--words", "wonderful"], "'wonderful' is not one token"),
-        (["--model", bert, "--data-dir", data, "--methods", "magic"], "no method named 'magic'"),
-        (["--model", models / "unmasked", "--data-dir", data], "no mask token"),
-        (["--model", models / "classifier", "--data-dir", data], "masked and causal language models"),
-    ):
-        code, out, err = run(capsys, "alignment", *arguments, "--limit", 4)
-        assert (code, out) == (2, "")
-        assert err.startswith("error: ")
-        assert reason in err
-        assert err.count("\n") == 1
-    figure = ["figure-alignment"]
-    assert "name the models" in run(capsys, *figure)[2]
-    code, _, err = run(
-        capsys, "finetune", "--task", "blimp", "--model", bert, "--output", models / "o", "--lora-rank", 4
-    )
-    assert (code, err) == (2, "error: pairs of sentences train all weights; leave LoRA out\n")
-
-
 def test_fine_tuning_by_command(capsys, models, data):
     command = ["finetune", "--task", "blimp", "--model", models / "bert", "--output", models / "tuned"]
     code, text, err = run(capsys, *command, "--data-dir", data)

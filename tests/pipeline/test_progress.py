@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from normxlogit import Explainer, InputError, TargetError
+from normxlogit import Explainer, TargetError
 from normxlogit.pipeline import progress
 from tests import tiny
 from tests.pipeline import test_signals
@@ -48,11 +48,6 @@ def test_so_do_questions_pictures_and_completions(shown):
     assert "100%" in shown(writer.explain_completion, ["the cat", "a film"], [" was", " is good"])
 
 
-def test_a_short_call_shows_nothing(explainer, shown, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 1e9)
-    assert shown(explainer, TEXTS) == ""
-
-
 def test_no_terminal_no_bar_unless_asked(explainer, capsys):
     explainer(TEXTS)
     assert capsys.readouterr().err == ""
@@ -80,8 +75,3 @@ def test_the_bar_ends_with_an_error(explainer, shown):
     with pytest.raises(TargetError):
         shown(failing)
     assert shown(explainer, TEXTS), "the next call has its own"
-
-
-def test_anything_else_is_refused(explainer):
-    with pytest.raises(InputError, match="progress must be True, False or None"):
-        explainer(TEXTS, progress="yes")

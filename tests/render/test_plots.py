@@ -1,9 +1,7 @@
 """Plots: what they show, and that they leave matplotlib as they found it."""
 
-import builtins
 import dataclasses
 import io
-import sys
 
 import matplotlib
 import numpy as np
@@ -195,16 +193,6 @@ def test_a_frontier_of_many_settings_names_eight_and_is_no_wider_than_a_phone():
     assert box.x1 <= whole.x1
 
 
-def test_no_two_methods_of_a_frontier_look_alike():
-    from normxlogit.evaluation.frontier_report import _looks
-
-    methods = [f"m{i}" for i in range(16)] + ["m0:a=1", "m0:a=2", "m7:a=1"]
-    found = _looks(methods)
-    assert list(found) == methods
-    assert len(set(found.values())) == len(methods)
-    assert found["m0"][0] == found["m0:a=1"][0]
-
-
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")
 
 
@@ -241,21 +229,6 @@ def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
     assert b"/Type3" not in first[1].read_bytes()
     assert b"/Type /Font" in first[1].read_bytes()
     assert Image.open(io.BytesIO(figure._repr_png_())).width > 400, "notebooks draw it"
-
-
-def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest, **options):
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return real(name, *rest, **options)
-
-    for module in ("plots", "matplotlib_figure"):  # imported anew
-        monkeypatch.delitem(sys.modules, f"normxlogit.render.{module}", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(DataError, match=r"pip install 'normxlogit\[eval\]'"):
-        make_attribution().plot()
 
 
 def test_what_cannot_be_drawn_is_an_error():

@@ -150,15 +150,6 @@ def test_encoded_input_shows_its_tokens():
     assert "<s> The movie(+++) </s>" in to_text(marked)
 
 
-def test_text_without_offsets_shows_its_tokens():
-    assert "bad(+++)" in to_text(make_attribution(offsets=None))
-
-
-def test_text_after_the_window_is_shown_without_score():
-    a = make_attribution(("The", "movie"), (1.0, -0.5), notes=("cut",))
-    assert "[CLS] The(+++) movie(--) [SEP] is mediocre, maybe even bad." in to_text(a)
-
-
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
 def test_scores_without_a_scale_are_drawn(value):
     a = make_attribution(scores=np.full(10, value), special_score=0.0)

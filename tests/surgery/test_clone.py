@@ -2,11 +2,10 @@
 
 import functools
 
-import pytest
 import torch
 from torch import nn
 
-from normxlogit.surgery.clone import clone, override_forward, unwrapped
+from normxlogit.surgery.clone import clone, override_forward
 from tests import tiny
 
 
@@ -22,24 +21,6 @@ def test_tensors_are_shared_and_modules_tables_and_settings_are_not():
     assert not model.classifier._forward_hooks
     assert model.config.hidden_act == "gelu"
     assert found.config is found.bert.config, "one configuration stays one"
-
-
-def test_what_was_compiled_is_plain_in_the_copy():
-    class Inner(nn.Module):
-        def forward(self, x):
-            return x + 1
-
-    model = nn.Sequential(Inner(), Inner(), torch.compile(Inner(), backend="eager"), nn.Linear(2, 2))
-    model[0].compile(backend="eager")
-    model[1].forward = torch.compile(model[1].forward, backend="eager")
-    model[3].forward = torch.compile(model[3].forward, backend="eager")
-    found = clone(model)
-    assert [type(m) for m in found] == [Inner, Inner, Inner, nn.Linear]
-    assert found[0]._compiled_call_impl is None
-    assert model[0]._compiled_call_impl is not None
-    assert found[1].forward.__self__ is found[1]
-    assert found[3].forward.__self__ is found[3]
-    torch.testing.assert_close(found(torch.zeros(1, 2)), model(torch.zeros(1, 2)))
 
 
 def test_methods_kept_on_instances_are_bound_to_the_copy():
@@ -65,22 +46,6 @@ def test_an_override_keeps_a_forward_that_the_owner_has_put_there():
     found = clone(model)
     override_forward(found, lambda own, *, x: own(x))
     assert found.__dict__["_forward_before"].__self__ is found
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own
-def test_unwrapping():
-    model = tiny.model("bert")
-    assert unwrapped(torch.compile(model, backend="eager")) is model
-    plain = nn.Linear(2, 2)
-    assert unwrapped(plain) is plain
-
-
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_a_copy_answers_as_the_model_does(family):
-    model = tiny.model(family)
-    ids = torch.tensor([[5, 6, 7, 8]])
-    with torch.inference_mode():
-        torch.testing.assert_close(clone(model)(input_ids=ids).logits, model(input_ids=ids).logits, rtol=0, atol=0)
 
 
 class Keeping(nn.Module):

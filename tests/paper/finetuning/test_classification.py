@@ -6,7 +6,7 @@ import random
 import pytest
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from normxlogit import DataError, Explainer, InputError
+from normxlogit import Explainer
 from paper.finetuning.classification import finetune
 from paper.finetuning.trainer import Recipe
 from tests import tiny
@@ -98,14 +98,3 @@ def test_goes_on_from_a_checkpoint(tmp_path, data, monkeypatch):
     finetune("sst2", source, out, data_dir=data, recipe=recipe)
     assert "checkpoint-10" in starts[0]
     assert (out / "config.json").exists()
-
-
-def test_what_does_not_fit_is_said(tmp_path, data):
-    with pytest.raises(DataError, match="no column 'premise'"):
-        finetune("mnli", "nowhere", tmp_path / "out", data_dir=data)
-    with pytest.raises(InputError, match="cannot load"):
-        finetune("sst2", tmp_path / "nowhere", tmp_path / "out", data_dir=data)
-    (data / "train.jsonl").write_text(json.dumps({"sentence": "x", "label": 7}) + "\n")
-    with pytest.raises(DataError, match="label 7; the task has 0 negative, 1 positive"):
-        finetune("sst2", "nowhere", tmp_path / "out", data_dir=data)
-    assert not (tmp_path / "out").exists()
