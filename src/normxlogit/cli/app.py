@@ -7,8 +7,6 @@ import typer
 from .console import quiet, write
 from .options import AUTO, Device, DType, GGUFFile, known_method, loading
 
-__all__ = ["app"]
-
 
 def app(
     model: Annotated[

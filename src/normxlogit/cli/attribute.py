@@ -31,8 +31,6 @@ from .options import (
     load,
 )
 
-__all__ = ["attribute"]
-
 
 def attribute(
     inputs: Annotated[

@@ -25,8 +25,6 @@ from .options import (
     required,
 )
 
-__all__ = ["cite"]
-
 
 def cite(
     documents: Annotated[

@@ -17,23 +17,6 @@ from ..results.files import write_text
 if TYPE_CHECKING:
     from ..models.layers import Layers
 
-__all__ = [
-    "Format",
-    "ascii_only",
-    "check_folder",
-    "check_output",
-    "check_run_output",
-    "deliver",
-    "deliver_result",
-    "format_for",
-    "layers_of",
-    "progress",
-    "quiet",
-    "wrapped",
-    "write",
-    "write_report",
-]
-
 
 Format = Literal["terminal", "json", "html", "csv"]
 """What is written."""

@@ -38,8 +38,6 @@ from .options import (
 )
 from .pointing import pointing
 
-__all__ = ["app"]
-
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..pipeline.options import ExplainOptions
     from ..results.attribution import Attribution
 
-__all__ = ["explain", "methods"]
 
 WIDEST = 110
 """Columns beyond which a list is hard to read."""

@@ -25,8 +25,6 @@ from .options import (
     required,
 )
 
-__all__ = ["generate"]
-
 
 def generate(
     prompt: Annotated[

@@ -8,8 +8,6 @@ import typer
 from .console import check_folder, progress, quiet, write_report
 from .options import AUTO, NO_LANGUAGE_MODEL, Device, DType, GGUFFile, ReportFolder, Rounds, Seed, Split, load, required
 
-__all__ = ["next_token"]
-
 
 def next_token(
     data: Annotated[

@@ -12,45 +12,6 @@ if TYPE_CHECKING:
     from ..explainer import Explainer
     from ..methods import Method
 
-__all__ = [
-    "AUTO",
-    "AllLabels",
-    "Columns",
-    "Contrast",
-    "DType",
-    "DataDir",
-    "Dataset",
-    "Device",
-    "EmbeddingModel",
-    "GGUFFile",
-    "LabelColumn",
-    "LanguageModel",
-    "LayerNumbers",
-    "Limit",
-    "LongText",
-    "MaxNewTokens",
-    "Merge",
-    "MergeChoice",
-    "MethodName",
-    "Methods",
-    "Model",
-    "NO_LANGUAGE_MODEL",
-    "OutputFile",
-    "OutputFormat",
-    "Protocol",
-    "ReportFolder",
-    "Rounds",
-    "Seed",
-    "Split",
-    "Targets",
-    "check_targets",
-    "known_method",
-    "known_methods",
-    "load",
-    "loading",
-    "methods_of",
-    "required",
-]
 
 AUTO = "auto"
 """Repeated here, because importing it from `models` would slow --help down by seconds."""

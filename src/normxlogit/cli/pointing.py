@@ -8,8 +8,6 @@ import typer
 from .console import check_folder, progress, quiet, write_report
 from .options import AUTO, Device, DType, ReportFolder, Seed, load, required
 
-__all__ = ["pointing"]
-
 
 def pointing(
     data: Annotated[

@@ -7,8 +7,6 @@ import typer
 from .console import ascii_only, deliver, format_for, quiet
 from .options import AUTO, Device, DType, EmbeddingModel, GGUFFile, MethodName, OutputFile, OutputFormat, load, required
 
-__all__ = ["similarity"]
-
 
 def similarity(
     first: Annotated[str, typer.Argument(metavar="A", help="A text, such as a query.")],

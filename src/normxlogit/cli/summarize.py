@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ..corpus.answer_summary import AnswerSummary
     from ..corpus.summary import Summary
 
-__all__ = ["summarize"]
-
 
 def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],

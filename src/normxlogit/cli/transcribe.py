@@ -21,8 +21,6 @@ from .options import (
     required,
 )
 
-__all__ = ["transcribe"]
-
 
 def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],

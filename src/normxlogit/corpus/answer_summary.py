@@ -8,8 +8,6 @@ from ..results.citations import SUPPORTED
 from ..results.schema import plain
 from .run_tables import RunTables
 
-__all__ = ["AnswerSummary", "DocumentUse", "UnsupportedAnswer", "summarize_answers"]
-
 
 class DocumentUse(NamedTuple):
     """How often a document is used.

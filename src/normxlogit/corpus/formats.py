@@ -21,21 +21,6 @@ from typing import Any
 from ..errors import DataError
 from ..results.tables import optional_module
 
-__all__ = [
-    "BLOCK",
-    "FORMATS",
-    "Block",
-    "Reader",
-    "Row",
-    "arrow_module",
-    "check_columns",
-    "open_reader",
-    "row_blocks",
-    "row_names",
-    "rows_of_lines",
-    "sliced",
-]
-
 BLOCK = 4096
 """Rows read at a time."""
 

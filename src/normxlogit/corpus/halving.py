@@ -5,8 +5,6 @@ from typing import Any
 
 from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 
-__all__ = ["Halving"]
-
 GIVE_UP = 8
 """Rows that fail one by one before any succeeds, after which the model is at fault and not they."""
 

@@ -13,8 +13,6 @@ from .folder import Folder
 from .shards import Done, Shard
 from .workers import Worker, write
 
-__all__ = ["bound_kernels", "prefetched", "run_local"]
-
 T = TypeVar("T")
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
 
-__all__ = ["Clock", "Progress", "Watcher"]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -20,8 +20,6 @@ from .halving import Halving
 from .settings import Settings
 from .shards import Shard
 
-__all__ = ["ExplainedPrompts", "PromptWorker"]
-
 WRITTEN_AT_ONCE = 8
 """Prompts that are continued together."""
 

@@ -19,8 +19,6 @@ from .settings import Settings
 from .shards import Done, left_shards
 from .workers import worker_for, write
 
-__all__ = ["Cluster", "run_ray"]
-
 RESULT = "result"
 
 

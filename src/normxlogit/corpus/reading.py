@@ -30,8 +30,6 @@ from .formats import (
     sliced,
 )
 
-__all__ = ["Source", "open_source"]
-
 SUFFIXES = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",

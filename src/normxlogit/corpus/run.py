@@ -30,7 +30,6 @@ from .workers import worker_for
 if TYPE_CHECKING:
     from .ray_engine import Cluster
 
-__all__ = ["attribute"]
 
 Engine = Literal["local", "ray"]
 

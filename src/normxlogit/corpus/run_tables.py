@@ -12,8 +12,6 @@ from ..results.tables import optional_module
 from .folder import MANIFEST, REPAIR, Folder
 from .formats import arrow_module
 
-__all__ = ["RunTables", "quoted_name"]
-
 
 class RunTables:
     """The shards of a run, read by pyarrow, which compares pages with their checksums, and queried by DuckDB.

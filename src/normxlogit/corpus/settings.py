@@ -16,8 +16,6 @@ from ..results.words import MERGES, Merge
 from ..tasks.targets import All, Choice, TargetSpec
 from .shards import InputColumns
 
-__all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings"]
-
 SHARD_ROWS = 4096
 """Rows of a shard: what is sorted by length, what is written at once, and the most that a kill can cost."""
 

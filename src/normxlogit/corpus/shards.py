@@ -16,8 +16,6 @@ from ..results.schema import Index
 from .formats import Block, arrow_module, check_columns
 from .reading import Source
 
-__all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
-
 KEPT = "kept "
 """Prefix of the names of kept columns in a shard, which has columns of other meanings by the same names."""
 

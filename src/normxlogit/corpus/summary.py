@@ -16,8 +16,6 @@ from .formats import arrow_module
 from .run_tables import RunTables
 from .units import Failure, Mass, Rate, Unit
 
-__all__ = ["Summary", "summarize"]
-
 Z = 1.96
 """Standard errors of a 95% interval."""
 

@@ -10,8 +10,6 @@ from .answer_summary import AnswerSummary
 from .summary import Summary
 from .units import Unit
 
-__all__ = ["cards", "page"]
-
 NOTABLE = 0.01
 """Share of the scores on special tokens from which a note tells it."""
 

@@ -37,8 +37,6 @@ from .settings import Settings
 from .shards import KEPT
 from .worker import Explained
 
-__all__ = ["error_table", "result_table", "source_table"]
-
 INPUT_COLUMNS = ("row", "id", "text", "text_pair")
 """Columns of the results that are those of the input."""
 

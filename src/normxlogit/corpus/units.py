@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Failure", "Mass", "Rate", "Unit"]
-
 
 @dataclass(frozen=True)
 class Failure:

@@ -18,8 +18,6 @@ from .halving import Halving
 from .settings import Settings
 from .shards import Shard
 
-__all__ = ["Explained", "Prepared", "ShardWorker"]
-
 TRIAL = "Is it so?"
 """A text on which a model shows how many layers it has."""
 

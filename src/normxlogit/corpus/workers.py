@@ -10,8 +10,6 @@ from .shards import Done, Shard
 from .tables import error_table, result_table, source_table
 from .worker import Explained, ShardWorker
 
-__all__ = ["Worker", "worker_for", "write"]
-
 
 class Worker(Protocol):
     """What explains shards: `explain` takes what `prepare` returned, in another thread."""

@@ -6,8 +6,6 @@ from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, readable_tokens
 
-__all__ = ["append_tokens"]
-
 
 def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
     """Return a prompt and the tokens that follow it; what is generated is never tokenised again."""

@@ -11,8 +11,6 @@ from torch import Tensor
 from .columns import EncodingColumns, lengths_of, sizes_of
 from .encoding import Encoding, Medium
 
-__all__ = ["Batch", "batches", "collate"]
-
 PADDING = 0.04
 """Most padding in a batch, as a share of its tokens: what a model computes there is thrown away."""
 

@@ -9,8 +9,6 @@ from jinja2 import TemplateError
 from ..errors import InputError
 from .pictures import Picture, picture_parts, read_picture
 
-__all__ = ["Content", "Prompt", "ReadPrompt", "read_prompt", "read_prompts", "template_options"]
-
 Prompt = str | Sequence[Mapping[str, Any]]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
 

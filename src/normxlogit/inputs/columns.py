@@ -10,8 +10,6 @@ from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, readable_tokens
 
-__all__ = ["EncodingColumns", "IntArray", "lengths_of", "places_of", "sizes_of"]
-
 IntArray = npt.NDArray[np.integer[Any]]
 
 SPECIAL = -1

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from ..errors import DataError
 
-__all__ = ["SUFFIXES", "decoded", "files_in", "names_of_files", "read_file"]
-
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
 """Files of a folder that are read as documents."""

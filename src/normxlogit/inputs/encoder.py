@@ -18,8 +18,6 @@ from .private_tokenizer import private_tokenizer
 from .texts import Text, counted, read_texts
 from .token_ids import check_ids, read_token_ids, rows_of_ids
 
-__all__ = ["UNLIMITED", "Encoder", "LongText"]
-
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
 

@@ -15,7 +15,6 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from .sounds import Sound
 
-__all__ = ["Encoding", "Medium", "Signal", "Spread", "readable_tokens", "word_indices"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 

@@ -16,7 +16,6 @@ from .encoding import Spread
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Sources", "layout", "merged_boxes", "sources_of"]
 
 Floats = npt.NDArray[np.float64]
 

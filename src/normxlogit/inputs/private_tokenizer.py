@@ -7,8 +7,6 @@ from tokenizers import Tokenizer
 
 from ..errors import InputError
 
-__all__ = ["private_tokenizer"]
-
 
 def private_tokenizer(tokenizer: Any) -> Any:
     """Copy the user's tokenizer so that no setting is shared, such as truncation and padding.

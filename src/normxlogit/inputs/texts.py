@@ -7,8 +7,6 @@ from typing import Any
 
 from ..errors import InputError
 
-__all__ = ["Text", "counted", "read_texts"]
-
 Text = str | tuple[str, str]
 """A text, or a pair of them."""
 

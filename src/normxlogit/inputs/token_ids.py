@@ -13,8 +13,6 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
 
-__all__ = ["check_ids", "read_token_ids", "rows_of_ids"]
-
 NOT_READ = (
     "attention_mask",
     "special_tokens_mask",

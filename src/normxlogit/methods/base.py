@@ -27,7 +27,6 @@ from .settings import check, format_value, settings_of, unknown
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
-__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "remainder", "run_method", "stacked"]
 
 WordMerge = Literal["sum", "max", "mean"]
 

@@ -8,8 +8,6 @@ from torch import Tensor
 from ..errors import MethodError
 from .base import Request
 
-__all__ = ["Baseline", "baseline_vectors"]
-
 Baseline = Literal["zero", "pad", "mask"]
 
 

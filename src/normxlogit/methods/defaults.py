@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from .base import Method
 
-__all__ = [
-    "DEFAULTS",
-    "Default",
-    "Use",
-    "completion_methods",
-    "default_methods",
-    "first_working",
-    "named_or_default",
-    "use_for",
-]
 
 T = TypeVar("T")
 

@@ -21,8 +21,6 @@ from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register
 
-__all__ = ["FrozenGradient"]
-
 NEEDS = "a model whose operations can be frozen"
 
 

@@ -17,8 +17,6 @@ from .base import Method, Request, Scores, imported, remainder
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
-__all__ = ["GradientNorm", "GradientXInput", "IntegratedGradients"]
-
 Aggregate = Literal["l1", "l2", "sum"]
 Protocol = Literal["default", "published"]
 

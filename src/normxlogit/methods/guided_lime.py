@@ -11,8 +11,6 @@ from .base import Method, imported
 from .perturbation import Booleans, Fit, Floats, Perturbation
 from .registry import method_named, register
 
-__all__ = ["GuidedLime", "fit_pairs", "halves_of"]
-
 
 @register(
     "guided-lime",

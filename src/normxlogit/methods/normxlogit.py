@@ -13,8 +13,6 @@ from ..tasks import Task
 from .base import Method, Request, Scores, WordMerge
 from .registry import register
 
-__all__ = ["InputNorm", "LogAt", "NormXLogit", "Random"]
-
 NormOf = Literal["embedding_output", "word_embedding"]
 PAPER = "NormXLogit (EMNLP 2025)"
 

@@ -5,8 +5,6 @@ import numpy as np
 from .perturbation import Booleans, Fit, Floats, Perturbation
 from .registry import LOGITS, register
 
-__all__ = ["Occlusion"]
-
 
 @register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward")
 class Occlusion(Perturbation):

@@ -22,8 +22,6 @@ from ..models.masking import check_words, masks, moved_position, remove_tokens
 from ..models.task_model import TaskModel
 from .base import Method, Request, Scores, remainder, run_method
 
-__all__ = ["Booleans", "Fit", "Floats", "Perturbation", "PerturbedAnswers", "log_odds", "random_subsets"]
-
 Booleans = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)

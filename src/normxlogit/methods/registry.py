@@ -23,17 +23,6 @@ from .settings import Setting, parse, settings_of, split_settings, unknown
 if TYPE_CHECKING:
     from .base import Method
 
-__all__ = [
-    "ANY_MODEL",
-    "CATALOGUE",
-    "LOGITS",
-    "MethodInfo",
-    "alternatives",
-    "describe",
-    "list_methods",
-    "method_named",
-    "register",
-]
 
 ANY_MODEL = "any model with a head"
 """What a method `needs` that works wherever this library does."""

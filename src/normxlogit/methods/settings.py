@@ -10,8 +10,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 from ..results import schema
 from ..results.nearest import nearest
 
-__all__ = ["Setting", "check", "format_value", "parse", "settings_of", "split_settings", "unknown"]
-
 LIST_MARK = "+"
 """Separates the values of a setting that takes several; commas separate settings."""
 

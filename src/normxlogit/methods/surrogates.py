@@ -12,8 +12,6 @@ from .base import imported
 from .perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
 from .registry import LOGITS, register
 
-__all__ = ["ContextCite", "KernelShap", "Lime", "all_subsets", "shapley_subsets"]
-
 ENDS = 1e6
 """Weight of the whole input and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
 

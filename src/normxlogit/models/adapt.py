@@ -10,8 +10,6 @@ from ..tasks import Task, TaskName, declared_tasks
 from .model_copy import ModelCopy
 from .proof import reading
 
-__all__ = ["adapt"]
-
 
 def adapt(copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
     """Make a copy of the model callable with token ids, and check that its head fits the task.

@@ -13,8 +13,6 @@ from ..errors import InputError
 from ..tasks import TASKS, TaskName, task_name
 from ..tasks.model_files import find_file, read_json
 
-__all__ = ["Adapter", "read_adapter"]
-
 HEADS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
 

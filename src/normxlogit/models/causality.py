@@ -9,8 +9,6 @@ from ..surgery.proofs import later_tokens_change_nothing
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 
-__all__ = ["is_causal"]
-
 TOKENS = 64
 """Most tokens of a prefix that is run again, unless states differ only for longer prefixes."""
 

@@ -9,8 +9,6 @@ from torch import Tensor
 from ..surgery.readout import Readout
 from .forward_pass import FrozenPass
 
-__all__ = ["Contributions", "contributions", "read_once", "sinks_of"]
-
 AT_ONCE = 8
 """Quantities that are backpropagated from together: each holds gradients of its own."""
 

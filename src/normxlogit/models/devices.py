@@ -4,8 +4,6 @@ import torch
 
 from ..errors import InputError
 
-__all__ = ["AUTO", "device_name", "device_named", "synchronise"]
-
 AUTO = "auto"
 """The accelerator that the machine has (CUDA, MPS and others), else the CPU."""
 

@@ -12,8 +12,6 @@ from ..errors import UnsupportedModelError
 from ..surgery.run import Replace
 from ..surgery.trace import tensor_of, with_tensor
 
-__all__ = ["WordEmbeddings", "table_of"]
-
 
 class WordEmbeddings:
     """The embedding table of a model.

@@ -11,8 +11,6 @@ from ..surgery.frozen import FrozenNetwork
 from ..surgery.pool import Lease
 from ..surgery.readout import Readout
 
-__all__ = ["ForwardPass", "FrozenPass", "no_states"]
-
 
 @dataclass(frozen=True)
 class FrozenPass:

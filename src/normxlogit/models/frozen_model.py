@@ -37,7 +37,6 @@ from .token_tables import possible_tables, replaced_rows, token_tables, watched
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["PARTS", "FrozenModel"]
 
 PARTS = -2_000_000
 """The place at which pictures and sounds enter: what their patch embedding, or first convolution, returns."""

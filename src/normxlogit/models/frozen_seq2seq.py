@@ -24,8 +24,6 @@ from .layers import ReadAt, layers_read
 from .proof import reading
 from .task_model import TaskModel
 
-__all__ = ["SOURCE", "FrozenSeq2Seq"]
-
 SOURCE = -1_000_000
 """The place of the source's word embeddings; the output of layer l of the encoder is l above it."""
 

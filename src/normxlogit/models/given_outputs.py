@@ -15,8 +15,6 @@ from ..tasks.positions import at
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 
-__all__ = ["check_layer_count", "check_same", "check_shapes", "read_embedded", "read_outputs"]
-
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Use a forward pass that the caller has run with `output_hidden_states=True`."""

@@ -13,8 +13,6 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..inputs.encoder import UNLIMITED
 
-__all__ = ["SPARE", "autoregressive", "input_names", "position_limit", "vocabulary_limit"]
-
 _TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """How tables with a row for each position are called; those of distances between tokens do not bound a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)

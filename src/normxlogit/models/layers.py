@@ -8,8 +8,6 @@ from ..errors import MethodError
 from ..tasks.targets import All, is_choice
 from .task_model import TaskModel
 
-__all__ = ["Layers", "ReadAt", "layer_numbers", "layers_read"]
-
 Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
 """Which layers: `ALL`, a number from 1, several, or None for the model's answer as it is."""
 

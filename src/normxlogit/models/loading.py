@@ -26,8 +26,6 @@ from ..tasks.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .devices import AUTO, device_named
 
-__all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
-
 LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
 TOKENIZER = "its tokenizer"

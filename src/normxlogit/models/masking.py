@@ -8,8 +8,6 @@ from ..inputs.encoding import Encoding, readable_tokens
 from .input_limits import autoregressive
 from .task_model import TaskModel
 
-__all__ = ["check_words", "masks", "moved_position", "remove_tokens"]
-
 
 def check_words(model: TaskModel) -> None:
     """Refuse a model of pictures or sounds, whose patches and frames cannot be removed like words."""

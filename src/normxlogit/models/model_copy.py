@@ -26,8 +26,6 @@ from ..surgery.token_pooling import token_places
 from .embeddings import WordEmbeddings
 from .proved_lengths import ProvedLengths
 
-__all__ = ["ModelCopy", "Pinned"]
-
 
 class ModelCopy:
     """Structural copies of one model, made together; weights are the caller's own.

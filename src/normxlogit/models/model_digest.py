@@ -8,8 +8,6 @@ from ..surgery.clone import clone, unwrapped
 from ..surgery.tree_digest import tree_digest
 from .task_model import TaskModel
 
-__all__ = ["model_digest"]
-
 
 def model_digest(model: TaskModel) -> str:
     """Return a digest of the caller's model as it answers now, its labels and its tokenizer.

@@ -2,8 +2,6 @@
 
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["filler_id", "padding_id"]
-
 
 def padding_id(
     module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase

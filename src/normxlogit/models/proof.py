@@ -19,8 +19,6 @@ from ..tasks import Task
 from .input_limits import SPARE
 from .model_copy import ModelCopy
 
-__all__ = ["compare", "failed_inside", "first_alone", "reading", "sample_of"]
-
 TEXTS = 2
 TOKENS = 64
 """Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-__all__ = ["ProvedLengths", "lengths_to_try"]
-
 
 class ProvedLengths:
     """Ranges of lengths at whose two ends the property was proved.

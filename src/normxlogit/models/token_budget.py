@@ -1,7 +1,5 @@
 """The number of tokens in one forward pass: the caller's setting, or fewer after memory ran out."""
 
-__all__ = ["GROWS_AFTER", "TokenBudget"]
-
 GROWS_AFTER = 32
 """Batches that must fit, one after the other, before a larger one is tried again."""
 

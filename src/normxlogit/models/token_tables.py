@@ -11,8 +11,6 @@ from ..surgery.memory import refuse_to_hide
 from ..surgery.run import Replace, main_input
 from .task_model import TaskModel
 
-__all__ = ["possible_tables", "replaced_rows", "token_tables", "watched"]
-
 
 def replaced_rows(paths: Iterable[str], ids: Tensor, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
     """Return the `replace=` of `run` with which a model reads other rows than it looks up.

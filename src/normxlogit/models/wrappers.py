@@ -17,8 +17,6 @@ from ..errors import InputError, UnsupportedModelError
 from ..tasks import is_bare
 from ..tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 
-__all__ = ["module_and_reader"]
-
 
 class SetFitForSequenceClassification(PreTrainedModel):
     """A SetFit model as a task model: the vector of a text, and the head that classifies it.

@@ -17,8 +17,6 @@ from .proof import reading
 from .proved_lengths import ProvedLengths, lengths_to_try
 from .task_model import TaskModel
 
-__all__ = ["write_each"]
-
 HARMLESS = {
     "_from_model_config",
     "bos_token_id",

@@ -16,8 +16,6 @@ from ..models.task_model import TaskModel
 from ..results.spans import Piece
 from .completed import Completed
 
-__all__ = ["Ablations", "Array", "Prior", "SourceScores", "leave_one_out", "score_sources", "verified"]
-
 Array = npt.NDArray[np.float64]
 
 Prior = Callable[[Method], tuple[Array, Mapping[str, float]]]

@@ -9,8 +9,6 @@ from ..errors import InputError, MethodError
 from ..methods import list_methods
 from ..results.nearest import nearest
 
-__all__ = ["checked_arguments", "checked_methods"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Class = TypeVar("Class", bound=type)

@@ -18,8 +18,6 @@ from .explain import explain_batch
 from .options import Options
 from .progress import progress_bar
 
-__all__ = ["explain_choices"]
-
 
 def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain which of several texts a model chooses.

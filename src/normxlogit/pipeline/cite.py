@@ -25,8 +25,6 @@ from .options import Options
 from .sources import explain_sources, part_weights
 from .writing import generate, read_completion
 
-__all__ = ["ask", "cite", "question_prompt", "sentences_of_spans"]
-
 Spans = dict[str, tuple[int, ...]]
 
 

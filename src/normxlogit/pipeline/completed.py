@@ -9,8 +9,6 @@ from ..inputs.encoding import Encoding
 from ..results.regions import is_box
 from ..results.spans import MessageSpan, Sequenced, SourceSpec, prompt_sources
 
-__all__ = ["Completed"]
-
 
 @dataclass(frozen=True)
 class Completed:

@@ -28,14 +28,6 @@ from .options import Options
 from .predictions import predictions_of
 from .progress import progress_bar
 
-__all__ = [
-    "Explained",
-    "explain_completion",
-    "explain_completions",
-    "explain_run",
-    "explained",
-]
-
 LOGITS_AT_ONCE = 2**27
 """Vocabulary logits that are backpropagated together, of all places of the texts of a batch."""
 

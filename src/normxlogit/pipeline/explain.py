@@ -21,8 +21,6 @@ from ..surgery.autocast import autocast_note
 from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
 from .options import Options
 
-__all__ = ["ScoreColumns", "explain_batch", "score_batch", "sink_note", "to_host"]
-
 
 @dataclass(frozen=True)
 class ScoreColumns:

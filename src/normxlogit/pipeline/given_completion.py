@@ -20,8 +20,6 @@ from .completed import Completed
 from .completion import Explained, explain_run, explained
 from .options import Options
 
-__all__ = ["explain_generation"]
-
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
 
 

@@ -16,8 +16,6 @@ from ..surgery.memory import enough_memory
 from .explain import explain_batch, sink_note, to_host
 from .options import Options
 
-__all__ = ["explain_long", "windows"]
-
 SHARED = 4
 """Neighbouring windows share one part in this many of the room for text."""
 

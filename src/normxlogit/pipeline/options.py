@@ -12,8 +12,6 @@ from ..models.layers import Layers
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec, is_choice
 
-__all__ = ["CompletionOptions", "ExplainOptions", "Options", "compared_methods"]
-
 
 class ExplainOptions(TypedDict, total=False):
     """The keywords of `Explainer.__call__`, for type checkers."""

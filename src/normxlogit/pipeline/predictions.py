@@ -9,8 +9,6 @@ from ..models.task_model import TaskModel
 from ..results.attribution import Prediction
 from ..tasks.targets import name_of
 
-__all__ = ["predictions_of"]
-
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once."""
 

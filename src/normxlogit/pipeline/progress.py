@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-__all__ = ["Update", "no_bars", "progress_bar"]
-
 PATIENCE = 1.0
 """Seconds without a bar: a call that is done by then needs none."""
 

@@ -14,8 +14,6 @@ from .options import Options
 from .speech import explain_speech
 from .writing import generate_each, read_completion
 
-__all__ = ["explain_generated", "explain_written"]
-
 Explained = GenerationAttribution | Attributions[GenerationAttribution]
 
 

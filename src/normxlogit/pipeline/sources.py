@@ -24,8 +24,6 @@ from .completion import explain_completion
 from .explain import sink_note
 from .options import Options
 
-__all__ = ["explain_sources", "sources_and_parts"]
-
 
 @enough_memory("find the sources of this answer")
 @torch.inference_mode(False)

@@ -24,8 +24,6 @@ from .long_texts import explain_long
 from .options import Options
 from .progress import progress_bar
 
-__all__ = ["explain_by_default", "explain_inputs", "explain_outputs"]
-
 
 def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain inputs by the first default method that works on the model; results note why others did not."""

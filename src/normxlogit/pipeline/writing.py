@@ -19,8 +19,6 @@ from ..models.write_each import write_each
 from ..surgery.memory import enough_memory
 from .completed import Completed
 
-__all__ = ["generate", "generate_each", "generation_config", "opened", "read_completion"]
-
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
     """Let the model continue a prompt; see `generate_each`."""

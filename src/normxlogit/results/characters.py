@@ -4,8 +4,6 @@ import re
 import unicodedata
 from typing import Literal
 
-__all__ = ["direction", "escaped", "markdown_escaped", "one_line", "quoted", "safe", "safe_output", "visible"]
-
 
 def safe(text: str) -> str:
     """Return the text without control characters; line ends and tabs stay.

@@ -13,8 +13,6 @@ from .characters import markdown_escaped, one_line
 from .schema import Number
 from .sources import Sources, SourceScore
 
-__all__ = ["SUPPORTED", "Citation", "Citations", "Support"]
-
 LEAST = 0.2
 """Least share of a sentence's sources with which a further one is cited."""
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
-__all__ = ["Attributions", "WordTotal"]
 
 R = TypeVar("R", bound=Result)
 

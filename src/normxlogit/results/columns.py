@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from .base import Result
     from .sources import Sources
 
-__all__ = [
-    "CORPUS_CITATIONS",
-    "CORPUS_SOURCES",
-    "CORPUS_TEXTS",
-    "METADATA",
-    "UNREADABLE",
-    "arrow_types",
-    "metadata_of",
-    "result_states",
-    "result_table",
-    "source_row",
-    "text_row",
-]
 
 METADATA = b"normxlogit"
 """Key under which a file's metadata say what all its rows share, as JSON."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ..render.curves import Curve
 
-__all__ = ["Comparison", "rank_agreement"]
-
 
 class Comparison(Attributions[Attribution]):
     """The results of several methods for one text and one target, in the order of the methods."""

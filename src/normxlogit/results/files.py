@@ -11,8 +11,6 @@ from typing import Any
 
 from ..errors import DataError
 
-__all__ = ["json_text", "read_json", "replacing", "write_bytes", "write_json", "write_text"]
-
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:

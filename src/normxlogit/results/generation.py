@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ..render.blocks import Block
 
-__all__ = ["GenerationAttribution"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class GenerationAttribution(TokenScores):

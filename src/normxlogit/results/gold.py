@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 
-__all__ = ["Gold", "read_gold"]
-
 BOOLEANS = {"true": 1, "false": 0}
 
 DIGITS = 18

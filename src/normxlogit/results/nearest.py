@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-__all__ = ["nearest"]
-
 LETTERS = 4
 """A name may have one wrong letter for each of this many."""
 

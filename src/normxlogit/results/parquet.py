@@ -13,7 +13,6 @@ from .tables import optional_module
 if TYPE_CHECKING:
     from .base import Result
 
-__all__ = ["read_parquet", "reading", "to_dataset", "write_parquet"]
 
 _NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 

@@ -17,21 +17,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "LARGEST",
-    "FloatArray",
-    "Index",
-    "Measured",
-    "Number",
-    "alternatives",
-    "check",
-    "described",
-    "plain",
-    "same",
-    "setting_text",
-    "shortened",
-]
-
 FloatArray = npt.NDArray[np.float32]
 
 Index = Annotated[int, range(2**53)]

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["paragraph_spans", "sentence_spans"]
-
 Span = tuple[int, int]
 
 

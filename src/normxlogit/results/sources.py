@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ..render.blocks import Block
 
-__all__ = ["Merging", "Passage", "SourceScore", "Sources", "check_merging", "sum_to_sources"]
-
 
 Merging = Literal["sum", "max", "excess"]
 """How the score of a source comes from its tokens'."""

@@ -13,18 +13,6 @@ from .schema import Index
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
 
-__all__ = [
-    "MessageSpan",
-    "PartKind",
-    "PartSpec",
-    "Piece",
-    "Sequenced",
-    "SourceKind",
-    "SourceSpec",
-    "answer_parts",
-    "prompt_sources",
-]
-
 SourceKind = Literal["word", "sentence", "paragraph", "message"]
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""

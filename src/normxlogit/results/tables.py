@@ -16,16 +16,6 @@ from .schema import FloatArray
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = [
-    "Columns",
-    "Shap",
-    "optional_module",
-    "stacked",
-    "text_pieces",
-    "to_csv",
-    "to_pandas",
-    "to_shap",
-]
 
 Columns = dict[str, list[Any]]
 """The columns of a table by name, all of one length."""

@@ -5,8 +5,6 @@ from typing import Any
 
 from .schema import FloatArray
 
-__all__ = ["TOP", "text_row", "top_words"]
-
 TOP = 3
 """Words in a cell."""
 

@@ -6,8 +6,6 @@ from typing import Any
 from ..errors import DataError
 from .schema import FloatArray, check, plain, shortened
 
-__all__ = ["FORMAT_VERSION", "check_version", "current", "current_metadata"]
-
 FORMAT_VERSION = 4
 """Version of the files that are written; raised when a reader of the old one would misread the new."""
 

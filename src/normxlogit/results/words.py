@@ -10,8 +10,6 @@ import numpy as np
 from ..errors import InputError
 from .schema import FloatArray
 
-__all__ = ["MERGES", "Merge", "Word", "merge_words", "merged"]
-
 Merge = Literal["sum", "max", "mean", "first"]
 """How a word's score comes from its tokens'."""
 

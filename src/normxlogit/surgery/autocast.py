@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["autocast_note", "without_autocast"]
-
 
 def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
     """Switch autocast off where it is on, for the device that the inputs are on."""

@@ -18,16 +18,6 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = [
-    "clone",
-    "is_wrapped",
-    "one_choice_each",
-    "override_forward",
-    "shallow_copy",
-    "unwrapped",
-]
-
-
 BOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """What may be bound to a module, or be a compiled form of what is, or hold such."""
 

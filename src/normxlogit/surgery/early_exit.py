@@ -22,8 +22,6 @@ from .proofs import early_exit_ends_in_what_the_head_read
 from .run import main_input
 from .trace import Call, tensor_of
 
-__all__ = ["EarlyExit", "exit_after", "find_early_exit", "handing_layers"]
-
 
 @dataclass(frozen=True)
 class EarlyExit:

@@ -23,8 +23,6 @@ from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_places
 from .trace import Call, Form, axes_of, embedded_of, states_of, tensor_of, trace
 
-__all__ = ["find_parts"]
-
 
 def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> Parts:
     """Record a copy's forward pass over `inputs` and find its trunk, head, embedding output and final norm.

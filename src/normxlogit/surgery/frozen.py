@@ -35,8 +35,6 @@ from .proofs import frozen_answers_as_the_model
 from .run import Pass, Replace, Site, in_turn, run
 from .trace import tensor_of, with_tensor
 
-__all__ = ["FrozenNetwork", "Report"]
-
 _MISSING: Any = object()
 _RULES: dict[Any, Rule | None] = {}
 

@@ -8,8 +8,6 @@ from torch import Tensor
 from . import frozen_maps as maps
 from .frozen_rules import Frozen, Rule, flows, still
 
-__all__ = ["LAYERS"]
-
 
 def _given(names: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Give each argument its name."""

@@ -12,19 +12,6 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-__all__ = [
-    "attended",
-    "convolved",
-    "grouped_norm",
-    "layer_norm",
-    "local",
-    "measured",
-    "off_zero",
-    "ratio",
-    "rms_norm",
-    "shifted",
-]
-
 Held = tuple[Tensor | None, Tensor | None]
 
 SMOOTH = frozenset({"gelu", "silu", "mish", "tanh"})

@@ -14,8 +14,6 @@ from torch.autograd import Function
 
 from .memory import refuse_to_hide
 
-__all__ = ["is_activation", "name_of", "opened"]
-
 _HOMES = ("transformers.activations", "torch.nn.modules.activation")
 _FAR = (37.0, 53.0)
 """Where an activation is straight: it has saturated, or is the identity or zero."""

@@ -14,8 +14,6 @@ from .frozen_layers import LAYERS
 from .frozen_products import SIGNAL, activated, held_factor, same, signal_of
 from .frozen_rules import PASS, Frozen, Rule, flows, still
 
-__all__ = ["rule_for"]
-
 
 def _still_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return tuple(map(still, args)), {name: still(value) for name, value in kwargs.items()}

@@ -22,8 +22,6 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["SIGNAL", "activated", "held_factor", "same", "signal_of"]
-
 STEPS = 64
 """How many operations are looked at to see whether one factor was computed from the other."""
 

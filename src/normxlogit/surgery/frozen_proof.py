@@ -11,8 +11,6 @@ from . import frozen_maps as maps
 from .proofs import EXCLUDED, proof
 from .run import watch_backward
 
-__all__ = ["operations_without_gradient", "functions_with_their_own_backward", "operations_that_are_not_linear"]
-
 BLOCKED = ("WarnNotImplemented", "NotImplemented")
 """Nodes of operations that have no way back, such as those of quantised weights."""
 

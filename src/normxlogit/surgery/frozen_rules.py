@@ -5,8 +5,6 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-__all__ = ["PASS", "Frozen", "Rule", "flows", "still"]
-
 
 class Frozen(Protocol):
     """The part of the function mode that rules use."""

@@ -7,8 +7,6 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["run_again_in_the_backward_pass"]
-
 
 def run_again_in_the_backward_pass(
     module: nn.Module, sparing: Callable[[], bool], frozen: Callable[[], AbstractContextManager[Any]]

@@ -20,8 +20,6 @@ from .pool import Pool, kind_of
 from .run import Instead, run
 from .trace import Form
 
-__all__ = ["Head", "Headpiece", "answer_of", "output_embedding"]
-
 Inputs = Mapping[str, Any]
 
 TOKENS_AT_ONCE = 65_536

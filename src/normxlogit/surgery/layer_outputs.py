@@ -7,8 +7,6 @@ from torch import Tensor
 
 from .trace import Axes, Call, axes_of, several_states, tensor_of
 
-__all__ = ["LayerOutput", "embedding_output", "layer_outputs"]
-
 
 @dataclass(frozen=True)
 class LayerOutput:

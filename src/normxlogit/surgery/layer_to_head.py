@@ -20,8 +20,6 @@ from .proofs import tail_gives_what_the_head_read
 from .run import Instead, Site, run
 from .trace import Axes, Call, Form, axes_of, families, hidden_of, tensor_of
 
-__all__ = ["Tail", "before_layers", "bring_to_head", "find_tail", "run_trunk"]
-
 
 @dataclass(frozen=True)
 class Tail:

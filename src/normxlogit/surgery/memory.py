@@ -8,8 +8,6 @@ import torch
 
 from ..errors import InputError
 
-__all__ = ["enough_memory", "out_of_memory", "refuse_to_hide", "result_or_none"]
-
 Result = TypeVar("Result")
 
 

@@ -19,8 +19,6 @@ from .proofs import SUMS, apart, beyond_rounding, mixes_by_rounding, proof, tole
 from .run import Pass, Site, run
 from .trace import hidden_of
 
-__all__ = ["answers_again", "holds_on_another_text", "rows_are_of_the_vocabulary"]
-
 REPEATED = 8
 """Runs of a model that draws random numbers, on the same input."""
 

@@ -12,8 +12,6 @@ from .memory import refuse_to_hide
 from .pool import private_clone
 from .trace import Call, tensor_of, trace
 
-__all__ = ["is_finite", "not_finite", "non_finite_error"]
-
 
 def is_finite(values: Tensor) -> bool:
     """Return whether values hold neither NaN nor +inf; heads exclude answers with -inf, but not all of them."""

@@ -14,8 +14,6 @@ from .run import Site
 from .token_pooling import TokenPooling
 from .trace import Axes, hidden_of, tensor_of
 
-__all__ = ["EmbeddingTap", "Parts"]
-
 
 @dataclass(frozen=True)
 class EmbeddingTap:

@@ -15,8 +15,6 @@ from .clone import override_forward
 from .memory import refuse_to_hide
 from .run import run
 
-__all__ = ["as_task_model", "logits_of"]
-
 
 def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
     """Give a clone of a plain module the interface of a transformers model: named inputs and outputs, and embeddings.

@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from .clone import clone
 from .snapshot import Snapshot
 
-__all__ = ["Lease", "Pool", "WriteWatch", "kind_of", "model_pool", "private_clone"]
-
 SMALL = 1_000_000
 """Most elements of a buffer that a private clone copies; larger ones are quantised weights, and shared."""
 

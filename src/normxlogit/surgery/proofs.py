@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-__all__ = ["EXCLUDED", "PROOFS", "SUMS", "Proof", "apart", "beyond_rounding", "mixes_by_rounding", "tolerance_for"]
-
 SUMS = 10
 """Sums in another order, as of a larger batch, may differ by this many times what rounding explains in a single one."""
 

@@ -17,8 +17,6 @@ from .layer_outputs import LayerOutput
 from .run import Replace
 from .trace import Axes, tensor_of, with_tensor
 
-__all__ = ["PLAIN", "Readout", "attention_sinks", "read_out", "readers"]
-
 PLAIN: Axes = (0, 1, 2)
 """The axes of a state that is held as (B, T, H)."""
 

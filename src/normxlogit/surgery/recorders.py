@@ -7,8 +7,6 @@ from transformers.utils import output_capturing
 from .clone import clone
 from .snapshot import RECORDING, RECORDS
 
-__all__ = ["know_recorders", "without_recorders"]
-
 
 def know_recorders(model: nn.Module) -> None:
     """Enter a model's classes in transformers' registry of modules that return hidden states.

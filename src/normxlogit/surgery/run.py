@@ -15,8 +15,6 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["Instead", "Pass", "Replace", "Site", "in_turn", "main_input", "run", "watch_backward"]
-
 Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Gets what a module returned and its arguments; returns what takes its place, or None to leave it."""
 

@@ -14,8 +14,6 @@ from .proofs import nothing_bypasses
 from .readout import Readout, read_out
 from .run import Replace, Site, run
 
-__all__ = ["SignalEntry", "find_signal_entry", "patch_embedding"]
-
 ENTRIES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 

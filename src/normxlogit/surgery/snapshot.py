@@ -11,8 +11,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-__all__ = ["Snapshot"]
-
 HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 RECORDING = "transformers.utils.output_capturing"
 """The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""

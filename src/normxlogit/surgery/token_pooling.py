@@ -15,8 +15,6 @@ from .layer_to_head import run_trunk
 from .pool import Pool
 from .trace import Call, Form, tensor_of
 
-__all__ = ["TokenPooling", "find_token_pooling", "token_places"]
-
 ROWS = 64
 """Texts in one pass of the trunk without layers."""
 

@@ -13,21 +13,6 @@ from transformers.utils.generic import ModelOutput
 
 from .run import main_input, run
 
-__all__ = [
-    "Axes",
-    "Call",
-    "Form",
-    "axes_of",
-    "embedded_of",
-    "families",
-    "hidden_of",
-    "several_states",
-    "states_of",
-    "tensor_of",
-    "trace",
-    "with_tensor",
-]
-
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
 

@@ -22,8 +22,6 @@ from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 from .clone import TABLES
 from .snapshot import RECORDING, RECORDS
 
-__all__ = ["tree_digest"]
-
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 KWARGS = {"_forward_pre_hooks": "_forward_pre_hooks_with_kwargs", "_forward_hooks": "_forward_hooks_with_kwargs"}
 

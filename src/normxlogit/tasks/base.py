@@ -19,8 +19,6 @@ from .model import Explained, Model
 from .predictions import Array, Predictions
 from .prompts import ReadsPrompts
 
-__all__ = ["MANY", "NO_ID", "Task", "TaskName"]
-
 TaskName = Literal[
     "sequence-classification",
     "masked-lm",

@@ -15,8 +15,6 @@ from ..surgery.clone import one_choice_each
 from .base import Task
 from .targets import All, Choice, TargetSpec, is_choice
 
-__all__ = ["Alternatives", "Comparing", "MultipleChoice", "Question"]
-
 Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
 

@@ -11,8 +11,6 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from .base import Task, TaskName
 from .label_names import label_names
 
-__all__ = ["Classification", "Problem"]
-
 Problem = Literal["single-label", "multi-label", "regression"]
 
 SHOWN = 100

@@ -14,8 +14,6 @@ from .model import Model
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from .targets import Target
 
-__all__ = ["Direction", "Embedding"]
-
 
 class Embedding(Task):
     """A model that embeds texts: its head is the pooling with what follows it."""

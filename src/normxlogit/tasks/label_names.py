@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Set
 
 from ..errors import InputError
 
-__all__ = ["label_names"]
-
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the names that a caller gave, in any container that has an order."""

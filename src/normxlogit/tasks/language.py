@@ -17,8 +17,6 @@ from .model import Model
 from .positions import last_tokens, locate, set_chosen
 from .predictions import Array
 
-__all__ = ["CausalLM", "LanguageTask", "MaskedLM", "special_tokens"]
-
 
 class LanguageTask(Task):
     """The base of language tasks: targets and predictions are tokens."""

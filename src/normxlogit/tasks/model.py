@@ -16,8 +16,6 @@ from ..surgery.run import Replace
 if TYPE_CHECKING:
     from .base import Task
 
-__all__ = ["Explained", "Model"]
-
 
 class Model(Protocol):
     """The interface of a model that tasks may use; `TaskModel` has more."""

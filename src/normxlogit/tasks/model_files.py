@@ -9,8 +9,6 @@ from transformers.utils.hub import cached_file
 
 from ..errors import InputError
 
-__all__ = ["find_file", "read_json"]
-
 
 def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
     """Return what a JSON file of a model holds, None if there is no such file."""

@@ -13,8 +13,6 @@ from ..errors import InputError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 
-__all__ = ["Place", "Position", "at", "last_tokens", "locate", "set_chosen"]
-
 Place = int | str | tuple[int, int]
 """A token's index (negative from the end), a piece of the text, or a span of characters."""
 

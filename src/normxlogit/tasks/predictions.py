@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from ..results.attribution import Prediction
 
-__all__ = ["Array", "Predictions"]
-
 Array = npt.NDArray[np.float32]
 
 

@@ -7,8 +7,6 @@ from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding
 from .model import Model
 
-__all__ = ["ReadsPrompts"]
-
 
 class ReadsPrompts:
     """How prompts are read."""

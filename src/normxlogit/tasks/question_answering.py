@@ -12,8 +12,6 @@ from ..results.attribution import Prediction
 from .base import Task
 from .model import Explained
 
-__all__ = ["QuestionAnswering"]
-
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
 

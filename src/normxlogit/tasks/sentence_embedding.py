@@ -15,16 +15,6 @@ from ..surgery.clone import clone, unwrapped
 from ..surgery.proofs import vectors_are_the_sentence_transformers
 from .model_files import find_file, read_json
 
-__all__ = [
-    "Pooling",
-    "SentenceEmbedding",
-    "Steps",
-    "is_embedding_folder",
-    "is_sentence_transformer",
-    "sentence_embedding",
-    "steps_from_files",
-]
-
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
 

@@ -23,8 +23,6 @@ from .language import LanguageTask, special_tokens
 from .model import Model
 from .positions import last_tokens, set_chosen
 
-__all__ = ["Encoded", "Seq2Seq", "call_decoder", "encoder_states"]
-
 
 @dataclass
 class Encoded(BaseModelOutput):

@@ -13,8 +13,6 @@ from .classification import Classification, Problem
 from .model import Explained
 from .positions import locate, set_chosen
 
-__all__ = ["TokenClassification"]
-
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""
 

@@ -18,23 +18,6 @@ from .base import Task
 from .model import Explained, Model
 from .predictions import Array
 
-__all__ = [
-    "ALL",
-    "All",
-    "Choice",
-    "Target",
-    "TargetSpec",
-    "check_target",
-    "choice_from_text",
-    "describe_targets",
-    "index_of",
-    "is_choice",
-    "name_of",
-    "output_count",
-    "resolve",
-    "same_as_contrast",
-]
-
 ROWS_AT_ONCE = 256
 """Texts whose logits of the whole vocabulary are computed at once."""
 

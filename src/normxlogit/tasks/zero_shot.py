@@ -13,8 +13,6 @@ from .choice import Alternatives, Comparing
 from .classification import Classification
 from .label_names import label_names
 
-__all__ = ["Hypotheses", "ZeroShot", "hypotheses_of"]
-
 TEMPLATE = "This example is {}."
 """The default of transformers' pipeline."""
 

@@ -10,8 +10,6 @@ from ..registry import register
 from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers
 from .matrix import MatrixMethod, head_mixes
 
-__all__ = ["Alti", "normed_mixes"]
-
 PAPER = "Ferrando et al., 2022"
 
 

@@ -31,8 +31,6 @@ from .encoder_layers import (
 from .layer_calls import pieces
 from .matrix import explained, head_mixes, refused
 
-__all__ = ["DecompX", "decomposed"]
-
 Aggregate = Literal["auto", "head", "norm"]
 
 

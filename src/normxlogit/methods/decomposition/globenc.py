@@ -11,8 +11,6 @@ from ..registry import register
 from .encoder_layers import ENCODERS, encoder_layers
 from .matrix import MatrixMethod, head_mixes
 
-__all__ = ["GlobEnc"]
-
 PAPER = "Modarressi et al., 2022"
 
 

@@ -18,8 +18,6 @@ from ...surgery.memory import refuse_to_hide
 from ...surgery.run import Site, run
 from ...surgery.trace import hidden_of, several_states
 
-__all__ = ["LayerCall", "clone_for_layers", "pieces", "record_layers"]
-
 
 @dataclass
 class LayerCall:

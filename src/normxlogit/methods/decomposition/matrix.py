@@ -16,9 +16,6 @@ from ..registry import alternatives
 from .encoder_layers import EncoderLayer, linear
 from .layer_calls import pieces
 
-__all__ = ["MatrixMethod", "explained", "head_mixes", "refused"]
-
-
 LARGE = 1e20
 """Entries of a product of layers above which it is scaled down: rows of GlobEnc's matrices sum to ten or a hundred."""
 

@@ -11,8 +11,6 @@ from ..registry import register
 from .encoder_layers import ENCODERS, encoder_layers
 from .matrix import MatrixMethod
 
-__all__ = ["AttentionRollout"]
-
 
 @register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="2 forward")
 class AttentionRollout(MatrixMethod):

@@ -16,8 +16,6 @@ from ..registry import register
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 from .matrix import MatrixMethod
 
-__all__ = ["ValueZeroing"]
-
 PAPER = "Mohebbi et al., 2023"
 NEEDS = "attention layers with a value projection of their own"
 
