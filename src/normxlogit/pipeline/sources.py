@@ -40,14 +40,6 @@ def explain_sources(
     Methods that can backpropagate from a weighted sum of the answer's tokens do it once for each part of the answer;
     perturbation methods leave out sources instead of tokens; the scores of all others are summed over tokens.
 
-    Args:
-        model: A causal language model.
-        completed: The prompt with its answer.
-        options: The method; targets and layers are not for sources.
-        sources: How the prompt is divided into sources.
-        parts: How the answer is divided into parts.
-        merge: How the score of a source comes from its tokens', for methods that score tokens.
-
     Raises:
         InputError: If there is no such source, part or `merge`, or the prompt holds none.
         UnsupportedModelError: If the model is not one that the method works on.

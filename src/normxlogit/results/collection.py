@@ -161,12 +161,7 @@ class Attributions(list[R], Exports):
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
     def plot(self, k: int = 15, *, merge: Merge | None = None, min_texts: int = 1) -> "Figure":
-        """Return the words of `top` as a matplotlib figure.
-
-        Args:
-            k: How many.
-            merge: How a word's score comes from its tokens', see `Attribution.words`.
-            min_texts: Leave out words of fewer texts.
+        """Return the words of `top`, which has the same arguments, as a matplotlib figure.
 
         Raises:
             DataError: If matplotlib is missing, or as `top`.

@@ -39,6 +39,16 @@ INDICES: Kind = ("int32",)
 FLOATS: Kind = ("float32",)
 SPANS: Kind = (("int32", 2),)
 
+_LAST: Mapping[str, Kind] = {
+    "bias": FLOATS,
+    "sink": FLOATS,
+    "sinks": INDICES,
+    "diagnostics": "string",
+    "notes": STRINGS,
+    "method": "string",
+    "model": "string",
+}
+
 CORPUS_TEXTS: Mapping[str, Kind] = {
     "row": "int64",
     "id": "string",
@@ -59,13 +69,7 @@ CORPUS_TEXTS: Mapping[str, Kind] = {
     "target": STRINGS,
     "target_ids": INDICES,
     "position": "int32",
-    "bias": FLOATS,
-    "sink": FLOATS,
-    "sinks": INDICES,
-    "diagnostics": "string",
-    "notes": STRINGS,
-    "method": "string",
-    "model": "string",
+    **_LAST,
 }
 """The columns of texts with scores of their tokens, in their order."""
 
@@ -83,13 +87,7 @@ CORPUS_SOURCES: Mapping[str, Kind] = {
     "part_scores": FLOATS,
     "rest": FLOATS,
     "written": FLOATS,
-    "bias": FLOATS,
-    "sink": FLOATS,
-    "sinks": INDICES,
-    "diagnostics": "string",
-    "notes": STRINGS,
-    "method": "string",
-    "model": "string",
+    **_LAST,
 }
 """The columns of completions with scores of their sources, in their order."""
 

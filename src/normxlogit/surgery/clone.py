@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
+from .snapshot import TABLES
 
 BOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """What may be bound to a module, or be a compiled form of what is, or hold such."""
@@ -29,9 +30,6 @@ HELD = (dict, list, set, OrderedDict, defaultdict)
 HOLDING = frozenset((*HELD, tuple))
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
-
-TABLES = frozenset(nn.Module().__dict__)
-"""Torch's own tables of a module: its parameters, children and hooks."""
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -206,11 +204,11 @@ def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:
 
 def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> types.FunctionType:
     """Return a function whose closure and defaults refer to the copies."""
-    filled = [cell for cell in function.__closure__ or () if _content(cell) is not None]
-    contents = (*map(_content, filled), *(function.__defaults__ or ()))
+    filled = [cell for cell in function.__closure__ or () if content_of(cell) is not None]
+    contents = (*map(content_of, filled), *(function.__defaults__ or ()))
     if not any(_refers(part, twins) for part in contents):
         return function
-    cells = {id(cell): types.CellType(_rebound(_content(cell), twins)) for cell in filled}
+    cells = {id(cell): types.CellType(_rebound(content_of(cell), twins)) for cell in filled}
     closure = tuple(cells.get(id(cell), cell) for cell in function.__closure__ or ())
     defaults = tuple(_rebound(part, twins) for part in function.__defaults__ or ()) or None
     copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, closure)
@@ -223,10 +221,11 @@ def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> type
     return copied
 
 
-def _content(cell: types.CellType) -> Any:
+def content_of(cell: types.CellType) -> Any:
+    """Return what a cell of a closure holds, None if nothing yet."""
     try:
         return cell.cell_contents
-    except ValueError:  # not filled yet
+    except ValueError:
         return None
 
 

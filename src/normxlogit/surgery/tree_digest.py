@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 
-from .clone import TABLES
-from .snapshot import RECORDING, RECORDS
+from .clone import content_of
+from .snapshot import RECORDING, RECORDS, TABLES
 
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 KWARGS = {"_forward_pre_hooks": "_forward_pre_hooks_with_kwargs", "_forward_hooks": "_forward_hooks_with_kwargs"}
@@ -157,7 +157,7 @@ class _Reader:
         """Read a function, a method or an object with attributes; of all other values the type is all that is read."""
         if isinstance(value, types.FunctionType):
             yield from (self.value(part, depth) for part in (value.__code__, value.__defaults__, value.__kwdefaults__))
-            yield from (self.value(_content(cell), depth) for cell in value.__closure__ or ())
+            yield from (self.value(content_of(cell), depth) for cell in value.__closure__ or ())
             for name in sorted(_names(value.__code__) & value.__globals__.keys()):
                 yield name.encode() + self.value(value.__globals__[name], depth)
         elif isinstance(value, types.CodeType):
@@ -243,13 +243,6 @@ def _names(code: types.CodeType) -> set[str]:
     """Return the names that a function and those inside it look up."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return set(code.co_names).union(*map(_names, inner))
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
 
 
 def _slots(kind: type) -> list[str]:

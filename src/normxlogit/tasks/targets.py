@@ -95,15 +95,7 @@ class Target:
         return values
 
     def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the log-probability of the target; with a contrast, that of the target among these two.
-
-        Args:
-            logits: All outputs, (N, C).
-            texts: As for `read`.
-
-        Returns:
-            (N, K).
-        """
+        """Return the log-probability of the target, (N, K); with a contrast, that of the target among these two."""
         if self.task.outcomes is None:
             raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
         values = self.read(logits, texts)  # (N, K)
@@ -122,16 +114,8 @@ class Target:
     ) -> Tensor:
         """Run a model and return `quantity` of its answers; differentiable where gradients are on.
 
-        Args:
-            model: The model.
-            inputs: Its inputs, N texts.
-            positions: Where a head that answers at every token is read, as in `ForwardPass`.
-            texts: Which text of the batch each row belongs to, (N,).
-            replace: What takes the place of which modules' outputs, see `surgery.run`.
-            log_probability: Return `log_probability` instead.
-
-        Returns:
-            (N, K).
+        The arguments are those of `ForwardPass` and `surgery.run`; `texts` is which text of the batch each row belongs
+        to, (N,). With `log_probability` that is returned instead; both are (N, K).
         """
         read = Target.log_probability if log_probability else Target.quantity
         if not self.task.vocabulary or positions is None or model.parts.trunk is None:
