@@ -27,16 +27,11 @@ PROMPT_ROWS = 64
 class Settings:
     """The settings of a run.
 
+    The other arguments are those of `attribute`.
+
     Attributes:
         columns: Which columns of the input are what.
-        target: What is explained in every row, if not a column says it.
-        long_text: What to do with a text beyond the model's length; "error" puts its row among the errors.
-        words: Whether tokens are merged to words too.
-        merge: How; by default as fits the method.
-        keep_text: Whether the texts are in the results.
         sources: How a prompt is divided into sources; None where texts are explained and not completions.
-        parts: How a completion is divided into parts; None to explain it as a whole.
-        max_new_tokens: Most tokens to write where no column holds the completions.
     """
 
     columns: InputColumns

@@ -40,22 +40,10 @@ class CompletionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """One call's arguments.
+    """One call's arguments, as `Explainer` describes them, checked.
 
     Attributes:
-        target: What to explain, the same for all inputs.
-        targets: A list with one target for each input, instead of `target`.
-        media_method: What takes its place where a prompt holds a picture or a sound; None for the same.
-        position: The token whose prediction is explained: one for all inputs, or a list with one for each.
-        long_text: What to do with a text beyond the model's length; None for the default.
-        token_predictions: Whether to report the head's prediction at each token; None where it is nearly free.
-        progress: Whether to show a progress bar; None for one on a terminal.
-
-    Raises:
-        InputError: If `long_text` is not one of the three words, or `token_predictions` or `progress`
-            no truth value.
-        MethodError: If there is no such method or layer, or layers are requested of a method that has none.
-        TargetError: If `target` and `targets` are both given.
+        media_method: What takes the place of `method` where a prompt holds a picture or a sound; None for the same.
     """
 
     target: TargetSpec = None
