@@ -13,7 +13,7 @@ from normxlogit.results.attribution import Prediction, TargetInfo
 from normxlogit.results.comparison import Comparison
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
-from tests.factories import make_attribution, make_image, pair
+from tests.factories import make_attribution, make_image, make_media, pair
 from tests.results.test_sources import citations
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
@@ -55,6 +55,8 @@ PAGES = {
     "labels-layers": lambda e, w, f: e(TEXT, target=ALL, layers=ALL).to_html(),
     "pair": lambda e, w, f: pair().to_html(),
     "image": lambda e, w, f: make_image().to_html(),
+    "picture-and-sound": lambda e, w, f: make_media().to_html(),
+    "sound": lambda e, w, f: replace(make_media(), images=(), scores=np.zeros_like(make_media().scores)).to_html(),
     "methods": lambda e, w, f: methods(e),
     "batch": lambda e, w, f: e(TEXTS).to_html(),
     "generation": lambda e, w, f: w.generate("once upon a time the cat", max_new_tokens=8).to_html(),
@@ -147,6 +149,27 @@ def test_pointing_at_tokens_and_sources(watched, pages):
         page.goto(pages["summary"])
         page.locator("table a").first.click()
         assert page.locator(":target").count() == 1
+
+
+def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):
+    g = make_media()
+    words, sound = [word.scores for word in g.moments()], g.audio[0].scores
+    with watched.page() as page:
+        page.goto(pages["sound"])
+        parts, moments = page.locator("[data-part]"), page.locator(".nxl-wave [data-source]")
+        parts.nth(1).hover()
+        for i, score in enumerate(words[1]):
+            expected = "nxl-for" if score > 0 else "nxl-against"
+            assert expected in moments.nth(i).get_attribute("class")
+        strengths = [float(m.evaluate("e => e.style.getPropertyValue('--s')")) for m in moments.all()]
+        np.testing.assert_allclose(strengths, np.abs(words[1]) / np.abs(words[1]).max(), atol=1e-3)
+        moments.nth(2).hover()
+        strengths = [float(p.evaluate("e => e.style.getPropertyValue('--s')")) for p in parts.all()]
+        column = np.array([word[2] for word in words])
+        np.testing.assert_allclose(strengths, np.abs(column) / np.abs(column).max(), atol=1e-3)
+        moments.nth(2).press("ArrowLeft")
+        assert "0.50 to 1.00 s is what these rest on" in page.locator(".nxl-status").inner_text()
+        assert len(sound[0]) == moments.count()
 
 
 def test_a_sentence_without_support_does_not_rest_on_anything(watched, tmp_path):
