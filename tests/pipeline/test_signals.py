@@ -269,3 +269,23 @@ def test_a_folder_with_its_processor(tmp_path):
     Explainer(model, PROCESSOR)(picture())
     assert "forward" not in vars(model)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_a_picture_is_read_from_its_file_and_a_file_that_cannot_be_read_is_named(tmp_path):
+    explainer = Explainer(vit(), PROCESSOR)
+    names = ["a.png", "\u202eevil [x].png", "quote'\";--.png", "line\nbreak.png"]
+    for name in names:
+        picture().save(tmp_path / name)
+    expected = explainer(picture())
+    for each in explainer([tmp_path / name for name in names]):
+        np.testing.assert_array_equal(each.scores, expected.scores)
+    np.testing.assert_array_equal(explainer(str(tmp_path / "a.png")).scores, expected.scores)
+    whole = (tmp_path / "a.png").read_bytes()
+    damaged = {"cut.png": whole[:-200], "text.png": b"not a picture", "empty.png": b"", "chunk.png": whole[:60] * 3}
+    for name, content in damaged.items():
+        (tmp_path / name).write_bytes(content)
+    for name in [*damaged, "missing.png", "\x1b[31mred.png"]:
+        with pytest.raises(InputError, match="no picture that can be read") as error:
+            explainer([tmp_path / "a.png", tmp_path / name])
+        assert "input 1" in str(error.value)
+        assert "\x1b" not in str(error.value)

@@ -91,6 +91,10 @@ def test_a_result_survives_a_file_and_is_drawn(tmp_path):
     result = explainer.similarity(picture(), TEXT)
     result.save(tmp_path / "why.json")
     assert Similarity.load(tmp_path / "why.json") == result
+    picture().save(tmp_path / "cat.png")
+    from_file = explainer.similarity(tmp_path / "cat.png", TEXT)
+    np.testing.assert_array_equal(from_file.images[0].scores, result.images[0].scores)
+    assert from_file.images[0].name == "cat.png"
     result.to_html(tmp_path / "why.html")
     assert (tmp_path / "why.html").read_text().count("nxl-patch") >= result.images[0].scores.size
     assert [word.text for word in result.words_of(1)] == TEXT.split()

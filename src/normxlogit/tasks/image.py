@@ -1,5 +1,6 @@
 """Classification of pictures: scores of patches as a grid."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,9 @@ from transformers import AutoImageProcessor
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..inputs.pictures import open_picture
 from ..results.attribution import Attribution
+from ..results.characters import safe
 from ..results.signals import ImageAttribution
 from .model import Model
 from .signals import SignalTask
@@ -22,7 +25,7 @@ DEEP = ("I", "F")
 
 
 class ImageClassification(SignalTask):
-    """Classification of pictures: Pillow pictures, or arrays as the processor takes them."""
+    """Classification of pictures: Pillow pictures, paths of files, or arrays as the processor takes them."""
 
     name = "image-classification"
     mapping = "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"
@@ -37,8 +40,8 @@ class ImageClassification(SignalTask):
         return ImageAttribution(**fields, rows=rows, columns=columns if rows else 0, first=first)
 
     def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
-        if isinstance(item, str):
-            raise InputError(f"input {place} is a string; open the picture first: PIL.Image.open({item!r})")
+        if isinstance(item, str | Path):
+            item = open_picture(item, f"input {place}, {safe(str(item))}")
         config = getattr(model.config, "vision_config", model.config)
         return as_channels(item, getattr(config, "num_channels", None), place), {}
 

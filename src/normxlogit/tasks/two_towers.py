@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from torch import Tensor, nn
@@ -168,7 +169,7 @@ class TwoTowers(Task):
 
 
 def _is_picture(item: Any) -> bool:
-    return hasattr(item, "convert") or hasattr(item, "ndim")  # of Pillow, or an array
+    return isinstance(item, Path) or hasattr(item, "convert") or hasattr(item, "ndim")  # of Pillow, or an array
 
 
 def _padded(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:
