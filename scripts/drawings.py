@@ -65,12 +65,13 @@ def main() -> None:
     if not {"pages", "app"} & set(chosen):
         return
     chromium = os.environ.get("NORMXLOGIT_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    pages = drawn_pages() | generated_pages() if "pages" in chosen else {}
+    shown = shown_by_app() if "app" in chosen else ""
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        if "pages" in chosen:
-            screenshots(browser, drawn_pages() | generated_pages())
-        if "app" in chosen:
-            app(browser)
+        screenshots(browser, pages)
+        if shown:
+            app(browser, shown)
         browser.close()
 
 
@@ -104,9 +105,8 @@ def _point(method: str, passes: str, aopc: str, interval: str) -> Point:
     return Point(method, result, Cost(float(passes), (0.0, 0.0), 1))
 
 
-def app(browser: Browser) -> None:
+def app(browser: Browser, shown: str) -> None:
     """Draw the app with two methods, at the width of a desk and of a phone."""
-    shown = shown_by_app()
     with served(make(), listen("127.0.0.1", 0)) as (address, _):
         for name, width, height, scheme in (("app", 1180, 1480, "light"), ("app-phone", 390, 1500, "dark")):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
