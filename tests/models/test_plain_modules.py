@@ -211,6 +211,20 @@ def named(count):
     return {"id2label": {i: f"L{i}" for i in range(count)}, "label2id": {f"L{i}": i for i in range(count)}}
 
 
+def test_a_summary_has_name_task_labels_and_layers():
+    def summary(model, name="m"):
+        return repr(TaskModel(model, tiny.tokenizer_for("bert"), name))
+
+    assert summary(tiny.model("bert", **named(2))) == (
+        "'m', task='sequence-classification', labels=['L0', 'L1'], layers=3"
+    )
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5'], " in summary(tiny.model("bert", **named(6)))
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5', ... 2 more], " in summary(tiny.model("bert", **named(8)))
+    assert summary(tiny.model("bert", "MaskedLM")) == "'m', task='masked-lm', layers=3"
+    plainly = repr(explainer(plain.grown(plain.Transformer()), labels=plain.LABELS))
+    assert plainly == "Explainer('Transformer', task='sequence-classification', labels=['no', 'yes', 'maybe'])"
+
+
 def test_which_models_embed_and_which_give_a_text_an_answer():
     tokenizer, bare = tiny.tokenizer_for("bert"), tiny.model("bert").bert
     for model in (
