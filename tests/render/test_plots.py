@@ -136,6 +136,14 @@ def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
     assert len({axes.get_xlim() for axes in strips}) == 1, "columns of one width"
 
 
+def test_a_title_fits_a_narrow_figure():
+    figure = heat_map(
+        Grid(["a"], ["b"], np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), label="of many " * 9)
+    )
+    figure.draw_without_rendering()
+    assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_long_names_are_written_in_lines_above_numbers():
     name = "The swimming pool was built in 1974 by Karl Brenner, whom nobody knows."
     figure = heat_map(Grid([name], [name, "b"], np.array([[0.25, 0.75]], np.float32), np.eye(1, 2, dtype=np.float32)))

@@ -26,6 +26,9 @@ NARROW = 0.28
 WIDE = 1.3
 """Width in inches of a column with a long name, which is written in lines above it."""
 
+TITLE = 14
+"""Characters of the title that fit in an inch."""
+
 COLUMN_LABEL = 19
 """Characters that fit in a line above a wide column."""
 
@@ -72,7 +75,7 @@ def heat_map(block: Grid) -> PlotFigure:
         if wide:
             _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
     figure.colorbar(image, ax=list(every), aspect=30)
-    figure.suptitle(one_line(block.label), x=0.01, ha="left", size=8)
+    figure.suptitle(wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
     say_more(every[0], len(columns), block.more)
     return figure
 
