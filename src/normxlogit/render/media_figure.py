@@ -19,7 +19,7 @@ from .describe import shortened
 from .matplotlib_figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .media_blocks import binned, coarser, picture_block
 
-__all__ = ["media_figure"]
+__all__ = ["draw_picture", "media_figure"]
 
 ACROSS = 4
 """Pictures beside each other."""
@@ -65,8 +65,8 @@ def media_figure(g: GenerationAttribution, parts: Sequence[Piece], *, k: int | N
         rows = np.stack([medium.scores[[i - g.prompt_tokens for i in part.tokens]].sum(0) for part in parts])
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         kept = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
-        whole = [medium.scores.sum(0)[None]] if picture else []
-        names = [*(["the whole answer"] if picture else []), *(one_line(parts[i].name) for i in kept)]
+        whole = [medium.scores.sum(0)[None]] if picture and len(parts) > 1 else []
+        names = [*(["the whole answer"] if whole else []), *(one_line(parts[i].name) for i in kept)]
         height = 1.4 + ROW * len(names)
         if isinstance(medium, ImageScores):
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
@@ -84,19 +84,20 @@ def media_figure(g: GenerationAttribution, parts: Sequence[Piece], *, k: int | N
 
 
 def _pictures(area: Any, image: ImageScores, names: list[str], parts: int, *, signed: bool) -> None:
-    """Draw a picture in the colours of each row of scores, the first for the whole answer."""
+    """Draw a picture in the colours of each row of scores, of several parts the first for the whole answer."""
     every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
     for axes in every[len(names) :]:
         axes.remove()
     scale = float(np.abs(image.scores.sum((1, 2))).max())
     for axes, name, scores in zip(every, names, image.scores, strict=False):
-        _draw_picture(axes, picture_block(image, scores, signed=signed))
+        draw_picture(axes, picture_block(image, scores, signed=signed))
         axes.set_title(f"{name}  {number(float(scores.sum()), scale, signed=signed)}", size=8)
-    say_more(every[min(len(names), ACROSS) - 1], len(names) - 1, parts - len(names) + 1)
+    whole = parts > 1
+    say_more(every[min(len(names), ACROSS) - 1], len(names) - whole, parts - len(names) + whole)
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
-def _draw_picture(axes: Any, block: Picture) -> None:
+def draw_picture(axes: Any, block: Picture) -> None:
     """Draw a picture with its patches in their colours."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
