@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def picture(folder: Path, made: Path) -> None:
-    """Draw three questions about one held-out picture, with the patches that each answer rests on."""
+    """Draw three questions about one held-out picture with other answers, and the patches that each rests on."""
     explainer = Explainer.from_pretrained(str(made / "model"))
     questions: dict[Path, list[PointingCase]] = {}
     for case in load_pointing_cases(made / "heldout.jsonl", 300):
@@ -95,7 +95,7 @@ def picture(folder: Path, made: Path) -> None:
     for asked in questions.values():
         results = [explainer.generate(case.prompt, max_new_tokens=1) for case in asked]
         answers = [g.completion.strip() for g in results]
-        if len(asked) == PANELS and answers == [case.answer for case in asked]:
+        if answers == [case.answer for case in asked] and len(set(answers)) == PANELS:
             break
     with plot_style():
         figure = PlotFigure(PAGE, PAGE / PANELS + 0.3)

@@ -173,6 +173,7 @@ def test_words_of_a_sound_each_have_their_own_evidence(tmp_path):
         ({"audio": "a.wav", "answer": "1 2", "times": [[0, 1]]}, "2 words"),
         ({"answer": "1"}, "times"),
         ([], "list"),
+        ({"image": "gone.png", "question": "?", "answer": "1", "boxes": [[1, 2, 3, 4]]}, "no file"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(tmp_path, row, why):

@@ -80,7 +80,10 @@ def _case(folder: Path, row: Mapping[str, Any]) -> PointingCase:
         question, evidence = "", tuple((span,) for span in _spans(row["times"], 2))
         if len(evidence) != len(words):
             raise ValueError(f"{len(words)} words in the answer, and {len(evidence)} times")
-    return PointingCase(folder / str(row.get("image") or row["audio"]), question, answer, evidence, level)
+    path = folder / str(row.get("image") or row["audio"])
+    if not path.is_file():
+        raise ValueError(f"no file {path}")
+    return PointingCase(path, question, answer, evidence, level)
 
 
 def _spans(values: Any, numbers: int) -> Evidence:

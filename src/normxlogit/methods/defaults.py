@@ -80,8 +80,8 @@ DEFAULTS: dict[Use, Default] = {
         "generate, explain_completion, explain_sources: prompts with pictures or sounds",
         ("frozen-gradient:read_at=0",),
         "1 + 1 for each part",
-        "the strongest patch and moment lie on the known evidence most often",
-        "how-to-images.md",
+        "the strongest patch or moment lies on known evidence in 0.98 to 1.00 (occlusion: 0.84 to 0.99)",
+        "results-pointing.md",
     ),
     "similarity": Default(
         "similarity",
