@@ -68,14 +68,14 @@ class Pointing:
         method: Its name, with settings that differ from the defaults.
         passes: Forward and backward passes for an answer of one word, besides writing it.
         words: What was measured; of right answers only.
-        asked: Cases that the model was asked.
-        right: Cases that it answered right.
+        cases: Cases of each kind of question.
+        right: How many of them the model answered right.
     """
 
     method: str
     passes: int
     words: list[PointedWord] = field(default_factory=list)
-    asked: dict[str, int] = field(default_factory=dict)
+    cases: dict[str, int] = field(default_factory=dict)
     right: dict[str, int] = field(default_factory=dict)
 
 
@@ -140,7 +140,7 @@ def evaluate_pointing(
     right = [one for one in answered if one.right]
     if not right:
         raise DataError("the model answers none of these cases right, and a wrong answer rests on something else")
-    asked = dict(Counter(case.level for case in cases))
+    counts = dict(Counter(case.level for case in cases))
     rights = dict(Counter(case.level for case, one in zip(cases, answered, strict=True) if one.right))
     results = []
     for name in [*names, RANDOM]:
@@ -150,7 +150,7 @@ def evaluate_pointing(
             for figures in one.figures.get(name, ())
         ]
         if words:
-            results.append(Pointing(name, _passes(name, chosen.get(name), right[0].parts), words, asked, rights))
+            results.append(Pointing(name, _passes(name, chosen.get(name), right[0].parts), words, counts, rights))
     return results
 
 
@@ -211,8 +211,8 @@ def _figures(
         positive = np.clip(scores, 0, None)
         mass = positive[inside].sum() / positive.sum() if positive.any() else 0.0
         order = np.argsort(-scores[place], kind="stable")
-        gone = [np.isin(np.arange(len(order)), order[: math.ceil(share * len(order))]) for share in REMOVED]
-        kept = [answer.probabilities(without)[tokens].prod() for without in gone]
+        removed = [np.isin(np.arange(len(order)), order[: math.ceil(share * len(order))]) for share in REMOVED]
+        kept = [answer.probabilities(without)[tokens].prod() for without in removed]
         drop = answer.probabilities(np.zeros(len(order), bool))[tokens].prod() - np.mean(kept)
         figures.append([float(inside[scores.argmax()]), float(mass), float(drop), float(inside.mean())])
     return figures
@@ -236,7 +236,7 @@ def pointing_table(results: Sequence[Pointing], seed: int = 0) -> str:
     """
     columns = ["method", "passes", "strongest part on the evidence ↑", "positive mass on it ↑", "drop ↑"]
     tables = []
-    for level in results[0].asked:
+    for level in results[0].cases:
         rows = []
         for result in results:
             words = [word for word in result.words if word.level == level]
@@ -248,9 +248,9 @@ def pointing_table(results: Sequence[Pointing], seed: int = 0) -> str:
         rows.sort(key=lambda row: [-interval[0] for interval in row[1]])
         lines = [[r.method, str(r.passes), *(interval_text(i) for i in intervals)] for r, intervals in rows]
         area = np.mean([word.area for word in results[0].words if word.level == level])
-        right, asked = results[0].right.get(level, 0), results[0].asked[level]
+        right, cases = results[0].right.get(level, 0), results[0].cases[level]
         title = (
-            f"{level or 'All questions'}: {right} of {asked} answered right; the evidence is {area:.2f} of the parts"
+            f"{level or 'All questions'}: {right} of {cases} answered right; the evidence is {area:.2f} of the parts"
         )
         tables.append(f"{title}\n\n{markdown_table(columns, lines)}")
     return "\n".join(tables)

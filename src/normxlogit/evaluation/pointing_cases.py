@@ -23,7 +23,7 @@ class PointingCase(NamedTuple):
 
     Attributes:
         path: The file.
-        question: What is asked about a picture; empty for a sound, which is written down.
+        question: The question about a picture; empty for a sound, which is written down.
         answer: The right answer.
         evidence: For each word of the answer.
         level: A kind of question that is reported by itself.

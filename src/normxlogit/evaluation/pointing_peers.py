@@ -78,9 +78,9 @@ class SignalAnswer:
         """
         spread = self._spread
         removed = np.bincount(spread.parts, spread.shares * without[spread.places]) > 0.5  # (N,)
-        gone = torch.isin(self.parts, torch.from_numpy(np.flatnonzero(removed)))
+        in_removed = torch.isin(self.parts, torch.from_numpy(np.flatnonzero(removed)))
         with torch.no_grad():
-            logits = self.logits(torch.where(gone, self.values.mean(), self.values))
+            logits = self.logits(torch.where(in_removed, self.values.mean(), self.values))
         chosen = logits.softmax(-1).gather(-1, self.ids[:, None])[:, 0]
         return np.asarray(chosen, np.float64)
 

@@ -101,7 +101,7 @@ def read_lines(path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wro
     Args:
         path: The file.
         parse: Makes something of a line; its errors are reported with the line's number.
-        wrong: What an error says of a line.
+        wrong: The message for a line that cannot be parsed.
 
     Raises:
         DataError: If the file cannot be read; names file and line.

@@ -37,7 +37,7 @@ DENSEST = 0.6
 """Opacity of the strongest patch."""
 
 GREY = 0.85
-"""How much of a picture's colours is taken away, as on pages: its red is no score."""
+"""How much of a picture's colours is taken away, as on pages: its red is not a score."""
 
 LABEL = 24
 """Most characters of a part's name."""
