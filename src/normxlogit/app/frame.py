@@ -70,6 +70,7 @@ CSS = """
 .nxl-message { border-left: 4px solid #dc2626; padding: .75rem 1rem; border-radius: 0 8px 8px 0;
   background: rgb(220 38 38 / .08); overflow-wrap: anywhere; color: var(--body-text-color); }
 .nxl-message p { margin: .2rem 0 0; }
+@media (max-width: 48em) { .tab-container button { padding: 0 .6rem; font-size: .92rem; } }
 .nxl-file { display: block; width: 100%; padding: .5rem 0; color: var(--body-text-color); font: inherit; }
 .nxl-wait { opacity: .85; color: var(--body-text-color); }
 """
