@@ -65,8 +65,22 @@ MAPPINGS = {
         "Audio classification",
         {"num_labels": 3},
     ),
+    "image-text-to-text": Mapping(
+        "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "AutoModelForImageTextToText", "Vision-language models", {}
+    ),
+    "speech-seq2seq": Mapping(
+        "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES", "AutoModelForSpeechSeq2Seq", "Speech to text", {}
+    ),
+    "ctc": Mapping("MODEL_FOR_CTC_MAPPING_NAMES", "AutoModelForCTC", "Speech to text, an answer at each frame", {}),
+    "zero-shot-image": Mapping(
+        "MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES",
+        "AutoModelForZeroShotImageClassification",
+        "Pictures compared with texts",
+        {},
+    ),
 }
 SIGNALS = ("image-classification", "audio-classification")
+MEDIA = ("image-text-to-text", "speech-seq2seq", "ctc", "zero-shot-image")
 
 
 class Broken(Exception):

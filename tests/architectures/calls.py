@@ -6,10 +6,7 @@ agree.
 """
 
 import functools
-import re
-import traceback
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,16 +15,13 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from normxlogit import ALL, Explainer
-from normxlogit.errors import InputError, NormXLogitError
+from normxlogit.errors import NormXLogitError
 from normxlogit.methods import list_methods
-from tests.architectures.base import SIGNALS, Broken, build, stir, tokenizer_for
+from tests.architectures.base import MEDIA, SIGNALS, Broken, build, stir, tokenizer_for
 from tests.architectures.checks import check
+from tests.architectures.media_calls import calls_for
+from tests.architectures.outcomes import Call, adds_up, attempt, line_of, same
 from tests.architectures.signals import samples_for, unread
-
-Call = Callable[[], Any]
-
-TOLERANCE = 2e-4
-"""Relative to the largest score, or to the sum of their sizes where they are added up."""
 
 TEXTS = ["the movie is never bad , but the plot was awful !", "a great film"]
 INPUTS: dict[str, list[Any]] = {
@@ -63,15 +57,17 @@ def call_all(task: str, family: str, only: Sequence[str] = ()) -> dict[str, Any]
     Returns:
         The class, what `check` says of its parts, and the outcome of each call by its name.
     """
+    if task in MEDIA:
+        return _media(task, family, only)
     try:
         model = build(task, family)
     except Exception as error:  # such as a package that is not installed
-        return {"head": f"fails: {_line(error)}", "calls": {}}
+        return {"head": f"fails: {line_of(error)}", "calls": {}}
     facts: dict[str, Any] = {"class": type(model).__name__, "calls": {}}
     try:
         calls: Any = SignalCalls(model) if task in SIGNALS else TextCalls(model, tokenizer_for(task, family))
     except NormXLogitError as error:
-        return facts | {"head": f"refused: {_line(error)}"}
+        return facts | {"head": f"refused: {line_of(error)}"}
     if not only:
         facts["head"] = attempt(lambda: facts.update(check(task, family)), calls.answers)
     stir(model, facts.get("strength", 2.0))
@@ -81,77 +77,18 @@ def call_all(task: str, family: str, only: Sequence[str] = ()) -> dict[str, Any]
     return facts
 
 
-def attempt(call: Call, own: Call | None = None) -> str:
-    """Make one call and put its outcome in a word or a line.
-
-    Args:
-        call: The library's call, with its comparisons.
-        own: The model's own call of the same kind, which says whether a failure is the model's.
-    """
+def _media(task: str, family: str, only: Sequence[str]) -> dict[str, Any]:
+    """Make every call on a model that reads pictures or sounds beside text, or compares pictures with texts."""
     try:
-        call()
+        calls = calls_for(task, family)
+        calls.answers()
     except NormXLogitError as error:
-        if isinstance(error, InputError) and error.__cause__ is not None:  # the model's own code failed on the input
-            return _failure(error.__cause__, own)
-        return f"refused: {_line(error)}"
-    except Exception as error:
-        return _failure(error, own)
-    return "yes"
-
-
-def _failure(error: BaseException, own: Call | None) -> str:
-    try:
-        if own is not None:
-            own()
-    except Exception as alike:
-        return f"fails: the model's own call raises {_line(alike)}"
-    frames = traceback.extract_tb(error.__traceback__)
-    place = next((f for f in reversed(frames) if "normxlogit" in f.filename), frames[-1])
-    return f"error: {_line(error)} ({Path(place.filename).name}:{place.lineno})"
-
-
-def _line(error: BaseException) -> str:
-    text = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {text}"[:400]
-
-
-def same(found: Any, expected: Any, what: str, size: float = 0.02) -> None:
-    """Compare scores, relative to the largest of them, or to `size` where that is larger.
-
-    Raises:
-        Broken: If they differ.
-    """
-    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
-    if found.shape != expected.shape:
-        raise Broken(f"{what}: shape {found.shape}, not {expected.shape}")
-    if not np.isfinite(found).all():
-        raise Broken(f"{what}: not finite")
-    difference, size = np.abs(found - expected).max(initial=0), max(np.abs(expected).max(initial=0), size)
-    if not difference <= TOLERANCE * size:
-        raise Broken(f"{what}: off by {difference:.2g} at a size of {size:.2g}")
-
-
-def adds_up(result: Any, logits: Any, what: str, scores: Any = None) -> None:
-    """Compare scores plus bias (and attention sinks) with the model's own logits, relative to the sizes of the parts.
-
-    Args:
-        result: A result with a bias, of the shape of `logits`.
-        logits: What is explained: one number for each of the result's rows.
-        what: Names the comparison.
-        scores: What is summed, in the place of the result's scores; its last axis is summed over.
-
-    Raises:
-        Broken: If they differ, or there is no bias.
-    """
-    if result.bias is None:
-        raise Broken(f"{what}: the result has no bias")
-    parts = [np.asarray(result.scores if scores is None else scores, np.float64), np.asarray(result.bias)[..., None]]
-    if result.sink is not None:
-        parts.append(np.asarray(result.sink)[..., None])
-    every = np.concatenate(parts, -1)
-    difference, size = np.abs(every.sum(-1) - np.asarray(logits)), np.abs(every).sum(-1)
-    if not (difference <= TOLERANCE * np.maximum(size, 0.02)).all():
-        raise Broken(f"{what}: off by {difference.max():.2g} at a size of {size.max():.2g}")
+        return {"head": f"refused: {line_of(error)}", "calls": {}}
+    except Exception as error:  # such as a package that is not installed, or a processor for a model of another size
+        return {"head": f"fails: {line_of(error)}", "calls": {}}
+    chosen = {name: call for name, call in calls.each().items() if not only or name in only}
+    outcomes = {name: attempt(call, own) for name, (call, own) in chosen.items()}
+    return {"class": type(calls.model).__name__, "head": "yes", "calls": outcomes}
 
 
 class TextCalls:
@@ -349,8 +286,3 @@ class SignalCalls:
             else:
                 logit = self.logits()[i, result.target.ids[0]]
                 adds_up(result, [logit] * len(result.layers), "scores and bias of a layer")
-
-
-def kind(outcome: str) -> str:
-    """Return the first word of an outcome: "yes", "refused", "fails" or "error"."""
-    return re.split(r"[:\s]", outcome, maxsplit=1)[0]

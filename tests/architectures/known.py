@@ -69,6 +69,10 @@ REFUSED: dict[str, dict[str, str]] = {
         "siglip2": "reads patches of any shape with a mask and their places besides",
         "timm_wrapper": "stands for models of timm, which is not installed",
     },
+    "image-text-to-text": {},
+    "speech-seq2seq": {},
+    "ctc": {},
+    "zero-shot-image": {},
     "audio-classification": {
         "audio-spectrogram-transformer": "pools inside its trunk, over two places",
         "sew": SQUEEZES,
@@ -107,3 +111,29 @@ BROKEN_BEFORE: dict[str, set[str]] = {
 
 ALIKE: dict[str, str] = {"mra": "its attention is a CUDA kernel; elsewhere transformers puts zeros in its place"}
 """Families that answer all texts alike here, so that their first token tells nothing of the text."""
+
+PROCESSORS: dict[str, str] = {
+    "glm_ocr": "glm46v",
+    "glmga": "glm46v",
+    "glm4v_moe": "glm4v",
+    "qwen3_vl_moe": "qwen3_vl",
+    "cosmos3_omni": "qwen3_vl",
+    "diffusion_gemma": "gemma4",
+    "seamless_m4t_v2": "seamless_m4t",
+    "data2vec-audio": "wav2vec2",
+    "wav2vec2-bert": "seamless_m4t",
+    "fast_vlm": "llava",
+    "qwen2_5_omni_thinker": "qwen2_5_omni",
+    "qwen3_omni_moe_thinker": "qwen3_omni_moe",
+}
+"""Families whose processor transformers' auto mappings name for another family alone."""
+
+PROMPTS: dict[str, str] = {
+    "florence2": "",
+    "blip-2": "",
+    "instructblip": "",
+    "fuyu": "",
+    "pp_chart2table": "<imgpad>",
+    "qianfan_ocr": "<image>",
+}
+"""What a prompt holds for a picture where it is not the processor's `image_token`; empty if the processor adds it."""

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import transformers
 
-from tests.architectures.base import MAPPINGS, SIGNALS
-from tests.architectures.calls import DEFAULT, kind
+from tests.architectures.base import MAPPINGS, MEDIA, SIGNALS
+from tests.architectures.calls import DEFAULT
 from tests.architectures.known import PADDING, REFUSED, SKIPPING
+from tests.architectures.outcomes import kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 
@@ -87,6 +88,43 @@ COLUMNS = {
     ),
 }
 
+WRITTEN = (
+    "the generated tokens with those of the model's own `generate`; the scores of words, patches and moments plus "
+    "bias with its logit of each, minus the mean over the vocabulary"
+)
+MEDIA_COLUMNS = {
+    "Generate": Column(("generate",), "`explainer.generate(...)` of messages with a picture, or of a sound", WRITTEN),
+    "At the entry": Column(
+        ("parts",),
+        '`explainer.generate(..., method="frozen-gradient:read_at=0")`: read at the patch embedding or the first '
+        "convolution",
+        "the same",
+    ),
+    "Given completion": Column(
+        ("completion",),
+        "`explainer.explain_completion(messages, completion)`",
+        "scores plus bias with the same logits",
+    ),
+    "Sources of it": Column(
+        ("sources",),
+        "`explainer.explain_sources(messages, completion)`",
+        "the sum over pictures and words plus bias with the sum of the same logits",
+    ),
+    "Similarity": Column(
+        ("similarity",),
+        "`explainer.similarity(text, picture)`",
+        "the cosine with that of the model's own vectors, and the sum of each side with it",
+    ),
+}
+"""Columns of models that read pictures or sounds beside text."""
+
+IN_MAPPING = {
+    "image-text-to-text": ("Generate", "At the entry", "Given completion", "Sources of it"),
+    "speech-seq2seq": ("Generate", "At the entry"),
+    "ctc": ("Generate", "At the entry"),
+    "zero-shot-image": ("Similarity",),
+}
+
 NOT_RUN = "not run"
 """Of a call that the survey has not made."""
 
@@ -112,6 +150,13 @@ added up.
 |---|---|---|
 {columns}
 
+Models that read pictures or sounds beside text get two pictures of different sizes, or two sounds of different lengths,
+through a processor that is made in memory from the classes that transformers names for them:
+
+| Column | Calls | What is compared |
+|---|---|---|
+{media_columns}
+
 The cells:
 
 - **yes**: every call of the column works and every comparison holds.
@@ -119,7 +164,9 @@ The cells:
 - **some**: some methods of the column work, the others are refused.
 - **skipping**: yes, by skipping later layers, as described below.
 - **not run**: the survey has not made the call yet.
-- **–**: the model's own call fails on these inputs too, or needs a package that is not installed.
+- **–**: the model's own call fails on these inputs too, or needs a package that is not installed (torchvision, for the
+  picture processors of some families). So it is where a family's defaults could not be shrunk or its processor not be
+  made.
 
 The frozen gradient also proves on each model that its pass gives the model's own answer and is affine.
 """
@@ -145,8 +192,11 @@ def render(results: Results) -> str:
 
 
 def _head() -> str:
-    rows = [f"| {title} | {column.written} | {column.compared} |" for title, column in COLUMNS.items()]
-    return HEAD.format(version=transformers.__version__, columns="\n".join(rows))
+    rows, media_rows = (
+        "\n".join(f"| {title} | {column.written} | {column.compared} |" for title, column in columns.items())
+        for columns in (COLUMNS, MEDIA_COLUMNS)
+    )
+    return HEAD.format(version=transformers.__version__, columns=rows, media_columns=media_rows)
 
 
 def version_on_page() -> str:
@@ -169,7 +219,7 @@ def cell(result: dict[str, Any], title: str) -> str:
     if not result.get("calls"):  # the model could not be built, or taken
         outcomes = [result.get("head", NOT_RUN)]
     else:
-        outcomes = [result["calls"].get(name, NOT_RUN) for name in COLUMNS[title].calls]
+        outcomes = [result["calls"].get(name, NOT_RUN) for name in (COLUMNS | MEDIA_COLUMNS)[title].calls]
     kinds = {NOT_RUN if outcome == NOT_RUN else kind(outcome) for outcome in outcomes}
     if "error" in result or "error" in kinds or (title == "NormXLogit" and kind(result.get("head", "")) == "error"):
         return "error"
@@ -185,6 +235,8 @@ def cell(result: dict[str, Any], title: str) -> str:
 
 
 def _titles(task: str) -> list[str]:
+    if task in MEDIA:
+        return list(IN_MAPPING[task])
     return [title for title in COLUMNS if task == "causal-lm" or title not in LANGUAGE]
 
 
@@ -196,12 +248,26 @@ def _summary(results: Results) -> str:
         "|---" * (len(IN_SUMMARY) + 2) + "|",
     ]
     for task, mapping in MAPPINGS.items():
+        if task in MEDIA:
+            continue
         rows = [result for (name, _), result in results.items() if name == task]
         counts = [
             str(sum(cell(row, title) in ("yes", "skipping") for row in rows)) if title in _titles(task) else ""
             for title in IN_SUMMARY
         ]
         lines.append(f"| {mapping.title} | {len(rows)} | {' | '.join(counts)} |")
+    lines += [
+        "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how "
+        "many have a *yes* in every column, are refused somewhere with a reason, or are wrong.\n",
+        "<!-- generated: python -m tests.architectures.survey -->\n",
+        "| Mapping | Classes | Run | Explained | Refused | Wrong |\n|---|---|---|---|---|---|",
+    ]
+    for task in MEDIA:
+        cells = [{cell(row, title) for title in _titles(task)} for (name, _), row in results.items() if name == task]
+        runs = [row for row in cells if not row & {"–", NOT_RUN}]
+        wrong, explained = sum("error" in row for row in runs), sum(row == {"yes"} for row in runs)
+        refused = len(runs) - wrong - explained
+        lines.append(f"| {MAPPINGS[task].title} | {len(cells)} | {len(runs)} | {explained} | {refused} | {wrong} |")
     return "\n".join(lines) + "\n"
 
 
@@ -242,10 +308,11 @@ def _other_refusals(results: Results) -> list[str]:
     for (task, family), result in results.items():
         if task in SIGNALS or kind(result.get("head", "error")) != "yes":
             continue
+        kept = MEDIA_COLUMNS if task in MEDIA else COLUMNS
         for title in _titles(task):
             if title in ("Encoders", "Value zeroing"):
                 continue  # the columns say enough: these are made for some architectures
-            for name in COLUMNS[title].calls:
+            for name in kept[title].calls:
                 outcome = result["calls"].get(name, "yes")
                 if kind(outcome) == "refused":
                     why = outcome.partition(": ")[2].partition(": ")[2].partition("; ")[0]
@@ -256,6 +323,17 @@ def _other_refusals(results: Results) -> list[str]:
 
 def _table(task: str, results: Results) -> str:
     titles = _titles(task)
+    if task in MEDIA:
+        lines = [
+            f"## {MAPPINGS[task].title}\n",
+            f"| Family | Class | {' | '.join(titles)} |",
+            "|---" * (len(titles) + 2) + "|",
+        ]
+        for (name, family), result in sorted(results.items()):
+            if name == task:
+                cells = [cell(result, title) for title in titles]
+                lines.append(f"| `{family}` | {result.get('class', '')} | {' | '.join(cells)} |")
+        return "\n".join(lines) + "\n"
     lines = [
         f"## {MAPPINGS[task].title}\n",
         f"| Family | Class | Trunk | Reads | {' | '.join(titles)} |",

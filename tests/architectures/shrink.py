@@ -31,6 +31,8 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     "efficientnet": {"hidden_dim": 320, "width_coefficient": 0.25},
     "esm": {"vocab_size": 128, "pad_token_id": 0, "mask_token_id": 4},
+    "gemma3": {"mm_tokens_per_image": 4},
+    "vipllava": {"vision_feature_layers": [-1, -2]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
     "hunyuan_v1_dense": {"head_dim": 16},
@@ -38,6 +40,8 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "longformer": {"attention_window": 16},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "mllama_vision_model": {"intermediate_layers_indices": [0, 1]},
+    "mllama_text_model": {"cross_attention_layers": [1]},
     "ministral": {"head_dim": 16},
     "nemotron": {"num_key_value_heads": 8},
     "nemotron_h": {"moe_intermediate_size": 64, "moe_shared_expert_intermediate_size": 64},
@@ -96,8 +100,10 @@ def shrunk(model_type: str, **options: Any) -> PretrainedConfig:
     return shrink(CONFIG_MAPPING[model_type](), options)
 
 
-def shrink(config: PretrainedConfig, options: dict[str, Any] | None = None) -> PretrainedConfig:
-    """Shrink one configuration and those inside it."""
+def shrink(
+    config: PretrainedConfig, options: dict[str, Any] | None = None, *, nested: bool = False
+) -> PretrainedConfig:
+    """Shrink one configuration and those inside it, which the outer one may have made other than by their defaults."""
     kind = type(config)
     settings: dict[str, Any] = {}
     names = {field.name for field in dataclasses.fields(kind)}
@@ -107,10 +113,10 @@ def shrink(config: PretrainedConfig, options: dict[str, Any] | None = None) -> P
         except (AttributeError, RuntimeError):  # one that differs by layer
             value = field.default
         if isinstance(value, PretrainedConfig):
-            settings[field.name] = shrink(value)
+            settings[field.name] = shrink(value, nested=True)
         elif field.default is not None:  # a number that the configuration works out itself follows the others
             small = _small(field.name, value)
-            if small != value:
+            if small != value or (nested and isinstance(value, int | float | str) and value != field.default):
                 settings[field.name] = small
     kinds = getattr(config, "layer_types", None)
     if (
@@ -121,6 +127,11 @@ def shrink(config: PretrainedConfig, options: dict[str, Any] | None = None) -> P
     ):
         kinds = list(dict.fromkeys(kinds))  # one layer of each kind
         settings |= {"layer_types": kinds, "num_hidden_layers": len(kinds)}
+    if nested and "vision" in kind.model_type:  # widths of 1152 leave heads that cannot be rotated in pairs
+        width = next((settings.get(name) for name in ("embed_dim", "hidden_size") if name in names), None)
+        heads = next((name for name in ("num_attention_heads", "num_heads") if name in names), None)
+        if width and heads and width % (4 * settings.get(heads, getattr(config, heads))):
+            settings[heads] = 4
     result = kind(**settings | PARTICULARS.get(kind.model_type, {}) | (options or {}))
     vars(result).update(FORCED.get(kind.model_type, {}))
     return result
@@ -128,6 +139,8 @@ def shrink(config: PretrainedConfig, options: dict[str, Any] | None = None) -> P
 
 def _small(name: str, value: Any) -> Any:
     """A smaller value for a setting, the same value if its name or kind says nothing about size."""
+    if name == "image_size" and isinstance(value, list | tuple):
+        return type(value)(min(side, IMAGE) for side in value)
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if name in _FIXED:

@@ -3,11 +3,12 @@
 import pytest
 import transformers
 
-from tests.architectures.base import MAPPINGS, SIGNALS
-from tests.architectures.calls import kind
+from tests.architectures.base import MAPPINGS, MEDIA, SIGNALS
+from tests.architectures.calls import call_all
 from tests.architectures.checks import check
 from tests.architectures.known import BROKEN_BEFORE, PADDING, REFUSED, SKIPPING
-from tests.architectures.page import COLUMNS, PAGE, column_on_page, render, version_on_page
+from tests.architectures.outcomes import kind
+from tests.architectures.page import COLUMNS, IN_MAPPING, column_on_page, version_on_page
 from tests.architectures.survey import every_pair, families, survey
 
 PART = {
@@ -67,7 +68,7 @@ def test_the_page_is_of_this_version_and_names_every_family(task):
     if written.split(".")[:2] != here.split(".")[:2]:
         pytest.skip(f"the page is of transformers {written}, this is {here}")
     assert set(column_on_page(task)) == set(families(task)), "run: python -m tests.architectures.survey"
-    for title in COLUMNS:
+    for title in IN_MAPPING.get(task, COLUMNS):
         if task == "causal-lm" or title not in ("Generation", "Completion", "Sources"):
             assert "error" not in column_on_page(task, title).values(), title
 
@@ -75,7 +76,7 @@ def test_the_page_is_of_this_version_and_names_every_family(task):
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_every_call_works_or_is_refused():
-    results = survey(every_pair(), processes=2)
+    results = survey([pair for pair in every_pair() if pair[0] not in MEDIA], processes=2)
     same_version = version_on_page().split(".")[:2] == transformers.__version__.split(".")[:2]
     wrong: dict[str, object] = {}
     broken = {} if same_version else BROKEN_BEFORE
@@ -95,11 +96,44 @@ def test_every_call_works_or_is_refused():
             if not result["layers"] and task not in SIGNALS:
                 wrong[f"{task} {family}"] = "gives no layers"
     assert not wrong
-    if same_version:
-        assert render(results) == PAGE.read_text(encoding="utf-8"), "run: python -m tests.architectures.survey"
-    for task in set(MAPPINGS) - set(SIGNALS):
+    for task in set(MAPPINGS) - set(SIGNALS) - set(MEDIA):
         runs = [family for family in families(task) if family not in broken.get(task, ())]
         exact = [family for family in runs if kind(results[task, family].get("head", "error")) == "yes"]
         # Of what an older version runs, a single class may be over 3%.
         one_of_fewer = not same_version and len(runs) - len(exact) == 1
         assert one_of_fewer or len(exact) / len(runs) >= AT_LEAST, task
+
+
+MEDIA_PART = {
+    "image-text-to-text": "blip-2 llava llava_next",
+    "speech-seq2seq": "moonshine",
+    "ctc": "lasr_ctc",
+    "zero-shot-image": "chinese_clip siglip2",
+}
+"""Families with tiles and padding, with a Q-former, and that read waveforms, of which no other test has a model."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("task", "family"), [(task, f) for task, names in MEDIA_PART.items() for f in names.split()])
+def test_a_family_that_reads_pictures_or_sounds_adds_up_or_is_refused(task, family):
+    if family not in families(task):
+        pytest.skip(f"transformers {transformers.__version__} has no {family} for {task}")
+    result = call_all(task, family, ["generate", "similarity"])
+    if result["head"] != "yes" and version_on_page() != transformers.__version__:
+        pytest.skip("this version's processor is made otherwise")
+    (outcome,) = result["calls"].values()
+    assert kind(outcome) == ("refused" if family in ("blip-2", "siglip2") else "yes"), outcome
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("task", MEDIA)
+def test_models_that_read_pictures_or_sounds_are_explained_or_refused(task):
+    results = survey([(task, family) for family in families(task)], processes=2)
+    outcomes = {
+        f"{family} {name}": outcome
+        for (_, family), r in results.items()
+        for name, outcome in r.get("calls", {}).items()
+    }
+    assert outcomes
+    assert not {name: outcome for name, outcome in outcomes.items() if kind(outcome) == "error"}

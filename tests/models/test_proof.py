@@ -24,11 +24,11 @@ def batch_of(texts, family="bert", kind="SequenceClassification", **options):
 def test_a_sample_has_no_padding_and_few_texts():
     task, batch = batch_of(["bad", "the movie is bad", "bad"])
     assert batch.padded
-    sample = sample_of(batch, task.task)
+    sample = sample_of(batch, task.task, task.module)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
     task, batch = batch_of(["bad", "good", "awful"])
-    assert sample_of(batch, task.task)["input_ids"].shape == (2, 3)
+    assert sample_of(batch, task.task, task.module)["input_ids"].shape == (2, 3)
 
 
 def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
@@ -37,21 +37,21 @@ def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
     batch = task.batch(task.encoder(["bad", "the movie is bad"]), [0, 1])
     assert not batch.mask[0, 0]
     assert batch.mask[:, -1].all()
-    sample = sample_of(batch, task.task)
+    sample = sample_of(batch, task.task, task.module)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
 
 
 def test_a_sample_has_two_tokens_at_least_and_for_vocabularies_not_many():
     task, batch = batch_of(["bad"], specials=False)
-    sample = sample_of(batch, task.task)
+    sample = sample_of(batch, task.task, task.module)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids * 2]
     assert sample["attention_mask"].tolist() == [[1, 1]]
     tokenizer = tiny.tokenizer(specials=False)
     tokenizer.model_max_length = 200
     task = TaskModel(tiny.model("llama", "CausalLM"), tokenizer)
     batch = task.batch(task.encoder(["bad " * 100]), [0])
-    assert sample_of(batch, task.task)["input_ids"].shape == (1, TOKENS)
+    assert sample_of(batch, task.task, task.module)["input_ids"].shape == (1, TOKENS)
 
 
 def test_the_first_text_by_itself():

@@ -9,7 +9,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError, MethodError
-from normxlogit.inputs.picture_places import sources_of
+from normxlogit.inputs.picture_places import layout, sources_of
 from normxlogit.results.generation import GenerationAttribution
 from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
@@ -309,3 +309,22 @@ def test_patches_are_read_where_they_enter_unless_the_caller_says_otherwise():
     assert named.settings["read_at"] == "first-half"
     sources = explainer("llava").explain_sources(prompts[0], " the cat", sources="message")
     assert sources.settings["read_at"] == 0
+
+
+def test_tiles_with_margins_of_padding_are_spread_over_a_grid():
+    """A whole of 2 x 2 parts, and a row of tiles of which the first part is mostly padding, as LLaVA-NeXT has them."""
+    whole = [[x, y, x + 20.0, y + 20.0] for y in (0.0, 20.0) for x in (0.0, 20.0)]
+    tiles = [
+        [x, y, x + wide, y + 8.0]
+        for y in range(0, 40, 8)
+        for x, wide in ((0.0, 2.0), *((2.0 + 9.5 * i, 9.5) for i in range(4)))
+    ]
+    boxes = np.array([*whole, *tiles, [np.nan] * 4])
+    spread = layout(boxes, (40, 40))
+    scores = np.arange(1.0, len(boxes) + 1)[None, None]
+    placed = spread(scores)
+    assert placed.shape[-2:] == spread.where.shape[:2] == (5, 4)
+    np.testing.assert_allclose(placed.sum(), scores[..., :-1].sum(), rtol=1e-5)
+    only_first = spread(np.eye(len(boxes))[0][None, None])[0, 0]
+    left = spread.where[..., 2] <= 20.01
+    assert only_first[left].sum() == pytest.approx(1, abs=1e-5)

@@ -22,6 +22,9 @@ Floats = npt.NDArray[np.float64]
 SAME = 0.25
 """Share of a patch's side within which two patches count as of one size, or as in one row."""
 
+TYPICAL = 0.4
+"""Quantile of the sides of parts that a cell has: above the few that are partly padding, below those of the whole."""
+
 PADDED = 1e-3
 """Difference between black and white below which a number comes from no pixel."""
 
@@ -81,14 +84,16 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
     """Return a grid of places for parts, and how the score of each part is spread over it.
 
     Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches
-    are, and the score of a larger one is spread over those that it covers, by their areas.
+    are, and the score of a larger one is spread over those that it covers, by their areas. Where these form no grid,
+    as in tiles whose margins are padding, the places are a grid of cells as large as most of the smaller patches, over
+    which every score is spread by area.
 
     Args:
         boxes: Left, top, right and bottom of each part in pixels, (N, 4); NaN for parts of no pixel.
         size: Width and height of the picture.
 
     Returns:
-        None where the smallest patches form no grid.
+        None where no part is in the picture.
     """
     boxes = np.clip(boxes, 0, [*size, *size])
     sides = boxes[:, 2:] - boxes[:, :2]  # (N, 2)
@@ -97,10 +102,26 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
         return None
     small = with_area[(sides[with_area] < (1 + SAME) * sides[with_area].min(0) + SAME).all(1)]
     edges = [_edges(boxes[small][:, [axis, axis + 2]]) for axis in (0, 1)]
-    columns, rows = len(edges[0]) - 1, len(edges[1]) - 1
-    if columns * rows > len(small):
-        return None
-    left, right, top, bottom = edges[0][:-1], edges[0][1:], edges[1][:-1], edges[1][1:]
+    if (len(edges[0]) - 1) * (len(edges[1]) - 1) <= len(small):
+        spread = _spread(boxes, with_area, frozenset(small.tolist()), *edges)
+        if spread is not None:
+            return spread
+    return _spread(boxes, with_area, frozenset(), *(_cells(boxes[with_area][:, [axis, axis + 2]]) for axis in (0, 1)))
+
+
+def _spread(
+    boxes: Floats, with_area: npt.NDArray[np.intp], whole: frozenset[int], columns: Floats, rows: Floats
+) -> Spread | None:
+    """Return how the scores of parts are spread over a grid; None where a part lies beside it.
+
+    Args:
+        boxes: Of all parts, (N, 4).
+        with_area: The parts that are spread.
+        whole: Those that are one place of the grid each, whatever rounding makes of their edges.
+        columns: The edges of the grid's columns.
+        rows: The edges of its rows.
+    """
+    left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
     where = np.stack(np.broadcast_arrays(left[None], top[:, None], right[None], bottom[:, None]), -1)  # (h, w, 4)
     parts, places, shares = [], [], []
     for part in with_area:
@@ -108,7 +129,7 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
         wide = np.clip(np.minimum(right, x1) - np.maximum(left, x0), 0, None)  # (w,)
         high = np.clip(np.minimum(bottom, y1) - np.maximum(top, y0), 0, None)  # (h,)
         area = high[:, None] * wide  # (h, w)
-        if part in small:  # one place, whatever rounding makes of its edges
+        if part in whole:
             area = area * (area == area.max())
         covered = np.flatnonzero(area)
         if not len(covered):
@@ -117,6 +138,13 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
         places.append(covered)
         shares.append(area.ravel()[covered] / area.sum())
     return Spread(where.astype(np.float32), np.concatenate(parts), np.concatenate(places), np.concatenate(shares))
+
+
+def _cells(spans: Floats) -> Floats:
+    """Return the edges of a row of equal cells over the spans of parts, (N, 2), as wide as most smaller parts."""
+    start, end = spans[:, 0].min(), spans[:, 1].max()
+    side = np.quantile(spans[:, 1] - spans[:, 0], TYPICAL)
+    return np.linspace(start, end, max(1, round((end - start) / side)) + 1)
 
 
 def _edges(spans: Floats) -> Floats:

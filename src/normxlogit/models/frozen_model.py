@@ -290,7 +290,8 @@ class FrozenModel:
             if batch.media:  # read whole
                 inputs = batch.inputs
             elif self.model.task.vocabulary:
-                inputs = {name: value[:, :PROOF_TOKENS] for name, value in inputs.items()}
+                sound = {name for name in inputs if self.model.task.hears and name.startswith("source")}  # read whole
+                inputs = {name: v if name in sound else v[:, :PROOF_TOKENS] for name, v in inputs.items()}
             if self.model.task.vocabulary:
                 position = mask[:, : inputs["input_ids"].shape[1]].int().cumsum(-1).argmax(-1)  # (1,), the last token
                 rows = (

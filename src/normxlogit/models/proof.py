@@ -1,5 +1,6 @@
 """The small sample of a batch that proofs run on, and the comparison with the caller's own model."""
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -29,11 +30,12 @@ def failed_inside(error: InputError) -> bool:
     return error.__cause__ is not None
 
 
-def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
+def sample_of(batch: Batch, task: Task, model: nn.Module) -> dict[str, Tensor]:
     """Return the inputs for the proof: one or two texts of one length, of more than one token."""
     if batch.stand_ins is not None:  # the head is the same for words alone, of which there may be few
         words = ~batch.stand_ins[0]  # (T,)
-        return {n: v[:, words][:, :TOKENS] for n, v in batch.inputs.items() if v.shape == batch.mask.shape}
+        sample = {n: v[:, words][:, :TOKENS] for n, v in batch.inputs.items() if v.shape == batch.mask.shape}
+        return sample if _required(model) <= sample.keys() else dict(batch.inputs)
     lengths = [len(e) for e in batch.encodings[:TEXTS]]
     count = sum(length == lengths[0] for length in lengths)
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
@@ -48,6 +50,12 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
             real = torch.cat((real, real + (name == "position_ids")), 1)  # (B, 2), the token once more
         sample[name] = real
     return sample
+
+
+def _required(model: nn.Module) -> set[str]:
+    """Return the inputs without which a model is not called, such as the picture of BLIP-2."""
+    parameters = list(inspect.signature(type(model).forward).parameters.values())[1:]
+    return {p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
 def first_alone(batch: Batch) -> dict[str, Tensor]:

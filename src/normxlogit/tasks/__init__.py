@@ -79,6 +79,11 @@ def choose_task(
     name, declared = type(plain).__name__, declared_tasks(plain)
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
+    if "speech-seq2seq" in declared and not plain.config.is_encoder_decoder:
+        raise UnsupportedModelError(
+            f"{name} reads sounds among the words of one sequence; sounds are explained for encoder-decoder models, "
+            "such as Whisper, and for models that answer at every frame, such as Wav2Vec2"
+        )
     # What a subclass of the user's answers with is seen when it answers.
     if task is not None and declared and task not in declared and type(plain).__module__.startswith("transformers."):
         raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")

@@ -1,5 +1,6 @@
 """Where in a picture the parts are that enter a model, measured with the model's own processor."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ class PictureBoxes:
         self._sources: dict[tuple[int, int], Sources] = {}
 
     def pixels(self, image: Any) -> Floats:
-        """Return the numbers that the processor makes of one picture."""
-        values: Floats = self._image_processor(images=[image], return_tensors="np")[PIXELS]
-        return np.asarray(values, np.float64)
+        """Return the numbers that the processor makes of one picture; none where it returns them otherwise."""
+        read = self._image_processor(images=[image], return_tensors="np")
+        return np.asarray(read.get(PIXELS, []) if isinstance(read, Mapping) else [], np.float64)
 
     def __call__(self, entry: SignalEntry, image: Any, share: float = 1.0) -> tuple[Floats, tuple[int, int] | None]:
         """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.

@@ -26,8 +26,9 @@ from .positions import last_tokens, set_chosen
 
 @dataclass
 class Encoded(BaseModelOutput):
-    """An encoder's states, with the fields that mixtures of experts expect."""
+    """An encoder's states, with the fields that mixtures of experts and models of speech expect."""
 
+    attention_mask: Any = None
     router_logits: Any = None
     router_probs: Any = None
 

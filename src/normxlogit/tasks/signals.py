@@ -26,6 +26,9 @@ from .model import Model
 
 __all__ = ["Grid", "SignalTask"]
 
+MASK = "signal_mask"
+"""The frames that a feature extractor masks, which `_without_tokens` gives a model as its attention mask."""
+
 MOST_PLACES = 16
 """Places before the patches that a head may leave out: the class token and the registers."""
 
@@ -148,7 +151,17 @@ class SignalTask(Classification):
             raise InputError(
                 f"the processor gives no {name}; pass the model's own image processor or feature extractor"
             )
-        return {name: processed[name][0].to(model.module.dtype)}
+        if "spatial_shapes" in processed:
+            raise UnsupportedModelError(
+                "the model reads patches of any number with a mask and their places besides "
+                f"({', '.join(n for n in processed if n != name)}); pictures are explained for models that read "
+                f"{name} alone"
+            )
+        inputs = {name: processed[name][0].to(model.module.dtype)}
+        mask = processed.get("attention_mask")
+        if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
+            inputs[MASK] = mask[0]
+        return inputs
 
     def _seconds(self, item: Any) -> float | None:
         """Return the duration of a signal in seconds, as the model reads it; None where it has none."""
@@ -241,8 +254,15 @@ def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
 
 
 def _without_tokens(
-    private: Callable[..., Any], *, input_ids: Any = None, attention_mask: Any = None, **inputs: Any
+    private: Callable[..., Any],
+    *,
+    input_ids: Any = None,
+    attention_mask: Any = None,
+    signal_mask: Any = None,
+    **inputs: Any,
 ) -> Any:
     """Call a model like a text model: token ids and their mask mean nothing to it."""
     del input_ids, attention_mask
+    if signal_mask is not None:
+        inputs["attention_mask"] = signal_mask
     return private(**{str(private.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]

@@ -207,6 +207,12 @@ def _extracted(processor: Any, model: Model, sound: Sound) -> dict[str, Tensor]:
         raise InputError(f"{sound.name} cannot be read: {error}") from None
     if name not in processed:
         raise InputError(f"the processor gives no {name}; pass the model's own, AutoProcessor's")
+    mask = processed.get("attention_mask")
+    if mask is not None and not mask.all():
+        raise UnsupportedModelError(
+            f"the feature extractor of {model.name} masks {int((mask == 0).sum())} of the {mask.shape[-1]} frames of "
+            f"{sound.name}; sounds are explained where their encoder reads every frame"
+        )
     return {name: processed[name][0].to(model.module.dtype)}
 
 
