@@ -6,12 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import UnsupportedModelError
+from normxlogit import MethodError, UnsupportedModelError
 from normxlogit.inputs.append_tokens import append_tokens
 from normxlogit.models import frozen_seq2seq as room
 from normxlogit.models.embeddings import table_of
 from normxlogit.models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from normxlogit.models.task_model import TaskModel
+from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.layer_outputs import LayerOutput
 from normxlogit.tasks.targets import Target
 from tests import tiny
@@ -50,6 +51,41 @@ def test_both_sides_and_the_bias_are_the_answer(family, layer):
     assert found.values[SOURCE + layer].shape == (1, 1, batch.inputs["source"].shape[1])
     assert found.values[0].shape == (1, 1, batch.mask.shape[1])
     assert all(values.any() for values in found.values.values())
+
+
+def test_the_layer_of_the_encoder_that_is_meant():
+    _, frozen, batch = made()  # three layers
+    found = [frozen.encoder_layers(batch, place) for place in (0, "middle", 1, 3, -1, -3)]
+    assert found == [(0,), (1,), (1,), (3,), (2,), (0,)]
+    assert frozen.encoder_layers(batch, "first-half") == (0, 1)
+    assert frozen.encoder_layers(batch, "all") == (0, 1, 2)
+    for place in (4, -4):
+        with pytest.raises(MethodError, match=f"read_at={place}: there are layers 1 to 3"):
+            frozen.encoder_layers(batch, place)
+
+
+def test_the_layers_are_found_once_and_not_for_the_word_embeddings(monkeypatch):
+    _, frozen, batch = made()
+    found, layer_outputs = [], room.layer_outputs
+    monkeypatch.setattr(room, "layer_outputs", lambda *given: found.append(1) or layer_outputs(*given))
+    frozen.run_both(batch, (0,))
+    assert frozen.encoder_layers(batch, 0) == (0,)
+    assert not found
+    for _ in range(2):
+        frozen.run_both(batch, (1,))
+    assert len(found) == 1
+
+
+def test_long_sides_are_spared(monkeypatch):
+    _, frozen, batch = made()
+    frozen.run_both(batch, (0,))
+    spared, run = [], FrozenNetwork.run
+    monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: spared.append(k["sparing"]) or run(self, *a, **k))
+    count = batch.mask.numel() + batch.inputs["source"].numel()
+    for longest in (count, count - 1):
+        monkeypatch.setattr(room, "LONG", longest)
+        frozen.run_both(batch, (0,))
+    assert spared == [False, True]
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
