@@ -37,3 +37,12 @@ def test_labels_and_what_a_model_writes_by_tell_models_apart(model):
     before = digest(writer, tiny.tokenizer_for("gpt2"))
     writer.generation_config.eos_token_id = 7
     assert digest(writer, tiny.tokenizer_for("gpt2")) != before
+
+
+def test_a_hook_may_name_a_class_of_tensors_that_are_made_of_others():
+    kind = pytest.importorskip("torch.distributed.tensor").DTensor
+    model = tiny.model("bert")
+    model.bert.encoder.layer[0].register_forward_hook(
+        lambda module, args, output: None if isinstance(output, kind) else output
+    )
+    assert model_digest(Explainer(model, tiny.tokenizer_for("bert"))._model)

@@ -130,7 +130,9 @@ class _Reader:
 
     def _parts(self, value: Any, depth: int) -> Iterator[bytes | memoryview]:
         """Read what a value consists of."""
-        if hasattr(value, "__tensor_flatten__"):  # a tensor made of others, such as a quantised one
+        if isinstance(value, Tensor) and hasattr(
+            value, "__tensor_flatten__"
+        ):  # a tensor made of others, such as a quantised one
             names, settings = value.__tensor_flatten__()
             yield from (self.value(part, depth) for part in (*(getattr(value, name) for name in names), settings))
         elif isinstance(value, Tensor):
