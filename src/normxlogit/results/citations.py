@@ -78,7 +78,7 @@ class Support(NamedTuple):
         """The result in words."""
         if not self.supported:
             return "not supported by the documents"
-        return "rests on " + "".join(f"[{number}]" for number in self.citations)
+        return "rests on " + ("".join(f"[{number}]" for number in self.citations) or "the documents")
 
     @property
     def reason(self) -> str:
