@@ -86,7 +86,7 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
         rests = "rests on [" if support.supported else "not supported by the documents"
         assert support.verdict.startswith(rests)
         assert bool(support.citations) == support.supported
-    assert all(s.supported for s in answer.supported_from(-1))
+    assert all(s.supported and s.verdict.removeprefix("rests on ") for s in answer.supported_from(-1))
     state = json.loads(json.dumps(answer.to_dict()))
     assert state["answer"] == ANSWER
     for row, sentence in zip(state["sentences"], answer.support, strict=True):
