@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .console import check_folder, progress, quiet, write_report
-from .options import AUTO, Device, DType, ReportFolder, Seed, load, required
+from .options import AUTO, Device, DType, GGUFFile, ReportFolder, Seed, load, required
 
 
 def pointing(
@@ -18,6 +18,7 @@ def pointing(
         ),
     ] = "",
     model: Annotated[str, typer.Option(help="Name or folder of a vision-language model, or of speech.")] = "",
+    gguf_file: GGUFFile = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -46,7 +47,7 @@ def pointing(
         from ..evaluation.report import report
 
         cases = load_pointing_cases(data, limit)
-        explainer = load(model, device, dtype, None)
+        explainer = load(model, device, dtype, gguf_file)
         folder = None if output is None else output / "runs"
         with progress(1) as step:
             chosen = (methods or "").split()
