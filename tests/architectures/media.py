@@ -12,41 +12,14 @@ from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_M
 from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
 
-from tests import tiny
+from tests import tiny, vlm
 from tests.architectures.base import MAPPINGS, stir
 from tests.architectures.known import PROCESSORS, PROMPTS
 from tests.architectures.shrink import VOCABULARY, shrunk
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]  # as `shrink` numbers them
-WORDS = [
-    "user",
-    "assistant",
-    ":",
-    ".",
-    "?",
-    "!",
-    "what",
-    "is",
-    "on",
-    "the",
-    "left",
-    "right",
-    "of",
-    "a",
-    "cat",
-    "dog",
-    "red",
-    "tree",
-    "house",
-    "yes",
-    "I",
-]
+WORDS = ["user", "assistant", ":", "!", *vlm.WORDS]
 
-TEMPLATE = (
-    "{% for m in messages %}{{ m['role'] }} : {% if m['content'] is string %}{{ m['content'] }}{% else %}"
-    "{% for part in m['content'] %}{% if part['type'] == 'image' %}IMAGE{% else %}{{ part['text'] }}{% endif %}"
-    " {% endfor %}{% endif %} . {% endfor %}{% if add_generation_prompt %}assistant : {% endif %}"
-)
 LITERAL = re.compile(r"""["'](<[^<>"'\s{}]{1,40}>|\[[A-Z_]{2,20}\]|\|[A-Z_]{3,20}\|)["']""")
 NAMED = re.compile(r"tokenizer(?:, [\"']|\.)(\w+_token)(?:_id)?\b")
 
@@ -195,7 +168,7 @@ def processor_for(family: str, config: PretrainedConfig, count: int = 1) -> Any:
             parts[name] = None
     processor = loose(**parts)
     image = PROMPTS.get(family, _image_token(processor))
-    processor.chat_template = TEMPLATE.replace("IMAGE", image)
+    processor.chat_template = vlm.TEMPLATE.replace("IMAGE", image)
     name_tokens(config, processor)
     pinpoints = getattr(getattr(processor, "image_processor", None), "image_grid_pinpoints", None)
     if pinpoints and hasattr(config, "image_grid_pinpoints"):

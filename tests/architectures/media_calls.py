@@ -147,21 +147,29 @@ class PictureCalls(_Writing):
         adds_up(found, whole, "scores and bias of sources", parts)
 
 
-class SpeechCalls(_Writing):
-    """The calls on an encoder-decoder model of speech.
+class _SoundCalls(_Writing):
+    """The calls on a model of speech.
 
     Args:
         family: The model type.
     """
 
+    task: str
+
     def __init__(self, family: str) -> None:
         self.inputs = [sound(0), sound(1)]
-        self.model, self.processor = speech("speech-seq2seq", family)
+        self.model, self.processor = speech(self.task, family)
         self.explainer = Explainer(self.model, self.processor)
 
     def each(self) -> dict[str, tuple[Call, Call]]:
         """Return the calls by name, each with the model's own call of its kind."""
         return {"generate": (self.generates, self.answers), "parts": (self.reads_parts, self.answers)}
+
+
+class SpeechCalls(_SoundCalls):
+    """The calls on an encoder-decoder model of speech."""
+
+    task = "speech-seq2seq"
 
     def own(self, seed: int) -> tuple[list[int], torch.Tensor]:
         """Return the tokens that the model's own `generate` gives a sound, and their centred logits, (G,)."""
@@ -174,21 +182,10 @@ class SpeechCalls(_Writing):
         return ids.tolist(), logits.gather(1, ids[:, None])[:, 0] - logits.mean(-1)
 
 
-class FrameCalls(_Writing):
-    """The calls on a model of speech that answers at each frame.
+class FrameCalls(_SoundCalls):
+    """The calls on a model of speech that answers at each frame."""
 
-    Args:
-        family: The model type.
-    """
-
-    def __init__(self, family: str) -> None:
-        self.inputs = [sound(0), sound(1)]
-        self.model, self.processor = speech("ctc", family)
-        self.explainer = Explainer(self.model, self.processor)
-
-    def each(self) -> dict[str, tuple[Call, Call]]:
-        """Return the calls by name, each with the model's own call of its kind."""
-        return {"generate": (self.generates, self.answers), "parts": (self.reads_parts, self.answers)}
+    task = "ctc"
 
     def own(self, seed: int) -> tuple[list[int], torch.Tensor]:
         """Return the tokens that the model emits, the likeliest of each run, and their centred logits, (G,)."""

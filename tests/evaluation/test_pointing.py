@@ -87,6 +87,18 @@ def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
 def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
     g = explainer().generate(case.prompt, max_new_tokens=4)
     rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout")
+    model = vlm.llava().model  # of the same weights
+    model.set_attn_implementation("eager")
+    read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    inputs = explainer()._language_model.reader.apply_chat_template(case.prompt, **read)
+    ids = torch.tensor([g.token_ids])
+    rows = np.eye(len(g.token_ids))
+    with torch.no_grad():
+        attentions = model(input_ids=ids, pixel_values=inputs["pixel_values"], output_attentions=True).attentions
+    for attention in attentions:
+        rows = (attention[0].mean(0).double().numpy() / 2 + np.eye(len(rows)) / 2) @ rows
+    expected = rows[g.prompt_tokens - 1 : -1][:, list(g.images[0].tokens)].reshape(rollout.shape)
+    np.testing.assert_allclose(rollout, expected, atol=1e-6)
     assert (rollout > 0).all()
     assert (rollout.sum((1, 2)) < 1).all()
 
@@ -146,7 +158,7 @@ def test_a_stopped_run_goes_on_and_another_picture_of_the_same_name_is_measured_
     other = tmp_path / "other" / case.path.name
     other.parent.mkdir()
     vlm.picture(seed=5).save(other)
-    evaluate_pointing(explainer(), [answered(case._replace(path=other))], METHODS, folder=tmp_path)
+    evaluate_pointing(explainer(), [case, case._replace(path=other)], METHODS, folder=tmp_path)
     assert len(list(tmp_path.glob("*.json"))) == len(files) + 1
 
 

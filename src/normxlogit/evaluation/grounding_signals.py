@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import InputError
 from ..inputs.batching import Batch
@@ -16,7 +16,7 @@ from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
-from ..surgery.clone import clone
+from ..surgery.clone import returning_attention
 from ..surgery.memory import enough_memory
 from ..surgery.run import run
 from .grounding_cases import Case
@@ -63,9 +63,7 @@ class SignalReader:
 
     def __init__(self, model: TaskModel, method: Method, max_new_tokens: int) -> None:
         self.model, self.method, self.max_new_tokens = model, method, max_new_tokens
-        self._eager: nn.Module = clone(model.module)
-        if (config := getattr(self._eager, "config", None)) is not None:
-            config._attn_implementation = "eager"  # fused kernels return no attention probabilities
+        self._eager = returning_attention(model.module)
 
     def read(self, case: Case, samples: int) -> dict[str, Any]:
         """Return the figures of a case as plain values.

@@ -20,7 +20,7 @@ from ..methods.defaults import named_or_default
 from ..models.model_digest import model_digest
 from ..results.generation import GenerationAttribution
 from ..results.media import MediaScores
-from .pointing_cases import PointingCase, on_evidence
+from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer
 from .report import markdown_table
 from .runs import Progress, ResultCache
@@ -202,29 +202,20 @@ def _figures(
         rows: The tokens of each word.
         answer: The model's.
     """
-    nearest = _middles(media)[:, None] - _middles(scored)[None]  # (N, M, axes)
+    nearest = middles(media)[:, None] - middles(scored)[None]  # (N, M, axes)
     place = np.square(nearest).sum(-1).argmin(1)  # (N,)
     figures = []
     for tokens, evidence in zip(rows, case.evidence, strict=True):
         scores = np.asarray(scored.scores[tokens].sum(0), np.float64).ravel()  # (M,)
-        inside = on_evidence(scored, evidence).ravel()  # (M,)
+        inside = on_evidence(scored, evidence)  # (M,)
         positive = np.clip(scores, 0, None)
         mass = positive[inside].sum() / positive.sum() if positive.any() else 0.0
         order = np.argsort(-scores[place], kind="stable")
         removed = [np.isin(np.arange(len(order)), order[: math.ceil(share * len(order))]) for share in REMOVED]
         kept = [answer.probabilities(without)[tokens].prod() for without in removed]
-        drop = answer.probabilities(np.zeros(len(order), bool))[tokens].prod() - np.mean(kept)
+        drop = answer.own_probabilities[tokens].prod() - np.mean(kept)
         figures.append([float(inside[scores.argmax()]), float(mass), float(drop), float(inside.mean())])
     return figures
-
-
-def _middles(media: MediaScores) -> Array:
-    """Return the middle of each part, (N, axes)."""
-    where = np.asarray(getattr(media, media.geometry), np.float64)
-    where = where.reshape(-1, where.shape[-1])
-    axes = where.shape[-1] // 2
-    middles: Array = (where[:, :axes] + where[:, axes:]) / 2
-    return middles
 
 
 def pointing_table(results: Sequence[Pointing], seed: int = 0) -> str:

@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..results.media import MediaScores
 from .questions import read_lines
 
-__all__ = ["Evidence", "PointingCase", "load_pointing_cases", "on_evidence"]
+__all__ = ["Evidence", "PointingCase", "load_pointing_cases", "middles", "on_evidence"]
 
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""
@@ -93,12 +93,15 @@ def _spans(values: Any, numbers: int) -> Evidence:
     return spans
 
 
-def on_evidence(media: MediaScores, evidence: Evidence) -> npt.NDArray[np.bool_]:
-    """Return whether the middle of each part of a picture or sound lies in its evidence, in the shape of the parts."""
+def middles(media: MediaScores) -> npt.NDArray[np.float64]:
+    """Return the middle of each part of a picture or sound, (N, 2) or (N, 1)."""
     where = np.asarray(getattr(media, media.geometry), np.float64)
-    axes = where.shape[-1] // 2
-    middle = (where[..., :axes] + where[..., axes:]) / 2
-    spans = np.asarray(evidence, np.float64)  # (E, 2 axes)
-    low, high = spans[:, :axes], spans[:, axes:]
-    each = (middle[..., None, :] >= low) & (middle[..., None, :] < high)  # (..., E, axes)
-    return np.asarray(each.all(-1).any(-1))
+    low, high = np.split(where.reshape(-1, where.shape[-1]), 2, axis=-1)
+    return (low + high) / 2
+
+
+def on_evidence(media: MediaScores, evidence: Evidence) -> npt.NDArray[np.bool_]:
+    """Return whether the middle of each part of a picture or sound lies in its evidence, (N,)."""
+    middle = middles(media)[:, None]  # (N, 1, axes)
+    low, high = np.split(np.asarray(evidence, np.float64), 2, axis=-1)  # (E, axes)
+    return np.asarray(((middle >= low) & (middle < high)).all(-1).any(-1))

@@ -16,9 +16,10 @@ from ..explainer import Explainer
 from ..inputs.encoding import Medium, Spread
 from ..inputs.sounds import moments_of, read_sound
 from ..methods.base import imported
+from ..methods.decomposition.rollout import with_residual
 from ..pipeline.writing import read_completion
 from ..results.generation import GenerationAttribution
-from ..surgery.clone import clone
+from ..surgery.clone import returning_attention
 from ..surgery.pool import private_clone
 from ..surgery.signal_entry import SignalEntry, find_signal_entry
 
@@ -79,8 +80,16 @@ class SignalAnswer:
         spread = self._spread
         removed = np.bincount(spread.parts, spread.shares * without[spread.places]) > 0.5  # (N,)
         in_removed = torch.isin(self.parts, torch.from_numpy(np.flatnonzero(removed)))
+        return self._chosen(torch.where(in_removed, self.values.mean(), self.values))
+
+    @cached_property
+    def own_probabilities(self) -> Array:
+        """The probability of each generated token, (G,), with all of the picture or sound."""
+        return self._chosen(self.values)
+
+    def _chosen(self, values: Tensor) -> Array:
         with torch.no_grad():
-            logits = self.logits(torch.where(in_removed, self.values.mean(), self.values))
+            logits = self.logits(values)
         chosen = logits.softmax(-1).gather(-1, self.ids[:, None])[:, 0]
         return np.asarray(chosen, np.float64)
 
@@ -125,9 +134,8 @@ class SignalAnswer:
         values = self.values.detach()[None].clone()
         scores: Tensor
         if method == "occlusion":
-            mask = torch.where(self.parts < 0, _count(self.entry), self.parts)[
-                None
-            ]  # what is in no part goes by itself
+            beside = torch.full_like(self.parts, _count(self.entry))  # what is in no part goes by itself
+            mask = torch.where(self.parts < 0, beside, self.parts)[None]
             with torch.no_grad():
                 scores = captum.FeatureAblation(self.quantity).attribute(
                     values, baselines=float(values.mean()), feature_mask=mask, additional_forward_args=(token,)
@@ -144,13 +152,11 @@ class SignalAnswer:
         return scores.detach()
 
     def _rollout(self) -> Array:
-        eager: Any = clone(self.model)
-        eager.set_attn_implementation("eager")  # fused kernels return no attention probabilities
         with torch.no_grad():
-            layers = eager(**self.inputs, output_attentions=True).attentions
+            layers = returning_attention(self.model)(**self.inputs, output_attentions=True).attentions
         flow = torch.eye(layers[0].shape[-1])
         for attention in layers:  # (1, heads, T, T)
-            flow = (attention[0].float().mean(0) + torch.eye(len(flow))) / 2 @ flow
+            flow = with_residual(attention.float())[0] @ flow
         return flow[self.places][:, list(self.medium.tokens)].double().numpy()
 
 

@@ -36,18 +36,10 @@ def picture_block(
         first: The number of its first patch among the sources of links; None for no links.
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
-    scale = float(np.abs(scores).max()) or 1.0
-    count = scores.shape[1]
-    patches = [
-        Piece(
-            "",
-            score / scale,
-            name=f"{'' if alone else image.name + ', '}row {i // count + 1}, column {i % count + 1}",
-            number=number(score, scale, signed=signed),
-            source=None if first is None else first + i,
-        )
-        for i, score in enumerate(scores.ravel().tolist())
-    ]
+    rows, columns = scores.shape
+    prefix = "" if alone else f"{image.name}, "
+    names = [f"{prefix}row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns)]
+    patches = _pieces(names, scores, signed=signed, first=first)
     return Picture(image.name, image.preview, image.width, image.height, image.boxes, patches)
 
 
@@ -72,15 +64,21 @@ def waveform_block(audio: AudioScores, scores: FloatArray, *, signed: bool, firs
         signed: Whether scores have a sign.
         first: The number of its first moment among the sources of links; None for no links.
     """
+    names = [f"{start:.2f} to {end:.2f} s" for start, end in audio.times.tolist()]
+    moments = _pieces(names, scores, signed=signed, first=first)
+    return Waveform(audio.name, audio.seconds, audio.loudness, audio.times, moments)
+
+
+def _pieces(names: list[str], scores: FloatArray, *, signed: bool, first: int | None) -> list[Piece]:
+    """Return named parts of a picture or sound in the colours of their scores, each by the largest of all."""
     scale = float(np.abs(scores).max()) or 1.0
-    moments = [
+    return [
         Piece(
             "",
             score / scale,
-            name=f"{start:.2f} to {end:.2f} s",
+            name=name,
             number=number(score, scale, signed=signed),
             source=None if first is None else first + i,
         )
-        for i, (score, (start, end)) in enumerate(zip(scores.tolist(), audio.times.tolist(), strict=True))
+        for i, (name, score) in enumerate(zip(names, scores.ravel().tolist(), strict=True))
     ]
-    return Waveform(audio.name, audio.seconds, audio.loudness, audio.times, moments)

@@ -56,6 +56,14 @@ def is_wrapped(model: nn.Module) -> bool:
     return unwrapped(model) is not _uncompiled(model)
 
 
+def returning_attention(model: nn.Module) -> nn.Module:
+    """Return a clone whose attention returns its probabilities, which fused kernels do not."""
+    copy = clone(model)
+    if (config := getattr(copy, "config", None)) is not None:
+        config._attn_implementation = "eager"
+    return copy
+
+
 def clone(model: nn.Module) -> nn.Module:
     """Copy every module object of `model` and no tensor.
 
