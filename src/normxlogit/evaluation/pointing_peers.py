@@ -134,8 +134,8 @@ class SignalAnswer:
         values = self.values.detach()[None].clone()
         scores: Tensor
         if method == "occlusion":
-            beside = torch.full_like(self.parts, _count(self.entry))  # what is in no part goes by itself
-            mask = torch.where(self.parts < 0, beside, self.parts)[None]
+            no_part = torch.full_like(self.parts, _count(self.entry))  # what is in no part goes by itself
+            mask = torch.where(self.parts < 0, no_part, self.parts)[None]
             with torch.no_grad():
                 scores = captum.FeatureAblation(self.quantity).attribute(
                     values, baselines=float(values.mean()), feature_mask=mask, additional_forward_args=(token,)
