@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-    from .results.attribution import Attribution, Prediction, TargetInfo, Token
+    from .results.attribution import Attribution, Prediction, TargetInfo
     from .results.citations import Citation, Citations
     from .results.collection import Attributions
     from .results.comparison import Comparison
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .results.signals import AudioAttribution, ImageAttribution
     from .results.similarity import Similarity
     from .results.sources import Sources
+    from .results.tokens import Token
     from .results.words import Word
     from .tasks.targets import ALL
 
@@ -72,6 +73,7 @@ _HOMES = (
         "summarize": "corpus.summary",
         "Attributions": "results.collection",
         "Comparison": "results.comparison",
+        "Token": "results.tokens",
         "AudioAttribution": "results.signals",
         "Citation": "results.citations",
         "Citations": "results.citations",
@@ -82,7 +84,7 @@ _HOMES = (
         "Word": "results.words",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
+    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo"), "results.attribution")
 )
 
 

@@ -26,8 +26,6 @@ from ..tasks.targets import ALL, choice_from_text
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
-__all__ = ["App", "Shown"]
-
 QUICK = 0.5
 """Seconds up to which a method is run again for its time: the first run may also take the model apart."""
 

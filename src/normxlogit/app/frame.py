@@ -4,8 +4,6 @@ from html import escape
 
 from .answers import Shown
 
-__all__ = ["CSS", "FILE", "HEAD", "READ", "busy", "framed", "message"]
-
 _GROW = """<style>body { padding: 1rem; } main { max-width: none; }</style>
 <script>
 new ResizeObserver(() => parent.postMessage({nxlHeight: document.documentElement.getBoundingClientRect().height}, "*"))

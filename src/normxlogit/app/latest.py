@@ -5,8 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["Latest"]
-
 T = TypeVar("T")
 
 

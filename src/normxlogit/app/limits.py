@@ -13,8 +13,6 @@ from ..methods import Method, method_named
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["LIMITS", "Limits"]
-
 UNLIMITED = "the command line and Python have no such limit"
 """What people who ask for more can use."""
 

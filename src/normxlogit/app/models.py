@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from ..explainer import Explainer
 
-__all__ = ["LoadedModels"]
-
 
 class LoadedModels:
     """The model that the app started with, and the ones that people named last.

@@ -15,8 +15,6 @@ from .answers import App, Shown
 from .frame import FILE, READ, busy, framed, message
 from .latest import Latest
 
-__all__ = ["blocks", "theme"]
-
 TITLE = "normxlogit: what a model's answer rests on"
 
 EXAMPLES = (

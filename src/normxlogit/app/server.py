@@ -18,8 +18,6 @@ from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
-__all__ = ["LOOPBACK", "listen", "make", "serve", "served"]
-
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 POLICY = (

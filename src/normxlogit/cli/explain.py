@@ -246,8 +246,8 @@ def _render(
 
         return Attributions(results).to_csv()
     if kind == "json":
-        from ..results.base import FORMAT_VERSION
         from ..results.files import json_text
+        from ..results.versions import FORMAT_VERSION
 
         states = [_state(result, words, merge) for result in results]
         return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=ascii_only(output))

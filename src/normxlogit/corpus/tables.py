@@ -14,7 +14,6 @@ from ..methods import method_named
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.attribution import Attribution
-from ..results.base import FloatArray
 from ..results.citations import Citations
 from ..results.columns import (
     CORPUS_CITATIONS,
@@ -26,7 +25,7 @@ from ..results.columns import (
     text_row,
 )
 from ..results.files import json_text
-from ..results.schema import plain
+from ..results.schema import FloatArray, plain
 from ..results.sources import Sources
 from ..results.versions import FORMAT_VERSION
 from ..results.words import merge_words

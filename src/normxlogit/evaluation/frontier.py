@@ -19,8 +19,6 @@ from .faithfulness import Faithfulness, encode
 from .runs import Progress, Refused, ResultCache, Runs
 from .timing import environment, in_turn, ratio, ratios
 
-__all__ = ["Cost", "Point", "frontier_methods", "frontier", "measure_cost", "run_frontier"]
-
 TIMED = 16
 """Texts that costs are measured on."""
 

@@ -20,8 +20,6 @@ from .timing import environment
 if TYPE_CHECKING:
     from ..render.matplotlib_figure import PlotFigure
 
-__all__ = ["frontier_figure", "frontier_table", "frontier_text", "write_frontier"]
-
 LABELLED = 8
 """Methods that a figure names: those that nothing beats, then the most faithful."""
 

@@ -30,16 +30,6 @@ from .ranking import Column, RankingResult, agreement, ranking_table, summarise
 from .runs import Progress, ResultCache
 from .statistics import rank_correlation
 
-__all__ = [
-    "BASELINES",
-    "Prompt",
-    "Scored",
-    "AnswerProtocol",
-    "evaluate_sources",
-    "source_methods",
-    "sources_table",
-]
-
 TOP = (1, 3, 5)
 """How many of the highest ranked sources are left out."""
 

@@ -20,16 +20,6 @@ from .report import markdown_table
 from .runs import Progress, ResultCache
 from .statistics import RESAMPLES, Interval, interval_text
 
-__all__ = [
-    "Comparison",
-    "MeasuredAnswer",
-    "Signal",
-    "choose_threshold",
-    "compare_signals",
-    "evaluate_grounding",
-    "grounding_table",
-]
-
 Array = npt.NDArray[np.float64]
 
 Evidence = Literal["there", "missing", "swapped"]

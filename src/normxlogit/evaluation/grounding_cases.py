@@ -11,8 +11,6 @@ from ..errors import DataError
 from ..inputs.documents import documents_by_name
 from .questions import qnli_documents, read_questions
 
-__all__ = ["Case", "answers_from_evidence", "load_cases", "swap_evidence"]
-
 SENTENCES = 3
 """Sentences of the documents made from QNLI."""
 

@@ -21,8 +21,6 @@ from ..surgery.memory import enough_memory
 from ..surgery.run import run
 from .grounding_cases import Case
 
-__all__ = ["ATTENTION", "ENTROPY", "LENS", "LOG_PROBABILITY", "NATS", "PASSES", "SHARE", "Figures", "SignalReader"]
-
 SHARE = "the documents' share"
 NATS = "nats lost without the documents"
 ATTENTION = "attention on the documents"

@@ -14,8 +14,6 @@ from ..inputs.encoder import Encoder
 from ..inputs.encoding import Encoding
 from ..tasks import TaskName
 
-__all__ = ["Item", "Pair", "Span", "difference", "encode_pairs", "load_minimal_pairs"]
-
 Span = tuple[int, int]
 """First character and one past the last."""
 

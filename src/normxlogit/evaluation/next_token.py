@@ -23,13 +23,6 @@ from .ranking import Column, RankingResult, agreement, ranking_table, summarise
 from .runs import Progress, ResultCache
 from .statistics import Candidate, recommendations
 
-__all__ = [
-    "evaluate_next_token",
-    "load_beginnings",
-    "next_token_methods",
-    "next_token_table",
-]
-
 TOP = (1, 3)
 """How many of the highest ranked tokens are removed."""
 

@@ -26,8 +26,6 @@ from .report import markdown_table
 from .runs import Progress, ResultCache
 from .statistics import Interval, interval_text, mean_interval
 
-__all__ = ["PointedWord", "Pointing", "evaluate_pointing", "pointing_methods", "pointing_table"]
-
 Array = npt.NDArray[np.float64]
 
 RANDOM = "random"

@@ -12,8 +12,6 @@ from ..errors import DataError
 from ..results.media import MediaScores
 from .questions import read_lines
 
-__all__ = ["Evidence", "PointingCase", "load_pointing_cases", "middles", "on_evidence"]
-
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""
 

@@ -23,8 +23,6 @@ from ..surgery.clone import returning_attention
 from ..surgery.pool import private_clone
 from ..surgery.signal_entry import SignalEntry, find_signal_entry
 
-__all__ = ["PEERS", "SignalAnswer", "signal_answer"]
-
 Array = npt.NDArray[np.float64]
 
 PEERS = ("gradient-x-input", "integrated-gradients", "occlusion", "attention-rollout")

@@ -12,16 +12,6 @@ import numpy as np
 from ..errors import DataError, InputError
 from ..inputs.documents import documents_by_name
 
-__all__ = [
-    "Asked",
-    "QNLIDocument",
-    "load_questions",
-    "qnli_documents",
-    "qnli_questions",
-    "read_lines",
-    "read_questions",
-]
-
 SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
 

@@ -11,8 +11,6 @@ from ..results.schema import plain
 from .report import markdown_table
 from .statistics import Interval, interval_text, mean_interval, rank_correlation
 
-__all__ = ["Column", "RankingResult", "agreement", "ranking_table", "plain_rankings", "summarise"]
-
 Column = tuple[str, str, int]
 """Title of a table's column, the figure in it, and its decimal places."""
 

@@ -16,8 +16,6 @@ from ..results.files import read_json, write_text
 from .datasets import Example
 from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, evaluate
 
-__all__ = ["Progress", "Refused", "ResultCache", "Runs", "all_methods", "run_methods", "under"]
-
 BOTH_NORMS = ("normxlogit", "input-norm")
 
 Progress = Callable[[str, int, int], None]

@@ -9,8 +9,6 @@ from ..results.similarity import Similarity
 from .ranking import Column, RankingResult, agreement, ranking_table, summarise
 from .runs import Progress
 
-__all__ = ["evaluate_similarity", "similarity_table"]
-
 LEAST = 3
 """Tokens that a text must have for a ranking of them to be meaningful."""
 

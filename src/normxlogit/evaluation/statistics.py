@@ -6,16 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BUDGETS",
-    "Candidate",
-    "Interval",
-    "interval_text",
-    "mean_interval",
-    "rank_correlation",
-    "recommendations",
-]
-
 RESAMPLES = 2000
 """Resamples of the bootstrap."""
 

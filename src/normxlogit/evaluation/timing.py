@@ -13,8 +13,6 @@ import transformers
 from .._version import __version__
 from ..models.devices import device_name, synchronise
 
-__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios"]
-
 
 @dataclass(frozen=True)
 class Timing:

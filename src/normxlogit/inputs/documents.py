@@ -8,8 +8,6 @@ from typing import Any
 from ..errors import InputError
 from .document_files import names_of_files, read_file
 
-__all__ = ["documents_by_name"]
-
 TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
 """Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
 

@@ -14,8 +14,6 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["Picture", "open_picture", "picture_parts", "read_picture"]
-
 LARGEST = 448
 """Pixels of the longer side of the copy of a picture that results keep for drawings."""
 

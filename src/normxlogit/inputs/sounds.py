@@ -11,8 +11,6 @@ import numpy.typing as npt
 from ..errors import InputError
 from .encoding import Medium, Spread
 
-__all__ = ["Sound", "feature_extractor_of", "is_sound", "moments_of", "read_sound"]
-
 COURSE = 400
 """Points of the loudness that drawings show."""
 

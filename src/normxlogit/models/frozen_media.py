@@ -13,8 +13,6 @@ from ..surgery.run import in_turn
 from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from .task_model import TaskModel
 
-__all__ = ["entry_of", "from_both"]
-
 
 def entry_of(model: TaskModel, inputs: Mapping[str, Tensor]) -> SignalEntry:
     """Return where the picture or sound among inputs enters a model.

@@ -19,8 +19,6 @@ from .frozen_seq2seq import FrozenSeq2Seq
 from .layers import ReadAt, layers_read
 from .task_model import TaskModel
 
-__all__ = ["FrozenSpeech", "frozen_both"]
-
 
 class FrozenSpeech(FrozenSeq2Seq):
     """An encoder-decoder model whose answers are affine in its first convolution and in the decoder's word embeddings.

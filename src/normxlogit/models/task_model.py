@@ -13,7 +13,7 @@ from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
-from ..results.base import FloatArray
+from ..results.schema import FloatArray
 from ..surgery.autocast import without_autocast
 from ..surgery.clone import unwrapped
 from ..surgery.find_parts import find_parts
@@ -34,8 +34,6 @@ from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .token_budget import TokenBudget
-
-__all__ = ["ForwardPass", "TaskModel"]
 
 
 class TaskModel:

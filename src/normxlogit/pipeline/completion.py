@@ -13,9 +13,10 @@ from ..errors import MethodError, TargetError
 from ..inputs.encoding import Encoding
 from ..methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ..models.causality import is_causal
+from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
-from ..models.task_model import ForwardPass, TaskModel
+from ..models.task_model import TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.generation import GenerationAttribution
 from ..surgery.autocast import autocast_note

@@ -16,7 +16,7 @@ from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction
-from ..results.base import FloatArray
+from ..results.schema import FloatArray
 from ..surgery.autocast import autocast_note
 from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
 from .options import Options

@@ -8,10 +8,11 @@ import torch
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
-from ..models.task_model import ForwardPass, TaskModel
+from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.base import FloatArray
+from ..results.schema import FloatArray
 from ..surgery.memory import enough_memory
 from .explain import explain_batch, sink_note, to_host
 from .options import Options

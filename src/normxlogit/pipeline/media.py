@@ -12,8 +12,6 @@ from ..inputs.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
 from ..results.media import AudioScores, ImageScores
 
-__all__ = ["check_reads_media", "joined_media", "with_media"]
-
 Media = dict[str, Any]
 """The fields `images` and `audio` of a result."""
 

@@ -17,14 +17,12 @@ from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
 from ..results.attribution import Prediction, TargetInfo
-from ..results.base import FloatArray
 from ..results.collection import Attributions
 from ..results.media import ImageScores
+from ..results.schema import FloatArray
 from ..results.similarity import Similarity
 from ..tasks.embedding import Direction
 from .media import with_media
-
-__all__ = ["explain_similarity"]
 
 
 class Side(NamedTuple):

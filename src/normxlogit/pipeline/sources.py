@@ -12,8 +12,8 @@ from ..methods.perturbation import Perturbation
 from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
-from ..results.base import FloatArray
 from ..results.regions import is_box
+from ..results.schema import FloatArray
 from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from ..results.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory

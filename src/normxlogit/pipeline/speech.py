@@ -29,8 +29,6 @@ from .media import with_media
 from .options import Options
 from .writing import generation_config
 
-__all__ = ["explain_speech"]
-
 DECODER_PROMPT = 4
 """Most tokens that Whisper's decoder begins with: start, language, task, no timestamps."""
 

@@ -7,23 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-__all__ = [
-    "Bar",
-    "Block",
-    "Card",
-    "Cell",
-    "Column",
-    "Fold",
-    "Header",
-    "Links",
-    "Paragraph",
-    "Piece",
-    "Sentence",
-    "Sentences",
-    "Table",
-    "cell",
-]
-
 
 class Piece(NamedTuple):
     """A piece of text in the colour of its score.

@@ -6,10 +6,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..results.base import FloatArray
+from ..results.schema import FloatArray
 from .blocks import Block, Piece
-
-__all__ = ["BarRow", "Bars", "Grid", "Legend", "Picture", "Timeline", "Waveform", "number"]
 
 ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 """The names of the thirds of a picture."""

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..results.attribution import Attribution, Merge
+from ..results.attribution import Attribution
 from ..results.base import Result
+from ..results.words import Merge
 from .blocks import Card, Cell, Column, Piece, Table, cell
 from .charts import number
 from .describe import method_text, shortened, text_of
 from .layout import layout, strongest
 from .text_blocks import attribution_blocks, opening
-
-__all__ = ["cards"]
 
 WORDS = 4
 """Strongest words in a row."""

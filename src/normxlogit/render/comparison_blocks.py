@@ -6,15 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from ..results.attribution import Attribution, Merge
+from ..results.attribution import Attribution
+from ..results.words import Merge
 from .blocks import Block, Card, Cell, Column, Header, Paragraph, Piece, Sentences, Table, cell
 from .charts import Grid, Legend, number
 from .curves import Curve, Curves
 from .describe import distinct_methods, facts
 from .layout import Layout, layout
 from .text_blocks import sentence_of
-
-__all__ = ["comparison_blocks", "comparison_grid", "curves_card"]
 
 STRONGEST = 8
 """Words that a terminal lists."""

@@ -6,8 +6,6 @@ from typing import ClassVar, NamedTuple
 
 from .blocks import Block, Column, Table, cell
 
-__all__ = ["Curve", "Curves", "Drawing"]
-
 WIDTH, HEIGHT = 300.0, 150.0
 """The area of the lines, in the units of the drawing."""
 

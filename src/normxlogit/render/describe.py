@@ -12,8 +12,6 @@ from ..results.characters import one_line, visible
 from ..results.schema import check, setting_text
 from .blocks import Header
 
-__all__ = ["Facts", "distinct_methods", "facts", "method_text", "model_text", "prediction_text", "shortened", "text_of"]
-
 LENGTH = 160
 """Characters of a text in a table or heading."""
 

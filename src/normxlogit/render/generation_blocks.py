@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ..results.base import FloatArray
 from ..results.characters import direction, quoted, visible
 from ..results.generation import GenerationAttribution
 from ..results.media import AudioScores, ImageScores
+from ..results.schema import FloatArray
 from ..results.words import merged
 from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend, number
@@ -16,8 +16,6 @@ from .describe import Facts, facts
 from .media_blocks import binned, coarser, picture_block, waveform_block
 from .text_blocks import LARGEST
 from .timeline_blocks import heard_blocks, timeline_blocks
-
-__all__ = ["generation_blocks"]
 
 STRONGEST = 5
 """Words of the context that stand beside each generated token."""

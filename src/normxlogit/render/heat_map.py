@@ -12,8 +12,6 @@ from .charts import Grid, number
 from .describe import shortened
 from .matplotlib_figure import LETTER, LINE, PAGE, ROW, PlotFigure, say_more
 
-__all__ = ["heat_map"]
-
 LABEL = 28
 """Most characters of a line of a name."""
 

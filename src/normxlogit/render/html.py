@@ -16,8 +16,6 @@ from .describe import shortened
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["COLORS", "DENSEST", "fragment", "page"]
-
 FAINT = 0.03
 """Strength below which nothing is coloured."""
 

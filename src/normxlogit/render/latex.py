@@ -3,16 +3,15 @@
 import re
 from typing import NamedTuple
 
-from ..results.attribution import Attribution, Merge
+from ..results.attribution import Attribution
 from ..results.characters import safe
+from ..results.words import Merge
 from .blocks import Piece, Sentence
 from .charts import Legend
 from .describe import facts
 from .html import COLORS, DENSEST, FAINT
 from .layout import layout
 from .text_blocks import legend_of, sentence_of
-
-__all__ = ["ColouredText", "coloured_text", "latex_of", "shade"]
 
 GREY = 0.45
 """How much darker than white the strongest grey is: black letters keep a contrast of 4.5."""

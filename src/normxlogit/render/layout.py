@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..results.attribution import Attribution, Merge
-from ..results.base import FloatArray
+from ..results.attribution import Attribution
 from ..results.characters import direction, quoted, visible
-
-__all__ = ["Column", "Layout", "Row", "Segment", "layout", "strongest"]
+from ..results.schema import FloatArray
+from ..results.words import Merge
 
 
 class Segment(NamedTuple):

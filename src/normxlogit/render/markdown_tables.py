@@ -4,8 +4,6 @@ import re
 
 from .blocks import Block, Cell, Column, Paragraph, Piece, Table
 
-__all__ = ["markdown_blocks"]
-
 
 def markdown_blocks(markdown: str) -> list[Block]:
     """Return paragraphs and tables, with blank lines between them, as blocks."""

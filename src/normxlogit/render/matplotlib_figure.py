@@ -17,23 +17,6 @@ try:
 except ImportError:
     raise DataError("plots need matplotlib: pip install 'normxlogit[eval]'") from None
 
-__all__ = [
-    "LETTER",
-    "LINE",
-    "LINES",
-    "MARKERS",
-    "PAGE",
-    "ROW",
-    "SERIES",
-    "SIGNS",
-    "PlotFigure",
-    "panel_figure",
-    "plain_text",
-    "plot_style",
-    "save_figure",
-    "say_more",
-]
-
 SIGNS = {True: "#b2182b", False: "#2166ac"}
 """Colours of positive and negative scores: the ends of the map `RdBu`, told apart by colour-blind readers."""
 

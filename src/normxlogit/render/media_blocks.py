@@ -9,8 +9,6 @@ from ..results.schema import FloatArray
 from .blocks import Piece
 from .charts import Picture, Waveform, number
 
-__all__ = ["binned", "coarser", "picture_block", "waveform_block"]
-
 MOST_PATCHES = 1024
 """Patches of a picture that a drawing has; more are merged with their neighbours."""
 

@@ -19,8 +19,6 @@ from .describe import shortened
 from .matplotlib_figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .media_blocks import binned, coarser, picture_block
 
-__all__ = ["draw_picture", "media_figure"]
-
 ACROSS = 4
 """Pictures beside each other."""
 

@@ -7,11 +7,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from ..errors import DataError, InputError
-from ..results.attribution import Attribution, Merge
+from ..results.attribution import Attribution
 from ..results.characters import one_line
 from ..results.collection import WordTotal
 from ..results.similarity import Similarity
 from ..results.sources import Sources
+from ..results.words import Merge
 from .blocks import Block
 from .charts import BarRow, Bars, Grid, Timeline, number
 from .comparison_blocks import comparison_grid
@@ -24,8 +25,6 @@ from .similarity_blocks import pairs_grid
 from .source_blocks import scores_grid, shares_grid
 from .text_blocks import bars_of, rows_grid, signal_block
 from .text_figure import text_figure
-
-__all__ = ["PlotKind", "plot_attribution", "plot_comparison", "plot_generation", "plot_sources", "plot_words"]
 
 PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
 

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..results.base import FloatArray
+from ..results.schema import FloatArray
 from ..results.similarity import Similarity
 from .blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from .charts import Grid
 from .media_blocks import coarser, picture_block
 from .text_blocks import attribution_blocks
-
-__all__ = ["pairs_grid", "ranking_blocks", "similarity_blocks"]
 
 STRONGEST = 8
 """Pairs of words that are listed."""

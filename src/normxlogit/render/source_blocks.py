@@ -10,8 +10,6 @@ from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Senten
 from .charts import Grid, Legend
 from .describe import method_text, model_text
 
-__all__ = ["scores_grid", "shares_grid", "source_blocks"]
-
 SHOWN = 8
 """Sources that are listed where none is cited."""
 

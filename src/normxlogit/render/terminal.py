@@ -17,8 +17,6 @@ from ..results.characters import safe
 from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
 from .charts import Bars, Grid, Legend, Picture, Timeline, Waveform, number
 
-__all__ = ["INK", "SHADES", "text_of_blocks", "wants_color"]
-
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
 

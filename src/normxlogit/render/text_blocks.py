@@ -4,23 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..results.attribution import Attribution, Merge
+from ..results.attribution import Attribution
 from ..results.signals import AudioAttribution, ImageAttribution
+from ..results.words import Merge
 from .blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import BarRow, Bars, Grid, Legend, Timeline, number
 from .describe import Facts, facts, prediction_text
 from .layout import Layout, Row, Segment, layout, strongest
-
-__all__ = [
-    "LARGEST",
-    "attribution_blocks",
-    "bars_of",
-    "legend_of",
-    "opening",
-    "rows_grid",
-    "sentence_of",
-    "signal_block",
-]
 
 STRONGEST = 8
 """Words that get a bar."""

@@ -11,8 +11,6 @@ from .charts import Legend
 from .latex import ColouredText, shade
 from .matplotlib_figure import PAGE, PlotFigure
 
-__all__ = ["text_figure"]
-
 SIZE = 11
 """Size of the letters in points."""
 

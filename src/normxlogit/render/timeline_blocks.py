@@ -13,8 +13,6 @@ from .charts import Grid
 from .describe import Facts
 from .media_blocks import binned, waveform_block
 
-__all__ = ["heard_blocks", "timeline_blocks", "words_over_time"]
-
 BINS = 48
 """Columns of a timeline; neighbouring moments are summed."""
 

@@ -12,15 +12,13 @@ from .schema import FloatArray, Index, Number
 from .tables import Columns, Shap, text_pieces
 from .text_rows import text_row
 from .tokens import Token, TokenScores
-from .words import Merge, Word
+from .words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..render.blocks import Block
     from ..render.plots import PlotKind
-
-__all__ = ["Attribution", "Merge", "Prediction", "TargetInfo", "Token", "Word"]
 
 
 class Prediction(NamedTuple):

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ..render.blocks import Block
 
-__all__ = ["FORMAT_VERSION", "Exports", "FloatArray", "Result", "naming", "read_state", "require"]
-
 
 class Exports(ABC):
     """The exports of a result or a collection: files and tables."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction
-from .base import FORMAT_VERSION, Exports, Result, naming, read_state
+from .base import Exports, Result, naming, read_state
 from .citations import Citations
 from .files import json_text, write_text
 from .generation import GenerationAttribution
@@ -19,7 +19,7 @@ from .signals import AudioAttribution, ImageAttribution
 from .similarity import Similarity
 from .sources import Sources
 from .tables import Columns, stacked, to_shap
-from .versions import check_version, current
+from .versions import FORMAT_VERSION, check_version, current
 from .words import Merge
 
 if TYPE_CHECKING:

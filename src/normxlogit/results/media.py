@@ -9,8 +9,6 @@ import numpy as np
 from .base import require
 from .schema import FloatArray, Index
 
-__all__ = ["AudioScores", "ImageScores", "MediaScores"]
-
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 """A picture that a page shows without asking anybody for it."""
 

@@ -10,8 +10,6 @@ from .media import AudioScores
 from .schema import FloatArray
 from .words import Word
 
-__all__ = ["WordMoments", "word_moments"]
-
 
 @dataclass(frozen=True, eq=False)
 class WordMoments:

@@ -10,8 +10,6 @@ from ..errors import InputError
 from .media import ImageScores
 from .schema import FloatArray
 
-__all__ = ["Region", "is_box", "regions_of"]
-
 
 class Region(NamedTuple):
     """A box of a picture.

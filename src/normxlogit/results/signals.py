@@ -13,8 +13,6 @@ from .schema import FloatArray, Index, Number
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["AudioAttribution", "ImageAttribution"]
-
 ALPHA = 0.65
 """How much of the strongest patch its colour covers."""
 

@@ -16,8 +16,6 @@ from .words import Word
 if TYPE_CHECKING:
     from ..render.blocks import Block
 
-__all__ = ["Similarity"]
-
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Similarity(Attribution):

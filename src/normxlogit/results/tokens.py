@@ -13,9 +13,6 @@ from .schema import FloatArray, Index
 from .tables import Columns
 from .words import Merge, Word, merge_words
 
-__all__ = ["Token", "TokenScores"]
-
-
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
 

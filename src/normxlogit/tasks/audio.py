@@ -14,8 +14,6 @@ from .base import TaskName
 from .model import Model
 from .signals import Grid, SignalTask
 
-__all__ = ["AudioClassification"]
-
 
 class AudioClassification(SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""

@@ -15,8 +15,6 @@ from ..results.signals import ImageAttribution
 from .model import Model
 from .signals import SignalTask
 
-__all__ = ["ImageClassification", "as_channels"]
-
 MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""
 

@@ -22,8 +22,6 @@ from .language import CausalLM, special_tokens
 from .model import Model
 from .picture_boxes import PIXELS, PictureBoxes
 
-__all__ = ["ImageText"]
-
 UNREAD = ("input_ids", "attention_mask", "labels")
 """What a processor returns that is not for the model as it is."""
 

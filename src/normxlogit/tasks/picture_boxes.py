@@ -9,8 +9,6 @@ import torch
 from ..inputs.picture_places import Floats, Sources, sources_of
 from ..surgery.signal_entry import SignalEntry
 
-__all__ = ["PIXELS", "PictureBoxes"]
-
 PIXELS = "pixel_values"
 """What image processors call the numbers that they return."""
 

@@ -24,8 +24,6 @@ from ..surgery.trace import tensor_of
 from .classification import Classification, Problem
 from .model import Model
 
-__all__ = ["Grid", "SignalTask"]
-
 MASK = "signal_mask"
 """The frames that a feature extractor masks, which `_without_tokens` gives a model as its attention mask."""
 

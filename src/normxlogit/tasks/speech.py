@@ -20,8 +20,6 @@ from .model import Model
 from .seq2seq import Seq2Seq, call_decoder, encoder_states
 from .targets import Target
 
-__all__ = ["CTC", "Emitted", "EmittedToken", "SpeechSeq2Seq"]
-
 
 class SpeechSeq2Seq(Seq2Seq):
     """An encoder-decoder model whose source is a sound: its processor stands in the tokenizer's place."""

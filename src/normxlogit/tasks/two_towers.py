@@ -20,8 +20,6 @@ from .image import ImageClassification
 from .model import Model
 from .picture_boxes import PictureBoxes
 
-__all__ = ["PictureTower", "TextTower", "Tower", "TwoTowers"]
-
 
 class Tower(PreTrainedModel):
     """One of two towers as a task model: its answer is the vector of a text or a picture, in the space of both.

@@ -17,20 +17,6 @@ from ...surgery.proofs import proof
 from ...surgery.run import Site, run
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 
-__all__ = [
-    "ENCODERS",
-    "ROUNDING",
-    "TINY",
-    "EncoderLayer",
-    "HeadPaths",
-    "LayerPaths",
-    "activation",
-    "encoder_layers",
-    "floating",
-    "head_paths",
-    "linear",
-]
-
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
 
 ROUNDING, COARSE = 1e-4, 0.1
