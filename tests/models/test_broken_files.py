@@ -126,17 +126,6 @@ def test_labels_that_are_not_named_from_zero_up(whole, tmp_path, names):
         Explainer.from_pretrained(folder)
 
 
-def test_labels_that_are_numbers_become_names(whole, tmp_path):
-    folder = tmp_path / "labels"
-    shutil.copytree(whole, folder)
-    configured(folder, id2label={"0": 3, "1": 4})
-    if refusing_labels_itself():
-        with pytest.raises(InputError, match="id2label"):
-            load(folder)
-        return
-    assert Explainer.from_pretrained(folder)._model.task.labels == ("3", "4")
-
-
 def test_a_missing_gguf_package(whole, monkeypatch):
     def from_pretrained(*_, **__):
         raise ImportError("Please install torch and gguf>=0.10.0 to load a GGUF checkpoint in PyTorch.\nMore")

@@ -1,12 +1,9 @@
 """Contributions from a frozen pass, against the head's own weights and the owner's own states."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from normxlogit import ALL, UnsupportedModelError
-from normxlogit.models import frozen_model
+from normxlogit import ALL
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.clone import clone
@@ -14,9 +11,7 @@ from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.run import Site
 from normxlogit.surgery.trace import tensor_of
 from normxlogit.tasks.targets import Target, resolve
-from tests import plain, tiny
-from tests.architectures.base import build
-from tests.tasks.test_signals import batch_of, vit
+from tests import tiny
 
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 MANY = [7, 8, 9, 10, 11, 12, 13, 14, 15, 40]  # more than are backpropagated from at once
@@ -103,109 +98,4 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
             torch.testing.assert_close(held[0].permute(output.axes).detach(), states[place], rtol=1e-4, atol=1e-4)
 
 
-def test_other_vectors_take_the_place_of_the_word_embeddings():
-    task, batch = made("bert", "SequenceClassification")
-    frozen = FrozenModel.of(task)
-    half = frozen.vectors(batch) / 2
-    run = frozen.run(batch, (0,), half)
-    with torch.no_grad(), task.embeddings.replaced(half, batch.inputs["input_ids"]) as words:
-        torch.testing.assert_close(run.logits, task.answer(batch.inputs, replace=words), rtol=1e-4, atol=1e-5)
-
-
-def test_pictures_are_read_where_their_patches_are_embedded():
-    task = TaskModel(vit(), None)
-    pictures, batch = batch_of(task)
-    task.prepare(batch)
-    frozen = FrozenModel.of(task)
-    run = frozen.run(batch, (0, 2))
-    with torch.no_grad():
-        own = task.caller_model(pictures, output_hidden_states=True)
-    torch.testing.assert_close(run.logits, own.logits, rtol=1e-4, atol=1e-5)
-    found = frozen.contributions(run, resolve(task, run, 1), (0, 2))
-    assert all(values.abs().sum(-1).all() for values in found.values.values())
-    last_states = own.hidden_states[2]
-    norm = task.caller_model.vit.layernorm
-    row = task.caller_model.classifier.weight[1] * norm.weight
-    last = last_states[:, 0]
-    slope = (row - row.mean()) / (last.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (B, H)
-    torch.testing.assert_close(found.values[2][:, 0, 0], (slope * last).sum(-1).detach(), rtol=1e-4, atol=1e-5)
-    with pytest.raises(UnsupportedModelError, match="ViTForImageClassification reads no word embeddings"):
-        frozen.vectors(batch)
-
-
-def test_characters_that_are_hashed_are_read_as_they_are_embedded():
-    task = TaskModel(build("token-classification", "canine"), tiny.tokenizer_for("bert"))
-    batch = task.batch(task.encoder(["the cat sat on the mat"]), [0])
-    task.prepare(batch)
-    with torch.no_grad():
-        own = task.caller_model(**batch.inputs, output_hidden_states=True)
-    run = FrozenModel.of(task).run(batch, (0,))
-    torch.testing.assert_close(run.logits[0], own.logits[0, run.positions[0]], rtol=1e-4, atol=1e-5)
-    with pytest.raises(UnsupportedModelError, match="CanineForTokenClassification reads no word embeddings"):
-        FrozenModel.of(task).vectors(batch)
-
-
 # --- the proof, and what is refused ---------------------------------------------------------------------------------
-
-
-def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(monkeypatch):
-    task, batch = made("llama", "CausalLM")
-    asked, answer = [], TaskModel.answer
-    monkeypatch.setattr(
-        TaskModel, "answer", lambda self, *given, **more: asked.append(given) or answer(self, *given, **more)
-    )
-    FrozenModel.of(task).run(batch, (0,))
-    assert len(asked) == 2, "the model itself, and its frozen form"
-    for inputs, place, rows, *_ in asked:
-        assert inputs["input_ids"].tolist() == batch.inputs["input_ids"][:1].tolist()
-        assert place.tolist() == [len(batch.encodings[0]) - 1], "there is padding behind it"
-        assert (rows[0], rows[-1], len(rows)) == (0, tiny.SIZE - 1, 7)
-
-
-def test_a_model_that_changed_is_proved_anew(monkeypatch):
-    proofs, prove = [], FrozenNetwork.prove
-    monkeypatch.setattr(FrozenNetwork, "prove", lambda *a, **k: proofs.append(1) or prove(*a, **k))
-    task, batch = made("bert", "SequenceClassification")
-    for changes in range(2):
-        for _ in range(2):
-            FrozenModel.of(task).run(batch, (0,))
-            assert len(proofs) == changes + 1
-        task.caller_model.classifier = torch.nn.Linear(32, 2)
-        batch = task.batch(batch.encodings, [0, 1, 2])
-
-
-@pytest.mark.parametrize(
-    ("place", "field", "said"),
-    [(2, "outputs", "the output of layer 2"), (0, "embedding_output", "the embeddings as"), (0, "outputs", None)],
-)
-def test_a_place_that_no_module_returns_is_named(place, field, said):
-    task = TaskModel(vit(), None)
-    _, batch = batch_of(task)
-    task.prepare(batch)
-    frozen = FrozenModel.of(task)
-    frozen.run(batch, (0,))
-    task.copy.parts = replace(task.copy.parts, **{field: None})
-    if said is None:
-        assert set(frozen.run(batch, (0,)).frozen.readouts) == {0}, "the layers are not asked"
-    else:
-        with pytest.raises(UnsupportedModelError, match=f"no module of ViTForImageClassification returns {said}"):
-            frozen.run(batch, (place,))
-
-
-@pytest.mark.parametrize("family", ["llama", "plain"])
-def test_a_long_pass_spares_and_leaves_no_keys_and_values(family, monkeypatch):
-    if family == "plain":
-        task = TaskModel(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification")
-        batch = task.batch(task.encoder(TEXTS), [0, 1, 2])
-        task.prepare(batch)
-    else:
-        task, batch = made("llama", "CausalLM")
-    frozen, runs, own = FrozenModel.of(task), [], FrozenNetwork.run
-    whole = frozen.run(batch, (0,)).logits
-    monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: runs.append((*a, k)) or own(self, *a, **k))
-    for longest, sparing in ((batch.mask.numel(), False), (batch.mask.numel() - 1, True)):
-        monkeypatch.setattr(frozen_model, "LONG", longest)
-        torch.testing.assert_close(frozen.run(batch, (0,)).logits, whole)
-        inputs, options = runs[-1]
-        assert options.get("sparing", False) is sparing
-        assert inputs.get("use_cache") is (False if sparing and family == "llama" else None)

@@ -56,13 +56,6 @@ def test_square_batches_of_time_first_models_are_not_confused():
     torch.testing.assert_close(same, model.module(**batch.inputs).logits.detach())
 
 
-def test_a_model_that_never_looks_its_ids_up_is_refused():
-    model = task_model("bert")
-    ids = batch_of(model).inputs["input_ids"]
-    with pytest.raises(UnsupportedModelError, match="0 times"), model.embeddings.replaced(model.embeddings(ids), ids):
-        pass
-
-
 def test_vectors_of_another_width_are_refused():
     model = task_model("bert")
     batch = batch_of(model)
@@ -73,18 +66,6 @@ def test_vectors_of_another_width_are_refused():
     ):
         model.answer(batch.inputs, replace=words)
     torch.testing.assert_close(model.answer(batch.inputs), model.module(**batch.inputs).logits)
-
-
-@pytest.mark.parametrize(("family", "kind"), [("roberta", "MaskedLM"), ("gpt2", "CausalLM"), ("gemma2", "CausalLM")])
-def test_wanted_vocabulary_rows_are_the_models_logits(family, kind):
-    model = task_model(family, kind)
-    batch = model.batch(model.encoder([tiny.MASKED, "the cat [MASK] ."]), [0, 1])
-    model.prepare(batch)
-    positions, rows = torch.tensor([3, 2]), torch.tensor([7, 11, 40])
-    with torch.no_grad():
-        found = model.answer(batch.inputs, positions, rows)
-        full = model.module(**batch.inputs).logits
-    torch.testing.assert_close(found, full[[0, 1], positions][:, rows], rtol=1e-5, atol=1e-5)
 
 
 class Table(torch.nn.Module):

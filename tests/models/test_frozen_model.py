@@ -1,15 +1,11 @@
 """A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.frozen import FrozenNetwork
-from normxlogit.tasks.targets import resolve
 from tests import tiny
 
 
@@ -54,17 +50,6 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     monkeypatch.setattr(frozen, "_readers", lambda *_: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, (1, 3))
-
-
-def test_one_is_kept_until_the_model_changes():
-    task, batch = made("bert")
-    first = FrozenModel.of(task)
-    assert FrozenModel.of(task) is first
-    first.run(batch, (0,))
-    assert FrozenModel.of(task) is first, "nothing was written on it"
-    task.caller_model.classifier = torch.nn.Linear(32, 2)
-    task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))
-    assert FrozenModel.of(task) is not first
 
 
 def test_what_a_pass_writes_is_not_part_of_the_next_one():
@@ -113,23 +98,6 @@ def test_what_a_pass_adds_to_a_buffer_is_not_part_of_the_next_one():
     assert model.bert.embeddings.LayerNorm.calls == 0
 
 
-def test_a_network_sees_through_what_the_proof_had_to_see_through(monkeypatch):
-    task, batch = made("bert")
-    prove = FrozenNetwork.prove
-    monkeypatch.setattr(FrozenNetwork, "prove", lambda self, *a: setattr(self, "opened", True) or prove(self, *a))
-    run = FrozenModel.of(task).run(batch, (0,))
-    assert run.frozen.lease.lent.opened
-
-
-def test_a_network_is_held_until_its_gradients_are_read(monkeypatch):
-    task, batch = made("bert")
-    frozen = FrozenModel.of(task)
-    first, second = frozen.run(batch, (0,)), frozen.run(batch, (0,))
-    assert first.frozen.lease is not second.frozen.lease, "the first one may run again in its backward pass"
-    frozen.contributions(first, resolve(task, first, 0), (0,))
-    assert frozen.run(batch, (0,)).frozen.lease is first.frozen.lease
-
-
 def test_a_buffer_that_the_owner_changed_is_followed():
     """As training changes what batch norms remember, which makes no other module of them."""
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
@@ -142,24 +110,3 @@ def test_a_buffer_that_the_owner_changed_is_followed():
     after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
     assert abs(after.scores - before).max() > 1e-3
     assert after.scores.sum() + after.bias == pytest.approx(logit, abs=1e-5)
-
-
-@pytest.mark.parametrize("missing", ["normxlogit.surgery.parts.hidden_of", "normxlogit.models.frozen_model.answer_of"])
-def test_what_gives_no_states_or_answer_is_refused(monkeypatch, missing):
-    task, batch = made("bert")
-    frozen = FrozenModel.of(task)
-    frozen.run(batch, (0,))
-    monkeypatch.setattr(missing, lambda _: None)
-    with pytest.raises(UnsupportedModelError, match=r"returned no logits|returned no hidden states"):
-        frozen.run(batch, (0,))
-
-
-def test_the_frozen_pass_does_not_need_the_embedding_layers_output():
-    task, batch = made("bert")
-    frozen = FrozenModel.of(task)
-    logits = frozen.run(batch, (0,)).logits
-    task.copy.parts = replace(task.copy.parts, embedding_tap=None)
-    run = frozen.run(batch, (0,))
-    torch.testing.assert_close(run.logits, logits)
-    with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
-        _ = run.embedded

@@ -1,17 +1,13 @@
 """How many tokens a model reads, against what its forward pass takes."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 import transformers
 from torch import nn
-from transformers import PretrainedConfig
 from transformers.models.auto import modeling_auto
 
 from normxlogit import Explainer
-from normxlogit.inputs.encoder import UNLIMITED
-from normxlogit.models.input_limits import input_names, position_limit, vocabulary_limit
+from normxlogit.models.input_limits import position_limit, vocabulary_limit
 from tests import tiny
 from tests.architectures.base import MAPPINGS, build
 
@@ -143,108 +139,7 @@ def test_vocabulary():
     assert vocabulary_limit(model) == 80
 
 
-def test_the_inputs_that_a_model_reads():
-    tokenizer = tiny.tokenizer_for("bert")
-    bert = input_names(tokenizer, tiny.model("bert"))
-    assert {"input_ids", "token_type_ids", "position_ids"} < bert
-    assert "foo" not in bert, "its forward takes any name, and reads none but its own"
-    assert "token_type_ids" in input_names(tokenizer, tiny.model("llama")), "the tokenizer gives them to every model"
-
-    class Plain(nn.Module):
-        def forward(self, ids, attention_mask=None):
-            return ids
-
-    class Open(nn.Module):
-        def forward(self, ids, **others):
-            return ids
-
-    assert input_names(tokenizer, Plain()) == {"input_ids", "ids", "attention_mask"}
-    assert input_names(tokenizer, Open()) is None
-
-
 # --- tables made by hand --------------------------------------------------------------------------------------------
-
-
-class Made(nn.Module):
-    """A model with nothing but tables, and settings that count positions or do not."""
-
-    def __init__(self, counted=10, **tables):
-        super().__init__()
-        self.config = PretrainedConfig(**{} if counted is None else {"max_position_embeddings": counted})
-        for name, table in tables.items():
-            setattr(self, name, table)
-
-
-class Offset(nn.Embedding):
-    """Its positions begin after some rows, as OPT's do."""
-
-    offset = 2
-
-    def forward(self, ids):
-        return super().forward(ids + self.offset)
-
-
-class Own(nn.Embedding):
-    """Finds its rows itself."""
-
-    def forward(self, ids):
-        return self.weight[ids]
-
-
-def inside(**modules):
-    """A module that holds others."""
-    made = nn.Module()
-    for name, module in modules.items():
-        setattr(made, name, module)
-    return made
-
-
-class Sines(nn.Module):
-    """Grows with the text."""
-
-    def __init__(self, name):
-        super().__init__()
-        self.pos = nn.Buffer(torch.zeros(10, 4))
-        setattr(self, name, None)
-
-
-@pytest.mark.parametrize(
-    ("made", "limit"),
-    [
-        (Made(wpe=nn.Embedding(10, 4)), 10),
-        (Made(wpe=nn.Embedding(14, 4)), 10),
-        (Made(wpe=nn.Embedding(15, 4)), 10),
-        (Made(wpe=nn.Embedding(8, 4)), 8),
-        (Made(None, wpe=nn.Embedding(8, 4)), 8),
-        (Made(position=nn.Embedding(12, 4), Position=nn.Embedding(9, 4)), 9),
-        (Made(words=nn.Embedding(8, 4)), None),
-        (Made(rel_pos=nn.Embedding(8, 4)), None),
-        (Made(relative_position=nn.Embedding(8, 4)), None),
-        (Made(position_bias=nn.Embedding(8, 4)), None),
-        (Made(None, pos=nn.Embedding(9, 4, padding_idx=1)), 7),
-        (Made(None, pos=Offset(9, 4)), 7),
-        (Made(pos_table=nn.Buffer(torch.zeros(12, 4))), 10),
-        (Made(pos_table=nn.Buffer(torch.zeros(14, 4))), 10),
-        (Made(pos_table=nn.Buffer(torch.zeros(15, 4))), None),
-        (Made(pos_table=nn.Parameter(torch.zeros(1, 12, 4))), 10),
-        (Made(pos_table=torch.zeros(10, 4)), 10),
-        (Made(table=torch.zeros(10, 4)), None),
-        (Made(pos_table=torch.zeros(10)), None),
-        (Made(2, pos_ids=torch.zeros(1, 4)), None),
-        (Made(pos=Sines("make_weights")), None),
-        (Made(pos=Sines("make_weight")), None),
-        (Made(pos=Sines("other")), 10),
-        (Made(None, pos=nn.ParameterList([torch.zeros(3, 1, 4), torch.zeros(1, 5, 4)])), 15),
-        (Made(words=nn.ParameterList([torch.zeros(3, 1, 4), torch.zeros(1, 5, 4)])), None),
-        (Made(None, pos=inside(parts=nn.ParameterList([torch.zeros(3, 4)]))), 3),
-        (Made(None, pos=inside(a=inside(b=nn.ParameterList([torch.zeros(3, 4)])))), None),
-        (Made(None, pos=inside(words=nn.Embedding(8, 4))), None),
-        (Made(None, pos=Own(9, 4, padding_idx=1)), 9),
-        (Made(pos_table=torch.zeros(1, 1, 10, 4)), None),
-    ],
-)
-def test_what_bounds_a_text_among_tables(made, limit):
-    assert position_limit(None, made) == limit
 
 
 def test_tables_of_another_models_settings_bound_no_text():
@@ -261,18 +156,3 @@ def test_tables_of_another_models_settings_bound_no_text():
     model.later = nn.Module()
     model.later.position = nn.Embedding(5, 4)
     assert position_limit(None, model) == 5, "its own modules behind them do"
-
-
-def test_a_setting_that_counts_no_positions_is_none():
-    made = Made(None, pos=torch.zeros(2, 4))
-    for name, value in (("position_count", 1), ("position_kind", "x"), ("uses_position", True), ("width", 2)):
-        setattr(made.config, name, value)
-    assert position_limit(None, made) is None
-    made.config.n_ctx = 2
-    assert position_limit(None, made) == 2
-
-
-def test_a_length_that_a_tokenizer_declares_counts_below_the_unlimited():
-    for declared, limit in ((UNLIMITED - 1, UNLIMITED - 1), (UNLIMITED, None), (None, None)):
-        assert position_limit(SimpleNamespace(model_max_length=declared), Made()) == limit
-    assert vocabulary_limit(build(CLASSIFIER, "canine")) is None

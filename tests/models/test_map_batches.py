@@ -52,21 +52,6 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
     assert not proved.cover(min(lengths) - 1, max(lengths) + 9), "two ranges are not one"
 
 
-def test_another_model_is_tried_anew():
-    explainer = bert()
-    explainer(TEXTS)
-    explainer._model.caller_model.classifier = torch.nn.Linear(32, 2)
-    explainer._model.refresh()
-    assert not explainer._model.copy.padding.cover(4, 5)
-
-
-def test_every_text_is_worked_on_once():
-    explainer = bert()
-    encodings = explainer.encode(TEXTS * 4)
-    assert sorted(i for group in groups(explainer, encodings) for i in group) == list(range(len(encodings)))
-    assert groups(explainer, []) == []
-
-
 @pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "lime:samples=8"])
 @pytest.mark.parametrize("family", ["bart", "t5"])
 def test_texts_that_the_model_refuses_to_read_together_are_read_one_by_one(family, method):

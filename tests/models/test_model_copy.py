@@ -161,33 +161,6 @@ def test_a_parametrised_decoder_is_followed_in_place():
     assert np.abs(found - before).max() > 1e-3
 
 
-def test_training_and_weights_in_place_need_no_new_copy(monkeypatch):
-    model = tiny.model("bert")
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    explainer(TEXT)
-    copy = explainer._model.copy
-    model.train()
-    in_place(model)
-    with torch.no_grad():
-        model(**explainer._model.tokenizer(TEXT, return_tensors="pt"), output_hidden_states=True)
-    model.eval()
-    explainer(TEXT)
-    assert explainer._model.copy is copy
-
-
-def test_the_first_call_of_two_threads_at_once():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    expected = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXT).scores
-    scores = []
-    threads = [threading.Thread(target=lambda: scores.append(explainer(TEXT).scores)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for each in scores:
-        np.testing.assert_allclose(each, expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("layers", [None, ALL])
 def test_a_change_in_another_thread_waits_for_the_next_call(layers, monkeypatch):
     """The first call has run its trunk when the other thread copies the changed model: it ends as it began."""

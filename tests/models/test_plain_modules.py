@@ -11,7 +11,6 @@ from normxlogit import ALL, Explainer
 from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.models.wrappers import module_and_reader
-from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import plain, tiny
 
 TEXT = tiny.TEXTS[2]
@@ -67,22 +66,6 @@ def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
             np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["gradient-x-input", "occlusion", "lime"])
-def test_other_methods_work_on_plain_modules(method):
-    e = explainer(plain.grown(plain.Transformer()), labels=plain.LABELS)
-    assert np.isfinite(e(TEXT, method=method).scores).all()
-
-
-def test_the_layers_of_a_plain_module_run_once(monkeypatch):
-    module = plain.grown(plain.Transformer())
-    e = explainer(module)
-    e(TEXT)
-    calls, forward = [], plain.Block.forward
-    monkeypatch.setattr(plain.Block, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
-    e(TEXT)
-    assert len(calls) == 3
-
-
 def test_plain_taggers_and_language_models():
     tagger = explainer(plain.grown(plain.Tagger()), "token-classification", plain.LABELS)
     assert tagger(TEXT).prediction.label in plain.LABELS
@@ -92,11 +75,6 @@ def test_plain_taggers_and_language_models():
     with torch.no_grad():
         assert result.prediction.id == int(model.model(ids)[0, -1].argmax())
     assert model.explain_completion("the movie is", [10, 11]).scores.shape == (2, 5)
-
-
-def test_one_output_is_a_regression_and_labels_have_names():
-    assert explainer(plain.grown(plain.Transformer(1)))(TEXT).prediction.probability is None
-    assert explainer(plain.grown(plain.Transformer()))(TEXT).prediction.label.startswith("LABEL_")
 
 
 class NoHead(nn.Module):
@@ -146,48 +124,11 @@ def test_labels_given_replace_those_of_the_settings():
         Explainer(model, tokenizer, labels=["a", "b", "c"])
 
 
-def test_what_a_model_writes_is_explained_by_the_callers_model():
-    model = tiny.model("bert", "CausalLM", is_decoder=True)
-    found = TaskModel(model, tiny.tokenizer_for("bert"))
-    assert found.generating() is found
-    config = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
-    config |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "vocab_size": tiny.SIZE}
-    import transformers
-
-    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**config, max_position_embeddings=40))
-    reading = TaskModel(bart.eval(), tiny.tokenizer())
-    writing = reading.generating()
-    assert (reading.task.name, writing.task.name) == ("masked-lm", "seq2seq-lm")
-    assert writing.caller_model is bart
-
-
 # --- what a caller passes, and how it is called ---------------------------------------------------------------------
 
 
 def reads(*_, **__):
     """Stands for a tokenizer: anything that can be called."""
-
-
-class Pooling(nn.Module):
-    """What sentence-transformers calls a pooling."""
-
-
-def embedder():
-    made = nn.Sequential(nn.Linear(1, 1), Pooling())
-    made.tokenizer = reads
-    return made
-
-
-def test_a_pipeline_brings_its_reader_and_a_reader_that_is_given_comes_first():
-    model, other = nn.Linear(1, 1), lambda: None
-    for name in ("tokenizer", "image_processor", "feature_extractor"):
-        pipeline = SimpleNamespace(model=model, tokenizer=None) if name != "tokenizer" else SimpleNamespace(model=model)
-        setattr(pipeline, name, reads)
-        assert module_and_reader(pipeline, None) == (model, reads)
-        assert module_and_reader(pipeline, other) == (model, other)
-    sentences = embedder()
-    assert module_and_reader(sentences, None) == (sentences, reads)
-    assert module_and_reader(sentences, other) == (sentences, other)
 
 
 @pytest.mark.parametrize(
@@ -223,24 +164,3 @@ def test_a_summary_has_name_task_labels_and_layers():
     assert summary(tiny.model("bert", "MaskedLM")) == "'m', task='masked-lm', layers=3"
     plainly = repr(explainer(plain.grown(plain.Transformer()), labels=plain.LABELS))
     assert plainly == "Explainer('Transformer', task='sequence-classification', labels=['no', 'yes', 'maybe'])"
-
-
-def test_which_models_embed_and_which_give_a_text_an_answer():
-    tokenizer, bare = tiny.tokenizer_for("bert"), tiny.model("bert").bert
-    for model in (
-        TaskModel(bare, tokenizer, task="embedding", pooling="mean"),
-        TaskModel(SentenceEmbedding(bare, Steps()), tokenizer),
-    ):
-        model.task.check_embeds(model)
-        with pytest.raises(UnsupportedModelError, match="answers a text with a vector"):
-            model.task.check_explains_inputs(model)
-    with pytest.raises(InputError, match="pooling= is for embedding models"):
-        TaskModel(tiny.model("bert"), tokenizer, pooling="mean")
-    reading = TaskModel(tiny.model("bart", "SequenceClassification"), tiny.tokenizer())
-    reading.task.check_explains_inputs(reading)
-    assert reading.generating() is reading
-    writing = TaskModel(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer(), batch_tokens=77)
-    assert (writing.task.name, writing.budget.tokens) == ("seq2seq-lm", 77)
-    assert writing.generating() is writing
-    with pytest.raises(UnsupportedModelError, match="T5ForConditionalGeneration reads its source"):
-        writing.task.check_explains_inputs(writing)

@@ -159,16 +159,6 @@ def test_weights_that_wait_elsewhere_give_the_same_scores(family, method, tmp_pa
 
 
 @pytest.mark.parametrize("family", KINDS)
-def test_a_device_map_is_followed(family):
-    plain = tiny.model(family, KINDS[family])
-    tokenizer = tiny.tokenizer_for(family)
-    wanted = Explainer(plain, tokenizer)(TEXT).scores
-    top = [name for name, _ in plain.named_children()]
-    split = accelerate.dispatch_model(plain, dict.fromkeys(top, "cpu"), main_device="cpu", force_hooks=True)
-    np.testing.assert_allclose(Explainer(split, tokenizer)(TEXT).scores, wanted, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("family", KINDS)
 def test_int8_weights_are_read_as_they_are(family):
     quantization = pytest.importorskip("torchao.quantization")
     plain = tiny.model(family, KINDS[family])

@@ -22,9 +22,3 @@ from normxlogit.models import write_each as room
 )
 def test_greedy_settings_are_told_from_those_that_padding_may_matter_to(settings, plain):
     assert room._plain(GenerationConfig(**settings)) is plain
-
-
-def test_a_row_ends_with_its_first_end_token():
-    assert [room._ends(GenerationConfig(eos_token_id=ids)) for ids in (None, 3, [3, 4])] == [set(), {3}, {3, 4}]
-    for ids, wanted in (([5, 3, 7, 3], [5, 3]), ([5, 6], [5, 6]), ([4, 3], [4]), ([], [])):
-        assert room._until(ids, {3, 4}) == wanted

@@ -1,16 +1,14 @@
 """Layers read by skipping the later ones, against models cut short and against their `hidden_states`."""
 
 import copy
-from typing import NamedTuple
 
 import pytest
 import torch
 from torch import nn
-from transformers.modeling_outputs import BaseModelOutput
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.early_exit import _skipped, exit_after, find_early_exit, handing_layers
+from normxlogit.surgery.early_exit import exit_after, find_early_exit, handing_layers
 from normxlogit.surgery.trace import Call, trace
 from tests import tiny
 from tests.architectures.base import build, stir
@@ -71,54 +69,6 @@ def test_what_makes_a_state_of_something_else_is_no_layer():
         Call("trunk.layers.2", state, None),
     ]
     assert [call.path for call in handing_layers(calls)] == ["trunk.layers.0", "trunk.layers.1"]
-
-
-def test_a_layer_inside_another_or_of_another_shape_is_none():
-    state, ids = torch.zeros(1, 4, 8), torch.zeros(1, 4, 8, dtype=torch.long)
-    calls = [
-        Call("trunk.layers.0", state, after := state + 1),
-        Call("trunk.layers.0.experts.0", state, inner := state + 3),
-        Call("trunk.layers.0.experts.1", inner, after),
-        Call("trunk.layers.1", after, last := state + 2),
-        Call("trunk.norm", last, last),
-        Call("trunk.down.0", last, short := state[:, :2]),
-        Call("trunk.down.1", short, short[:, :1]),
-        Call("trunk.flat.0", state[0], flat := state[0] + 1),
-        Call("trunk.flat.1", flat, flat + 1),
-        Call("trunk.ids.0", ids, more := ids + 1),
-        Call("trunk.ids.1", more, more + 1),
-        Call("trunk.cross.0", last, beside := state + 4),  # nobody is given what it returns as it is
-        Call("trunk.cross.1", last, beside + 4),
-    ]
-    assert [call.path for call in handing_layers(calls)] == ["trunk.layers.0", "trunk.layers.1"]
-
-
-class Streams(NamedTuple):
-    first: torch.Tensor
-    second: torch.Tensor
-    share: float
-
-
-def test_a_skipped_layer_returns_what_it_was_given_in_its_own_form():
-    a, b, new = torch.zeros(1, 4, 8), torch.ones(1, 4, 8), torch.full((1, 4, 8), 5.0)
-    weights = torch.rand(1, 2, 4, 4)
-    assert _skipped(new, (a, b), {}) is a
-    assert _skipped(new, (), {"other": b, "hidden_states": a}) is a
-    left = _skipped((new, weights, None), (a,), {"mask": weights})
-    assert (left[0] is a, left[1] is weights, left[2]) == (True, True, None)
-    assert type(_skipped([new], (a,), {})) is list
-    two = _skipped((new, new + 1), (a, b), {})
-    assert (two[0] is a, two[1] is b) == (True, True), "several streams, in their order"
-    wide = torch.zeros(1, 4, 16)
-    two = _skipped((new, wide + 1), (wide, a), {})
-    assert (two[0] is a, two[1] is wide) == (True, True), "each by its shape"
-    named = _skipped(Streams(new, new + 1, 0.5), (), {"second": b, "first": a})
-    assert (type(named), named.first is a, named.second is b, named.share) == (Streams, True, True, 0.5)
-    found = _skipped(BaseModelOutput(last_hidden_state=new, attentions=(weights,)), (a,), {})
-    assert isinstance(found, BaseModelOutput)
-    assert found.last_hidden_state is a
-    assert found.attentions == (weights,)
-    assert _skipped((new,), (a.double(),), {})[0] is new, "nothing of its kind was given"
 
 
 def test_what_only_decides_is_no_layer():

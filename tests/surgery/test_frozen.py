@@ -71,12 +71,6 @@ def test_without_biases_the_shares_sum_to_the_logit(family):
         assert total == pytest.approx(logits[text, label].item(), rel=1e-4, abs=1e-5)
 
 
-def test_the_biases_have_the_rest():
-    logits, x, _ = frozen_pass(made("bert"))
-    (slope,) = torch.autograd.grad(logits[0, 0], x)
-    assert abs((slope * x).sum().item() - logits[0, 0].item()) > 1e-3
-
-
 def test_a_perceptron_by_hand():
     torch.manual_seed(3)
     model = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 1)).eval()
@@ -266,13 +260,6 @@ def test_weights_have_no_graph(family):
     leaves = [node.variable for node in nodes(logits) if hasattr(node, "variable")]
     assert len(leaves) == 1
     assert leaves[0] is x
-
-
-def test_outside_the_block_it_is_the_model_itself():
-    model = made("gpt2")
-    _, x, network = frozen_pass(model)
-    slopes = [torch.autograd.grad(m(inputs_embeds=x).logits.sum(), x)[0] for m in (model, network.model)]
-    assert torch.equal(*slopes)
 
 
 @pytest.mark.parametrize("family", ["bert", "llama"])

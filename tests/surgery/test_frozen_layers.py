@@ -1,13 +1,9 @@
 """Layers that are affine, or are once their spread is held."""
 
-from typing import NamedTuple
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from normxlogit.surgery.frozen_products import same
-from normxlogit.surgery.frozen_rules import still
 from tests.surgery.slopes import X, slope_of
 
 A = torch.linspace(-1, 1, 16).reshape(4, 4)
@@ -99,37 +95,3 @@ def test_a_layer_of_something_that_does_not_flow_is_a_constant(name):
     slope, held = slope_of(lambda x: x.sum() + CONSTANT[name](x), X)
     torch.testing.assert_close(slope, torch.ones_like(slope))
     assert not held
-
-
-class Pair(NamedTuple):
-    first: torch.Tensor
-    second: int
-
-
-def test_tensors_are_held_in_lists_and_tuples_and_left_alone_in_anything_else():
-    flowing = X.clone().requires_grad_()
-    for kind in (list, tuple):
-        held = still(kind((flowing, 2)))
-        assert type(held) is kind
-        assert not held[0].requires_grad
-        assert held[1] == 2
-    pair = Pair(flowing, 2)
-    assert still(pair) is pair
-    assert still(X) is X
-
-
-def test_two_views_of_the_same_numbers_are_the_same():
-    numbers = torch.arange(12.0).reshape(3, 4)
-    assert same(numbers, numbers)
-    assert same(numbers, numbers.view(3, 4))
-    for other in (
-        numbers.clone(),
-        numbers.view(4, 3),
-        numbers[:, :2],
-        numbers.view(torch.int32),
-        numbers.reshape(12)[:9].view(3, 3).mT,
-    ):
-        assert not same(numbers, other)
-    square = numbers[:, :3]
-    assert not same(square, square.mT), "the same place and shape, in another order"
-    assert not same(numbers[:2], numbers[1:])

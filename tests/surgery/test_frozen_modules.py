@@ -5,11 +5,10 @@ import torch
 from torch import nn
 from torch.autograd import Function
 from torch.nn import functional as F
-from transformers.activations import GELUActivation
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
-from normxlogit.surgery.frozen_modules import is_activation, name_of, opened
+from normxlogit.surgery.frozen_modules import is_activation
 from tests.surgery.slopes import X
 
 
@@ -59,10 +58,6 @@ def test_activations(module):
 )
 def test_other_modules(module):
     assert not is_activation(module.eval())
-
-
-def test_an_activation_is_called_as_its_function_is():
-    assert [name_of(module) for module in (nn.ReLU(), nn.SiLU(), GELUActivation())] == ["relu", "silu", "gelu"]
 
 
 @pytest.mark.parametrize(("more", "one_step"), [((), True), ((2.0,), False)])
@@ -182,11 +177,3 @@ def test_a_kernel_that_cannot_be_seen_through_is_refused():
         with pytest.raises(UnsupportedModelError, match=r"Kernel.* brings a backward pass of its own"):
             network.prove(lambda: (network.model(x), x), network.model(X).detach(), 1e-5)
         assert not network.opened
-
-
-def test_only_a_forward_that_applies_such_functions_is_opened():
-    assert opened(AppliesFused()) is not None
-    assert opened(nn.Linear(4, 4)) is None
-    bound = Bent()
-    bound.forward = torch.relu
-    assert opened(bound) is None

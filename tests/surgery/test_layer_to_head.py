@@ -5,7 +5,6 @@ import itertools
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer
 from normxlogit.models.given_outputs import read_outputs
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import layer_to_head
@@ -71,19 +70,6 @@ def test_a_state_is_turned_as_the_layers_hold_it(monkeypatch):
     for axes in itertools.permutations(range(3)):
         tail = layer_to_head.Tail(("layer",), Form.of(state), axes)
         assert torch.equal(layer_to_head.bring_to_head(None, "", tail, state, {}).permute(axes), state)
-
-
-def test_scores_of_a_layer_are_the_head_on_its_normed_output():
-    plain = tiny.model("llama")
-    explainer = Explainer(plain, tiny.tokenizer_for("llama"))
-    scores = explainer(tiny.TEXTS[0], layers=ALL, target=0).scores  # (L, T)
-    ids = explainer._model.tokenizer(tiny.TEXTS[0], return_tensors="pt").input_ids
-    with torch.no_grad():
-        states = plain(input_ids=ids, output_hidden_states=True).hidden_states
-        for layer in (1, 2, 3):
-            final = states[3] if layer == 3 else plain.model.norm(states[layer])  # (1, T, H)
-            wanted = states[0][0].norm(dim=-1) * plain.score(final)[0, :, 0]  # (T,)
-            torch.testing.assert_close(torch.tensor(scores[layer - 1]), wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_a_model_of_one_layer_begins_with_its_embeddings():

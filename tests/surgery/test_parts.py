@@ -7,13 +7,13 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone, override_forward
-from normxlogit.surgery.find_parts import _padded_inside, _trunk_candidates, find_parts
+from normxlogit.surgery.find_parts import _trunk_candidates, find_parts
 from normxlogit.surgery.parts import EmbeddingTap
 from normxlogit.surgery.plain_module import as_task_model
 from normxlogit.surgery.pool import model_pool
 from normxlogit.surgery.proofs import head_reads_tokens_alone
 from normxlogit.surgery.run import run
-from normxlogit.surgery.trace import Call, trace
+from normxlogit.surgery.trace import trace
 from tests import plain, tiny
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
@@ -35,36 +35,11 @@ def test_trunk_layers_and_embedding_output(family):
     torch.testing.assert_close(parts.embedded(done.last(site), 4), done.output.hidden_states[0])
 
 
-def test_the_embedding_output_is_caught_as_early_as_it_can_be():
-    model = clone(tiny.model("bert"))
-    calls = []
-    model.bert.encoder.layer[0].register_forward_hook(lambda *_: calls.append(1))
-    parts = find_parts(model_pool(model), INPUTS, 3)
-    assert parts.embedding_tap.path == "bert.embeddings.dropout" or not parts.embedding_tap.path.count("layer.")
-
-
 def test_a_tap_that_gives_fewer_positions_is_refused():
     tap = EmbeddingTap("x", True, (1, 0, 2))
     assert tap.read(torch.zeros(5, 2, 3), 4).shape == (2, 4, 3)
     with pytest.raises(UnsupportedModelError, match="read 5 positions for 6 tokens"):
         tap.read(torch.zeros(5, 2, 3), 6)
-
-
-@pytest.mark.parametrize(
-    ("family", "kind"), [("roberta", "MaskedLM"), ("llama", "CausalLM"), ("bert", "TokenClassification")]
-)
-def test_a_head_on_one_token_is_compared_with_the_answer_at_that_token(family, kind):
-    parts = find_parts(model_pool(clone(tiny.model(family, kind))), INPUTS, 3)
-    assert parts.tokenwise
-    assert (parts.head.rows is not None) == (kind != "TokenClassification"), "rows of the vocabulary were proved"
-
-
-def test_padding_that_the_model_itself_puts_behind_the_text_is_seen():
-    ids = torch.tensor([[2, 5, 6]])
-    longer, other = torch.tensor([[2, 5, 6, 0]]), torch.tensor([[2, 5, 7, 0]])
-    assert _padded_inside([Call("a", None), Call("b", longer.float()), Call("c", longer)], ids)
-    for given in (None, ids, other, longer.float(), longer[0], longer[None]):
-        assert not _padded_inside([Call("a", given)], ids)
 
 
 def test_a_head_agrees_where_the_answer_is_one():
@@ -132,14 +107,6 @@ def test_the_first_module_may_be_the_trunk_of_a_plain_tagger():
     model = clone(plain.grown(Bag()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
     assert find_parts(model_pool(model), INPUTS, 3).trunk == "words"
-
-
-def test_nan_is_said_before_anything_is_tried():
-    model = tiny.model("bert")
-    with torch.no_grad():
-        model.classifier.weight.fill_(torch.nan)
-    with pytest.raises(UnsupportedModelError, match="first in what classifier returns"):
-        find_parts(model_pool(clone(model)), INPUTS, 3)
 
 
 def test_a_model_without_logits():

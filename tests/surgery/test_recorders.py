@@ -8,7 +8,7 @@ import torch
 from transformers.utils import output_capturing
 
 from normxlogit import Explainer
-from normxlogit.surgery.recorders import know_recorders, without_recorders
+from normxlogit.surgery.recorders import without_recorders
 from tests import tiny
 
 TEXT = "the movie is good"
@@ -29,16 +29,6 @@ def test_a_model_of_another_process_is_read_in_the_middle_as_here(family, kind, 
     request.getfixturevalue("nothing_built")
     found = pickle.loads(sent)(TEXT, method="frozen-gradient:read_at=middle").scores
     np.testing.assert_allclose(found, wanted, atol=1e-6)
-
-
-def test_classes_are_entered_and_what_is_known_stays(nothing_built):
-    model = tiny.model("bert", "SequenceClassification")
-    known = output_capturing._CAN_RECORD_REGISTRY
-    dict.clear(known)
-    dict.__setitem__(known, str(type(model)), "known")
-    know_recorders(model)
-    assert known.get(model) == "known"
-    assert known.get(model.bert) == model.bert._can_record_outputs != {}
 
 
 def test_a_model_that_was_asked_for_hidden_states_can_be_sent(request):

@@ -104,12 +104,6 @@ def test_what_is_called_instead_may_call_the_module_with_its_owners_hooks():
     torch.testing.assert_close(given.output, copy.head.bias[None])
 
 
-def test_something_else_of_the_copy_can_be_called():
-    copy = model()
-    done = run(copy, {"input": X}, record=[Site("layer")], call=copy.layer)
-    assert done.output is done.recorded[Site("layer")]
-
-
 @pytest.mark.parametrize("fails", [True, False])
 def test_nothing_is_left_on_the_copy_also_after_an_error(fails):
     copy = model()

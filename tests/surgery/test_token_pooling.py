@@ -5,7 +5,6 @@ import torch
 import transformers
 
 from normxlogit import Explainer
-from normxlogit.errors import HeadMismatchError
 from normxlogit.surgery import token_pooling
 from tests import tiny
 
@@ -71,13 +70,3 @@ def test_a_head_that_compares_tokens_is_read_in_the_text():
     kept = own.abs() < 1e4
     torch.testing.assert_close(torch.tensor(result.scores)[kept], (norms * own)[kept], atol=1e-4, rtol=1e-4)
     assert not explainer._model.parts.tokenwise
-
-
-def test_latents_that_stand_for_no_token_are_refused():
-    config = transformers.PerceiverConfig(
-        num_latents=8, d_latents=32, d_model=32, num_self_attends_per_block=1, num_self_attention_heads=2,
-        num_cross_attention_heads=2, vocab_size=tiny.SIZE, max_position_embeddings=40,
-    )  # fmt: skip
-    model = random_model("AutoModelForSequenceClassification", config)
-    with pytest.raises(HeadMismatchError, match="which of them belongs to which token is unknown"):
-        Explainer(model, tiny.tokenizer())(tiny.TEXTS[0])
