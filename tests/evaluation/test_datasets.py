@@ -70,28 +70,6 @@ def test_a_hub_that_cannot_be_reached_is_named(monkeypatch):
         load_examples("mnli")
 
 
-def test_columns_are_guessed_by_the_tasks(tmp_path):
-    rows = {
-        ("text",): "fine",
-        ("sentence",): "fine",
-        ("question", "sentence"): "fine",
-        ("sentence1", "sentence2"): ("fine", "fine"),
-        ("premise", "hypothesis", "text"): ("fine", "fine"),
-    }
-    for place, (columns, text) in enumerate(rows.items()):
-        path = write(tmp_path / f"{place}.jsonl", [dict.fromkeys(columns, "fine") | {"label": 0}])
-        assert load_examples(path) == [Example(text, 0)]
-    path = write(tmp_path / "pair.jsonl", [{"one": "a", "two": "b", "label": 0}])
-    assert load_examples(path, columns=["two", "one"]) == [Example(("b", "a"), 0)]
-
-
-@pytest.mark.parametrize("label", [True, float("nan"), None, "1"])
-def test_a_label_is_a_number(tmp_path, label):
-    path = write(tmp_path / "labels.jsonl", [{"sentence": "fine", "label": label}])
-    with pytest.raises(DataError, match=rf"labels.jsonl, row 0, column 'label': expected a number, got {label!r}"):
-        load_examples(path)
-
-
 def test_files_without_rows_are_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     some = write(tmp_path / "some.jsonl", [{"sentence": "fine", "label": 1}])
@@ -162,8 +140,3 @@ def test_the_sample_needs_no_hub_and_no_other_package(monkeypatch):
     assert load_examples("reviews", limit=3) == rows[:3]
     said = Explainer.from_pretrained()([row.text for row in rows])
     assert sum(a.prediction.id == row.label for a, row in zip(said, rows, strict=True)) >= 95
-
-
-def test_a_file_of_the_samples_name_is_read_where_a_folder_is_given(tmp_path):
-    write(tmp_path / "validation.jsonl", [{"text": "fine", "label": 1}])
-    assert load_examples("reviews", data_dir=tmp_path) == [Example("fine", 1)]

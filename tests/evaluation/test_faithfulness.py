@@ -201,14 +201,6 @@ def test_outputs_that_are_all_the_same_do_not_correlate():
     np.testing.assert_allclose(measured.quality(), [0, 1])
 
 
-def test_quality_is_the_share_that_equals_gold():
-    outputs = np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
-    measured = faithfulness.Measured(outputs, outputs, outputs, np.array([0.0, 1.0, 1.0, 2.0]), False)
-    np.testing.assert_allclose(measured.quality(), [0.5, 0.5, 0.25])
-    assert measured.whole_quality() is None
-    assert replace(measured, whole=np.array([0.0, 1.0, 1.0, 0.0])).whole_quality() == 0.75
-
-
 def test_the_published_protocol_reads_ninety_tokens():
     tokenizer = tiny.tokenizer_for("bert")
     tokenizer.model_max_length = 120
@@ -220,29 +212,6 @@ def test_the_published_protocol_reads_ninety_tokens():
     assert faithfulness.count_texts(explainer, examples, "published") == {"texts": 3, "of which cut": 2}
     assert faithfulness.count_texts(explainer, examples) == {"texts": 3, "of which cut": 1}
     assert faithfulness.count_texts(explainer, examples[1:2]) == {"texts": 1}
-
-
-def test_a_summary_holds_the_means_over_texts_and_over_levels():
-    rng = np.random.default_rng(1)
-    drop, kept = rng.random((30, 9)), rng.normal(size=(30, 9))
-    measured = faithfulness.Measured(drop, kept, np.zeros((30, 9)), np.arange(30.0) % 3, False)
-    found = faithfulness.summarise("a", measured)
-    assert found == faithfulness.summarise("a", measured, seed=0)
-    assert (found.texts, found.levels) == (30, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))
-    assert found.per_text == pytest.approx([sum(row) / 9 for row in drop])
-    for name, values in (("aopc", drop), ("sufficiency", kept)):
-        assert getattr(found, name) == pytest.approx(sum(map(sum, values)) / 270)
-        assert found.curves[name] == pytest.approx([sum(column) / 30 for column in values.T])
-    assert found.curves["quality"] == pytest.approx([1 / 3] * 9)
-    assert found.whole_quality is None
-
-
-def test_what_was_asked_before_is_not_asked_again():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    answers = faithfulness.Answers(explainer)
-    first = faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers)
-    explainer._model.answer = None
-    assert faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers) == first
 
 
 def test_labels_and_models_that_do_not_fit():

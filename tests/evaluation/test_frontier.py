@@ -77,20 +77,6 @@ def test_costs_are_in_forward_passes_over_the_same_texts(explainer, tokens_as_ti
     assert measure_cost(explainer, [one], Lime(60), rounds=9) == Cost(passes, (passes, passes), 3), "slow: few rounds"
 
 
-def test_a_cost_is_the_median_of_neighbours_in_time(explainer, monkeypatch):
-    seconds = {"forward": (5.0, 5.0, 50.0), "method": (2.0, 4.0, 30.0)}  # the machine was busy in the last round
-    asked = []
-
-    def in_turn(sides, *, rounds, warmup):
-        asked.append((rounds, warmup))
-        return {name: clock.Timing(name, seconds[name][:rounds]) for name in sides}
-
-    monkeypatch.setattr(module, "in_turn", in_turn)
-    found = measure_cost(explainer, explainer.encode(tiny.TEXTS), Random(), rounds=3)
-    assert found == Cost(3.0, (2.0, 4.0), 3)
-    assert asked == [(1, 0), (3, 0)]
-
-
 def test_the_frontier_is_what_no_cheaper_setting_reaches():
     assert [p.method for p in frontier(POINTS)] == ["random", "normxlogit", "frozen-gradient", "occlusion"]
     assert frontier([]) == []

@@ -1,12 +1,11 @@
 """The frontier as a table, a figure and files."""
 
 import json
-from dataclasses import replace
 
 import torch
 
 from normxlogit.evaluation import frontier_report
-from normxlogit.evaluation.frontier import Cost, Point
+from normxlogit.evaluation.frontier import Point
 from tests.evaluation.test_frontier import POINTS
 
 
@@ -37,29 +36,6 @@ def test_a_line_joins_what_no_other_setting_beats():
     assert not without.lines
 
 
-def test_a_method_looks_the_same_in_all_panels_and_is_named_at_its_point():
-    panels = {"one": POINTS[:2], "two": POINTS[1:3], "three": POINTS[2:5]}
-    figure = frontier_report.frontier_figure(panels)
-    assert [axes.get_title() for axes in figure.axes] == list(panels)
-    for axes, points in zip(figure.axes, panels.values(), strict=True):
-        assert named_in(axes) == {p.method for p in points if p.result is not None}
-    (_, first), (second, _) = (
-        sorted(axes.containers, key=lambda bar: bar.lines[0].get_xdata()[0], reverse=True) for axes in figure.axes[:2]
-    )
-    assert first.lines[0].get_color() == second.lines[0].get_color()
-    assert first.lines[0].get_marker() == second.lines[0].get_marker()
-    one, two, three = (axes.get_position().y0 for axes in figure.axes)
-    assert one > two > three, "one panel in a row, for narrow screens"
-
-
-def test_at_most_eight_methods_are_named_and_what_nothing_beats_is():
-    points = [replace(POINTS[0], method=f"m{i}", cost=Cost(1.0 + i, (1.0, 1.0), 3)) for i in range(12)]
-    (axes,) = frontier_report.frontier_figure({"one": points}).axes
-    named = named_in(axes)
-    assert len(named) == 8
-    assert "m0" in named, "the cheapest of equals"
-
-
 def test_what_is_written_can_be_read(tmp_path):
     panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
     about = {title: {"texts": 3} for title in panels}
@@ -76,8 +52,3 @@ def test_what_is_written_can_be_read(tmp_path):
     assert "frozen-gradient:read_at=-1" in drawn
     assert "decompx" not in drawn
     assert (tmp_path / "new" / "out" / "frontier.png").stat().st_size > 1000
-
-
-def named_in(axes):
-    """Return the methods in the legend below a panel, whose entries are AOPC and method."""
-    return {text.get_text().split()[1] for text in axes.get_legend().get_texts()}

@@ -2,13 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from normxlogit import DataError, Explainer, InputError
+from normxlogit import DataError, Explainer
 from normxlogit.evaluation import generation
 from normxlogit.evaluation.generation import AnswerProtocol, Prompt, evaluate_sources
 from normxlogit.evaluation.questions import Asked
@@ -22,7 +21,6 @@ from normxlogit.pipeline.sources import explain_sources
 from normxlogit.results.spans import Sequenced, prompt_sources
 from tests import tiny
 from tests.commands import run
-from tests.pipeline.test_cite import TEMPLATE
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
 WORDS = re.compile(r"\w+|[^\w\s]")
@@ -176,19 +174,6 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
     assert not any("excess" in name for name in state["methods"])
 
 
-def test_words_of_the_template_and_special_tokens_are_never_ranked(explainer):
-    model, tokenizer = made()
-    tokenizer.chat_template = TEMPLATE
-    chatting = Explainer(model, tokenizer)
-    state = measured(chatting._language_model, Asked("is this good?", {"text": "A cat."}), [], (6, 4, 2), 0)
-    assert len(state["leave_one_out"][0]) == len(WORDS.findall("A cat. is this good?"))
-    completed = ask(explainer._language_model, "is this good?", {"text": "A cat."}, max_new_tokens=6)
-    sequence = completed.sequenced()
-    special = replace(sequence, special=[True] * len(sequence.special))
-    with pytest.raises(InputError, match="no visible token"):
-        generation.sampled_tokens(special, 2, np.random.default_rng(0))
-
-
 def test_tokens_of_the_answer_that_are_seen_are_drawn_in_their_order():
     ends = [1, 2, 3, 4, 5, 6, 7, 8]
     spans, special = [(end - 1, end) for end in ends], [False] * 3 + [True] + [False] * 4
@@ -235,18 +220,6 @@ def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, 
     state = measured(explainer._language_model, question, [], (6, 4, tokens), 0)
     assert state["matters"] == (best >= (1 if tokens else 2))
     assert bool(state["methods"]) == state["matters"]
-
-
-@pytest.mark.parametrize(
-    ("family", "kind", "wanted"),
-    [
-        ("llama", "CausalLM", ["frozen-gradient", "normxlogit", "context-cite"]),
-        ("t5", "Seq2SeqLM", ["frozen-gradient", "context-cite"]),
-    ],
-)
-def test_the_default_methods_are_those_that_the_model_takes(family, kind, wanted):
-    explainer = Explainer(tiny.model(family, kind), tiny.tokenizer_for(family))
-    assert [method.spec for method in generation.source_methods(explainer)] == wanted
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
@@ -343,25 +316,3 @@ def test_a_run_with_other_settings_measures_all(explainer, loaded, tmp_path, cha
         change = {"protocol": AnswerProtocol(5, 6, 2)}
     evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options | change)
     assert len(loaded) == 2
-
-
-def test_what_belongs_to_another_answer_is_measured_anew(explainer, tmp_path, monkeypatch):
-    options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path}
-    first, _ = evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options)
-    monkeypatch.setattr(generation, "ask", lambda *a, max_new_tokens: ask(*a, max_new_tokens=3))
-    second, _ = evaluate_sources(explainer, QUESTIONS[:1], ["logat", "normxlogit"], **options)
-    rows = {r.method: r for r in second}
-    assert rows["logat"] != {r.method: r for r in first}["logat"]
-    alone, _ = evaluate_sources(explainer, QUESTIONS[:1], ["logat"], protocol=AnswerProtocol(3, 6))
-    assert rows["logat"] == {r.method: r for r in alone}["logat"]
-
-
-def test_rankings_of_others_stand_behind_the_methods(explainer):
-    def scorer(prompt):
-        return np.arange(len(prompt.sources), dtype=float)[None], 4.0
-
-    results, matter = evaluate_sources(
-        explainer, QUESTIONS[:1], ["logat"], protocol=AnswerProtocol(5, 6), others={"another": scorer}
-    )
-    assert [r.method for r in results][:5] == ["occlusion", "random", "length", "logat", "another"]
-    assert (results[4].passes, matter) == (4.0, 1)

@@ -37,19 +37,6 @@ def test_a_seed_chooses_questions_and_sentences():
     assert qnli_questions(ROWS, 4, seed=0) == qnli_questions(ROWS, 4)
 
 
-def test_a_sentence_stands_once_in_a_document():
-    rows = [{"question": sentence, "sentence": sentence, "label": 0} for sentence in ("a  b.", " a\nb. ", "c.", "d.")]
-    for asked in qnli_questions(rows, 4, 0, 3):
-        assert sorted(sentences(asked)) == ["a b.", "c.", "d."]
-    assert all(len(sentences(asked)) == 3 for asked in qnli_questions(rows, 4, 0, 4)), "there are no more"
-
-
-def test_another_sentence_that_answers_is_not_among_the_others():
-    rows = [{"question": "q", "sentence": f"{i}.", "label": i > 1} for i in range(5)]
-    for asked in qnli_questions(rows, 2, 0, 4):
-        assert len({"0.", "1."} & set(sentences(asked))) == 1
-
-
 def test_documents_need_as_many_rows_as_sentences_and_an_answer():
     assert len(qnli_questions(ROWS[:7], 1)) == 1
     unanswered = [row | {"label": 1} for row in ROWS]

@@ -8,7 +8,6 @@ from scipy.stats import wilcoxon
 
 from normxlogit.evaluation import report
 from normxlogit.evaluation.faithfulness import Faithfulness
-from normxlogit.render.matplotlib_figure import LINES, SERIES
 
 RNG = np.random.default_rng(0)
 
@@ -53,16 +52,6 @@ def test_the_grid_prints_ours_beside_theirs_and_marks_the_best_of_each_column():
         "| d | <u>0.300</u> (see below) |  | **-0.500** |\n"
         "| e | -0.100 |  |  |\n"
     )
-
-
-def test_curves_are_drawn_over_the_share_of_tokens_each_in_its_own_look():
-    methods = [result(f"m{i}", i / 100) for i in range(30)]
-    (axes,) = report.curves_figure({"SST-2": methods}).axes
-    for i, (line, r) in enumerate(zip(axes.lines, methods, strict=True)):
-        assert line.get_xdata() == pytest.approx([10, 20, 30, 40, 50, 60, 70, 80, 90])
-        assert tuple(line.get_ydata()) == r.curves["aopc"]
-        assert (line.get_color(), line.get_linestyle()) == (SERIES[i % 7], LINES[(i // 7) % 4])
-    assert (axes.get_title(), axes.get_xlabel()) == ("SST-2", "perturbed tokens, %")
 
 
 def test_what_is_written_can_be_read(tmp_path):

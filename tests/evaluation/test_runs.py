@@ -2,12 +2,10 @@
 
 import pytest
 
-from normxlogit import DataError, Explainer, Method, MethodError, UnsupportedModelError, register
-from normxlogit.cli.options import methods_of
+from normxlogit import DataError, Explainer, Method, UnsupportedModelError, register
 from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.runs import Refused, Runs
-from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, method_named, registry
+from normxlogit.methods import NormXLogit, Random, method_named, registry
 from tests import tiny
 
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
@@ -48,20 +46,6 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     assert again == first
 
 
-def test_progress_is_told_once_for_each_method_also_of_one_that_is_refused(explainer, refusing):
-    told = []
-    runs.run_methods(explainer, EXAMPLES, [Random(), method_named(refusing)], on_progress=lambda *x: told.append(x))
-    assert told == [("random", 3, 3), ("refusing", 3, 3)]
-    assert runs.under("SST-2", None) is None
-    runs.under("SST-2", lambda *step: told.append(step))("lime", 1, 3)
-    assert told[2:] == [("SST-2 lime", 1, 3)]
-
-
-def test_a_refusal_says_what_is_missing(explainer, tmp_path, refusing):
-    run = Runs(explainer, EXAMPLES, tmp_path)
-    assert run(method_named(refusing)) == run(method_named(refusing)) == Refused("refusing", "no model will do")
-
-
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
     runs.run_methods(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
@@ -87,16 +71,3 @@ def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
     file.write_text('{"drop')
     with pytest.raises(DataError, match=f"{file.name}: not JSON"):
         runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
-
-
-def test_methods_of_a_command_line():
-    assert methods_of("logat random:seed=3  input-norm:norm_of=word_embedding") == [
-        LogAt(),
-        Random(seed=3),
-        InputNorm(norm_of="word_embedding"),
-    ]
-    for wrong in ("nothing", "random:seeds=3", "random:3"):
-        with pytest.raises(MethodError, match=wrong.partition(":")[2][:5] or wrong):
-            methods_of(wrong)
-    assert methods_of("all") == runs.all_methods()
-    assert NormXLogit(norm_of="word_embedding") in runs.all_methods()

@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Citations, Explainer, InputError, MethodError
+from normxlogit import Explainer, InputError, MethodError
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.ablations import Ablations, leave_one_out, score_sources
-from normxlogit.pipeline.cite import _without_ending
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
 from normxlogit.pipeline.writing import generate, read_completion
-from normxlogit.results.spans import answer_parts, prompt_sources
+from normxlogit.results.spans import prompt_sources
 from tests import tiny
 
-DOCUMENTS = {"a.txt": "The movie is good. The cat sat on the mat.", "b.md": "A plot with charm!"}
 TEMPLATE = (
     "{% for m in messages %}{{ m['role'] == 'user' and '! ' or ', ' }}{{ m['content'] }} . {% endfor %}"
     "{% if add_generation_prompt %}a cat : {% endif %}"
@@ -51,22 +49,6 @@ def test_the_template_is_grey_and_never_ranked():
     assert {t.text for t in g.top(30)} <= set(shown)
     assert g.sources("message").names == ("system", "user")
     assert g.sources().names == ("The film was bad.", "The cat sat.", "Is this good?")
-
-
-def test_sources_of_a_given_completion():
-    explainer = explainer_for()
-    completed = read_completion(explainer._language_model, CHAT, " a cat")
-    for method in ("occlusion", "frozen-gradient"):
-        wanted = explain_sources(explainer._language_model, completed, Options(method=method_named(method)), "message")
-        found = explainer.explain_sources(CHAT, " a cat", sources="message", method=method)
-        assert found == wanted
-        assert found.names == ("system", "user")
-    spans = {"film": (0, 0, 17), "cat": (1, 0, 12)}
-    named = explainer.explain_sources(CHAT, " a cat", sources=spans)
-    assert named == explainer.explain_sources(CHAT, " a cat", sources=spans, method="frozen-gradient")
-    assert [named.text[slice(*span)] for span in named.spans] == ["The film was bad.", "The cat sat."]
-    with pytest.raises(InputError, match="not a span of message 0"):
-        explainer.explain_sources(CHAT, " a cat", sources={"film": (0, 0, 99)})
 
 
 def test_sentences_that_the_tokenizer_does_not_know_are_no_sources():
@@ -204,39 +186,6 @@ def test_named_sources_of_texts_and_messages():
     ):
         with pytest.raises(InputError, match=message):
             explainer.explain_completion(prompt, " a cat", sources={"x": span})
-
-
-@pytest.mark.parametrize("chat", [True, False])
-def test_an_answer_cites_the_sentences_of_the_documents(chat):
-    explainer = explainer_for(chat)
-    c = explainer.cite("Is this good?", DOCUMENTS, system="Be good.", max_new_tokens=6, verify=2)
-    assert isinstance(c, Citations)
-    assert c.names == ("a.txt:1", "a.txt:2", "b.md:1")
-    assert [c.text[a:b] for a, b in c.spans] == ["The movie is good.", "The cat sat on the mat.", "A plot with charm!"]
-    assert "Be good." in c.text
-    assert c.text.endswith(c.completion)
-    loo = explainer.cite("Is this good?", DOCUMENTS, system="Be good.", max_new_tokens=6, method="occlusion")
-    assert set(c.verified) == {t.name for t in c.top(2)}
-    for name, nats in c.verified.items():
-        part_sum = loo.table.sum(0)[loo.names.index(name)]
-        assert nats == pytest.approx(part_sum, abs=1e-3)
-
-
-def test_documents_of_a_list_are_numbered_and_a_single_one_has_no_heading():
-    explainer = explainer_for()
-    assert explainer.cite("Is this good?", list(DOCUMENTS.values()), max_new_tokens=6).names[0] == "document 1:1"
-    assert "document 1" not in explainer.cite("Is this good?", ["A cat. A dog."], max_new_tokens=6).text
-
-
-def test_an_ending_token_is_no_part_of_the_answer():
-    model, tokenizer = made()
-    completed = read_completion(Explainer(model, tokenizer)._language_model, "the cat", [tiny.VOCABULARY["mat"], 3])
-    assert completed.encoding.special[-1]
-    kept = _without_ending(completed)
-    assert kept.encoding.ids == completed.encoding.ids[:-1]
-    assert answer_parts(kept.sequenced(), None)[0].tokens == (len(kept.encoding) - 1,)
-    only = read_completion(Explainer(model, tokenizer)._language_model, "the cat", [3])
-    assert _without_ending(only) is None
 
 
 def ablated(method, sources="sentence", parts=None):

@@ -5,8 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from normxlogit import (
     ALL,
@@ -15,7 +13,6 @@ from normxlogit import (
     MethodError,
     TargetError,
 )
-from normxlogit.inputs.append_tokens import append_tokens
 from tests import tiny
 
 PROMPT = "once upon a time"
@@ -57,15 +54,6 @@ def test_the_array_equals_a_loop_over_prefixes_and_tokens(family):
     ids = list(found.token_ids)
     assert found.scores.shape == (len(found), len(ids))
     np.testing.assert_allclose(found.scores, by_hand(model, ids, found.prompt_tokens), rtol=2e-3, atol=1e-3)
-
-
-def test_no_token_that_comes_later_has_a_score():
-    found = explainer_for().generate(PROMPT, max_new_tokens=6)
-    for g in range(len(found)):
-        seen = found.prompt_tokens + g
-        assert (found.scores[g, seen:] == 0).all()
-        assert (found.scores[g, :seen] != 0).all()
-        assert found.targets[g].position == seen - 1
 
 
 def test_the_model_writes_what_its_own_generate_writes_and_stays_as_it_was():
@@ -163,16 +151,6 @@ def test_layers_add_an_axis():
         every.select(layer=4)
 
 
-def test_methods_that_read_whole_texts_run_on_what_stood_before():
-    explainer = explainer_for()
-    found = explainer.explain_completion(PROMPT, " the cat sat", method="random:seed=5")
-    prefixes = [PROMPT, PROMPT + " the", PROMPT + " the cat"]
-    for g, prefix in enumerate(prefixes):
-        np.testing.assert_array_equal(found.scores[g, : 4 + g], explainer(prefix, method="random:seed=5").scores)
-    norms = explainer.explain_completion(PROMPT, " the cat sat", method="input-norm")
-    np.testing.assert_allclose(norms.scores[2, :6], explainer(prefixes[2], method="input-norm").scores, rtol=1e-5)
-
-
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
@@ -206,13 +184,6 @@ def test_chat_messages_go_through_the_template():
     assert begun.tokens[begun.prompt_tokens :] == ("is", "great")
 
 
-def test_a_template_writes_special_tokens_that_count_as_special():
-    explainer = chatty()
-    found = explainer.explain_completion("[CLS] the cat", " sat")
-    assert found.special_tokens_mask == (True, False, False, False)
-    assert explainer.explain_completion([{"role": "user", "content": "the [SEP]"}], "cat").special_tokens_mask[2]
-
-
 def test_the_model_writes_no_further_than_it_reads_and_says_so():
     explainer = explainer_for()
     found = explainer.generate(" ".join(["the"] * 37), max_new_tokens=10)
@@ -233,17 +204,6 @@ def test_a_model_that_reads_ahead_is_explained_one_token_after_the_other():
     assert [t.position for t in found.targets] == [3, 4, 5]
 
 
-def test_tokenizers_that_number_the_texts_of_a_pair():
-    made = tiny.tokenizer_for("llama")
-    made.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
-    model = tiny.model("gpt2", "CausalLM")
-    typed, plain = Explainer(model, made), Explainer(model, tiny.tokenizer_for("gpt2"))
-    for completion in (" is good", [10, 11, 12]):
-        found, expected = (e.explain_completion("the movie", completion) for e in (typed, plain))
-        assert found.scores.shape == expected.scores.shape
-        assert np.isfinite(found.scores).all()
-
-
 def test_a_prompt_ends_without_the_token_that_closes_texts():
     explainer = Explainer(tiny.model("bert", "CausalLM", is_decoder=True), tiny.tokenizer())
     found = explainer.explain_completion(PROMPT, " the cat")
@@ -252,32 +212,6 @@ def test_a_prompt_ends_without_the_token_that_closes_texts():
     nothing = explainer.explain_completion("", "the cat")
     assert nothing.tokens == ("[CLS]", "the", "cat")
     assert nothing.scores[0, 0] != 0
-
-
-def byte_tokenizer():
-    """One token for each byte, so that most characters are several tokens."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    backend = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate([*alphabet, "<end>"])}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
-
-
-@pytest.mark.parametrize("text", ["naïve 😀 text", "日本語です", "a\n\tb  c ", "é"])
-def test_generated_bytes_become_the_characters_they_spell(text):
-    tokenizer = byte_tokenizer()
-    explainer = Explainer(tiny.model("llama", "CausalLM", vocab_size=257), tokenizer)
-    before = explainer._model.encoder.opening("π: ", special=True)
-    ids = tokenizer(text).input_ids
-    encoding = append_tokens(tokenizer, before, [*ids, tokenizer.eos_token_id])
-    assert encoding.text == "π: " + text
-    start = len(before)
-    whole = "".join(encoding.text[a:b] for a, b in encoding.offsets[start:])
-    assert whole == text
-    assert encoding.special[-1]
-    found = explainer.explain_completion("π: ", text)
-    assert found.completion == text
-    assert found.text == "π: " + text
 
 
 def test_a_model_whose_own_settings_sample_writes_greedily_all_the_same():

@@ -191,23 +191,6 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
     assert explainer._language_model.copy.padding  # sources of several lengths were read together
 
 
-def test_sources_of_a_given_completion_by_any_method():
-    explainer = shared("t5")
-    named = explainer.explain_sources(DOCUMENT, ANSWER, sources={"first": (0, 18), "last": (43, 61)})
-    whole = explainer.explain_completion(DOCUMENT, ANSWER).sources({"first": (0, 18), "last": (43, 61)})
-    np.testing.assert_allclose(named.scores, whole.scores, atol=1e-4)
-    lost = explainer.explain_sources(DOCUMENT, ANSWER, sources="sentence", parts="token", method="occlusion")
-    assert (lost.table.shape, lost.unit) == ((4, 3), "nats")
-
-
-@pytest.mark.parametrize("method", ["lime:samples=8", "kernel-shap:samples=8", "guided-lime:samples=8"])
-def test_other_methods_over_sources(method):
-    found = shared("t5").cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method=method)
-    assert found.scores.shape == (3,)
-    assert np.isfinite(found.scores).all()
-    assert found.scores.any()
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch):
     explainer, kept, found = explainer_for(family), {}, {}

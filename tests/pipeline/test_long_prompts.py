@@ -140,10 +140,3 @@ def test_quantised_models_are_explained_one_text_at_a_time():
     writer = Explainer(quantised("llama", "CausalLM"), tiny.tokenizer_for("llama"))
     with pytest.raises(UnsupportedModelError, match="quantises"):
         writer.explain_completion(PROMPT, AFTER, method="normxlogit")
-
-
-@pytest.mark.parametrize("method", ["frozen-gradient:points=0.3", "guided-lime:samples=4"])
-def test_methods_that_begin_elsewhere_explain_language_models(method):
-    assert explainer_for("llama").explain_completion("the cat", " sat on", method=method).scores.shape == (2, 4)
-    masked = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
-    assert masked(tiny.MASKED, method=method).scores.any()

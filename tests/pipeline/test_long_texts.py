@@ -134,19 +134,6 @@ def test_of_a_pair_the_longer_text_is_cut(explainer):
         explainer((LONG, LONG), long_text="window")
 
 
-def test_a_text_that_fits_is_read_at_once(explainer):
-    assert explainer("the movie is good", long_text="window") == explainer("the movie is good")
-
-
-def test_long_and_short_texts_keep_their_order(explainer):
-    texts = ["bad", LONG, "the movie is good", LONG + " bad"]
-    found = explainer(texts, long_text="window", layers=[1, 3])
-    for text, a in zip(texts, found, strict=True):
-        alone = explainer(text, long_text="window", layers=[1, 3])
-        assert a.text == text
-        np.testing.assert_allclose(a.scores, alone.scores, rtol=1e-4, atol=1e-5)
-
-
 def test_nothing_is_cut_in_silence(explainer):
     with pytest.warns(UserWarning, match="long_text='window' reads them whole"):
         assert "only the first 40 were read" in explainer(LONG).notes[0]
@@ -160,14 +147,6 @@ def test_nothing_is_cut_in_silence(explainer):
     )
     with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
         explainer("bad", long_text="slide")
-
-
-def test_regression_is_merged_too():
-    explainer = Explainer(tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert"))
-    a = explainer(LONG, long_text="window")
-    assert a.prediction.probability is None
-    assert a.scores.shape == (len(a),)
-    assert (a.scores >= 0).all()
 
 
 def test_a_mask_is_read_in_the_window_around_it():
@@ -220,9 +199,3 @@ def test_a_chosen_token_is_read_in_its_window():
     assert (a.scores != 0).sum() == LIMIT
     first = explainer(LONG, long_text="window")
     assert first.target.position == 1
-
-
-def test_choices_have_no_windows():
-    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    with pytest.raises(InputError, match="choices are compared"):
-        explainer((LONG, ["a", "the"]), long_text="window")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, InputError, MethodError, TargetError
-from normxlogit.pipeline.options import Options
+from normxlogit import ALL, Explainer, InputError, TargetError
 from tests import tiny
 from tests.pipeline.test_signals import PROCESSOR, picture, vit
 
@@ -199,43 +198,6 @@ def test_layers():
     assert e(tiny.TEXTS[0]).layers is None
 
 
-@pytest.mark.parametrize(
-    ("layers", "message"),
-    [
-        (True, "layers must be ALL, a number or several numbers, not True"),
-        ([True], "not True"),
-        ([], "the list of layers is empty"),
-        (1.5, "not 1.5"),
-        ([1, 2.0], "not 2.0"),
-        ("1", "not '1'"),
-        ("all", "not 'all'"),
-        (["1"], "not '1'"),
-        ([ALL], "not ALL"),
-        ([[1]], r"not \[1\]"),
-        (torch.tensor([1, 2]), "not tensor"),
-        (0, "no layer 0; the model has layers 1 to 3"),
-        (-1, "no layer -1"),
-        (4, "no layer 4; the model has layers 1 to 3"),
-        ([1, 4], "no layer 4"),
-    ],
-    ids=repr,
-)
-def test_what_is_no_layer(layers, message):
-    with pytest.raises(MethodError, match=message):
-        explainer()(tiny.TEXTS[0], layers=layers)
-
-
-def test_layers_of_a_method_that_has_none():
-    with pytest.raises(MethodError, match="input-norm gives no scores for single layers"):
-        explainer()(tiny.TEXTS[0], method="input-norm", layers=1)
-
-
-@pytest.mark.parametrize("word", ["nope", "", "Window", 1])
-def test_what_is_no_way_with_long_texts(word):
-    with pytest.raises(InputError, match="long_text must be 'truncate', 'window' or 'error'"):
-        explainer()(tiny.TEXTS[0], long_text=word)
-
-
 # --- what an input cannot take --------------------------------------------------------------------------------------
 
 
@@ -256,10 +218,3 @@ def test_a_question_has_no_position_and_no_windows():
     for target in (ALL, [0, 1]):
         with pytest.raises(TargetError, match="explain one at a time"):
             e(question, target=target)
-
-
-def test_options_of_one_input():
-    every = Options(targets=["a", "b"])
-    assert every.only(1) == Options(target="b")
-    same = Options(target="a")
-    assert same.only(1) is same

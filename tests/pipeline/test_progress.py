@@ -7,7 +7,6 @@ import pytest
 from normxlogit import Explainer, TargetError
 from normxlogit.pipeline import progress
 from tests import tiny
-from tests.pipeline import test_signals
 
 TEXTS = [*tiny.TEXTS, *tiny.TEXTS]
 
@@ -35,17 +34,6 @@ def test_a_long_call_shows_its_progress_on_a_terminal(explainer, shown):
     assert "100%" in shown(explainer, TEXTS)
     assert shown(explainer, TEXTS, progress=False) == ""
     assert shown(explainer, TEXTS[0]) == "", "one text needs none"
-
-
-def test_so_do_questions_pictures_and_completions(shown):
-    questions = [("the cat", ["was good", "was bad"])] * 3
-    chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    assert "100%" in shown(chooser, questions)
-    assert shown(chooser, questions, progress=False) == ""
-    seer = Explainer(test_signals.vit(), test_signals.PROCESSOR)
-    assert "100%" in shown(seer, [test_signals.picture(), test_signals.picture()])
-    writer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
-    assert "100%" in shown(writer.explain_completion, ["the cat", "a film"], [" was", " is good"])
 
 
 def test_no_terminal_no_bar_unless_asked(explainer, capsys):

@@ -119,19 +119,6 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
         Explainer(vit(), PROCESSOR)(picture(), target=ALL).overlay(white)
 
 
-@pytest.mark.parametrize(
-    ("family", "first"),
-    [("DeiT", 2), ("Beit", 1), ("Dinov2", 1), ("Dinov2WithRegisters", 5), ("IJepa", 0), ("ViTMSN", 1)],
-)
-def test_other_vision_transformers(family, first):
-    config = getattr(transformers, f"{family}Config")(**SIZES, image_size=32, patch_size=PATCH)
-    model = shaken(getattr(transformers, f"{family}ForImageClassification")(config))
-    a = Explainer(model, ViTImageProcessorPil(size={"height": 32, "width": 32}))(picture())
-    assert (a.rows, a.columns, a.first) == (4, 4, first)
-    assert np.isfinite(a.scores).all()
-    assert len(np.unique(a.scores)) == len(a)
-
-
 def test_inputs_that_are_no_pictures():
     explainer = Explainer(vit(), PROCESSOR)
     with pytest.raises(InputError, match=r"cat\.png: no picture"):
@@ -192,17 +179,6 @@ def test_sounds_of_different_length_are_read_without_padding():
     assert len(explainer(list(sound().tolist()))) == len(explainer(sounds[0]))
 
 
-def test_the_first_call_of_a_convolutional_trunk_needs_no_trial_and_later_ones_one_pass(monkeypatch):
-    explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
-    explainer(sound())
-    calls = []
-    kind = type(explainer._model.module.get_submodule(explainer._model.parts.trunk))
-    forward = kind.forward
-    monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
-    explainer(sound(5000))
-    assert len(calls) == 1
-
-
 def test_spectrogram_encoders_read_a_whole_chunk():
     config = transformers.WhisperConfig(
         d_model=32,
@@ -246,15 +222,6 @@ def test_inputs_that_are_no_sounds():
         explainer({"array": sound(), "sampling_rate": 8000})
     with pytest.raises(InputError, match="sampling_rate"):
         explainer([{"array": sound()}])
-
-
-def test_results_survive_a_file(tmp_path):
-    image = Explainer(vit(), PROCESSOR)(picture())
-    image.save(tmp_path / "image.json")
-    assert ImageAttribution.load(tmp_path / "image.json") == image
-    audio = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())(sound())
-    audio.save(tmp_path / "audio.json")
-    assert AudioAttribution.load(tmp_path / "audio.json") == audio
 
 
 def test_a_folder_with_its_processor(tmp_path):

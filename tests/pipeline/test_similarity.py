@@ -135,17 +135,6 @@ def test_the_result_is_kept_in_files_and_tables(tmp_path):
         replace(many[0], matrix=None).word_matrix()
 
 
-def test_drawings_hold_both_texts_and_the_pairs():
-    explainer = made()
-    s = explainer.similarity(A, "<b>good</b> film", matrix=True)
-    assert "pairs" in str(s)
-    page = s.to_html()
-    assert "&lt;" in page
-    assert "<b>good" not in page
-    assert page.count('class="nxl-map"') == 2
-    assert 'class="nxl-map"' not in explainer.similarity(A, B).to_html()
-
-
 def files(folder, *steps, **more):
     """Write the files of sentence-transformers beside a tiny model."""
     bare().save_pretrained(folder)

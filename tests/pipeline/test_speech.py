@@ -200,16 +200,6 @@ def test_arrays_mappings_and_files_are_read_alike(tmp_path):
     np.testing.assert_allclose(one.audio[0].scores, three.audio[0].scores, rtol=1e-2, atol=1e-3)
 
 
-def test_a_result_survives_a_file(tmp_path):
-    for made in (whisper(), frame_model(tmp_path)):
-        result = Explainer(*made).generate(sound(), max_new_tokens=3)
-        result.save(tmp_path / "why.json")
-        assert GenerationAttribution.load(tmp_path / "why.json") == result
-        result.to_html(tmp_path / "why.html")
-        page = (tmp_path / "why.html").read_text()
-        assert ("Each generated token" in page) == bool(result.scores.any()), "words of frames rest on the sound alone"
-
-
 def test_a_folder_with_its_processor(tmp_path):
     model, processor = frame_model(tmp_path)
     model.save_pretrained(tmp_path)
