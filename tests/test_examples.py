@@ -27,10 +27,6 @@ def writer(tmp_path_factory):
     return folder
 
 
-def test_there_are_six():
-    assert len(NOTEBOOKS) == 6
-
-
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(path, writer, tmp_path):
     source = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]

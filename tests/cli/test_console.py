@@ -3,21 +3,10 @@ import io
 import json
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from normxlogit import Attribution, Attributions, cli
-from normxlogit.cli.console import check_output, format_for
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [("a.json", "json"), ("a.HTM", "html"), ("a.csv", "csv"), ("a.txt", "terminal"), ("a", "terminal")],
-)
-def test_the_name_says_the_format(name, found):
-    assert format_for(Path(name)) == found
-    assert format_for(None) == "terminal"
 
 
 def commands(app, *names):
@@ -48,18 +37,6 @@ def test_errors_are_wrapped_at_spaces_on_a_terminal(capsys, monkeypatch):
     drawn = capsys.readouterr().err
     assert max(map(len, drawn.splitlines())) <= 40
     assert drawn.split() == plain.split(), "no word is cut"
-
-
-def test_the_file_that_is_read_is_not_written_over(tmp_path, capsys):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("good\n")
-    (tmp_path / "link.txt").symlink_to(texts)
-    for output in (texts, tmp_path / "link.txt", tmp_path / "." / "texts.txt"):
-        assert run("explain", "--file", str(texts), "--output", str(output)) == 2
-        assert "is the file that is read" in capsys.readouterr().err
-        assert texts.read_text() == "good\n"
-    check_output(tmp_path / "new.txt", texts)
-    check_output(None, texts)
 
 
 def run(*arguments: str) -> int:

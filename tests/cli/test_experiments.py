@@ -36,12 +36,6 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
-def test_faithfulness_on_the_sample_in_the_package(capsys):
-    code, text, err = run(capsys, "evaluate", "faithfulness", "--limit", 3, "--methods", "random")
-    assert code == 0, err
-    assert text.startswith("dataset: reviews, model: normxlogit/default, protocol: default, texts: 3\n")
-
-
 def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, tmp_path):
     rows = {
         "sst2": {"sentence": "a fine film", "label": 1},
@@ -65,13 +59,6 @@ def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, t
         assert reason in err
     assert run(capsys, "evaluate", "faithfulness", "--dataset", "sst2", "--model", tmp_path / kind, *data)[0] == 2
     assert not (tmp_path / "out").exists()
-
-
-def test_texts_that_are_too_long_are_counted(capsys, tmp_path):
-    path = tmp_path / "long.jsonl"
-    path.write_text("".join(json.dumps({"sentence": "good " * n, "label": 1}) + "\n" for n in (3, 900)))
-    _, out, _ = run(capsys, "evaluate", "faithfulness", "--dataset", path, "--methods", "random")
-    assert "texts: 2, of which cut: 1\n" in out
 
 
 @pytest.mark.filterwarnings("ignore")

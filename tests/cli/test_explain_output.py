@@ -2,21 +2,17 @@
 
 import io
 import json
-import os
 import sys
 from types import ModuleType
 
 import pytest
 
-from normxlogit import cli, list_methods
+from normxlogit import list_methods
 from normxlogit.cli.explain import CHUNK
 from normxlogit.errors import InputError
 from normxlogit.results.attribution import Attribution
 
 from .conftest import LOADED
-
-TEXT = "The movie is mediocre, maybe even bad."
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def piped(content: bytes) -> io.TextIOWrapper:
@@ -82,25 +78,6 @@ def test_many_texts_go_in_chunks_in_order(run, asked):
     assert [len(inputs) for inputs, _ in asked.calls] == [CHUNK, CHUNK, 3]
     assert [text for inputs, _ in asked.calls for text in inputs] == [f"text {i}" for i in range(count)]
     assert len(json.loads(out)["attributions"]) == count
-
-
-def test_a_terminal_sees_progress(asked, monkeypatch, capsys):
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    stream = Terminal()
-    monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setenv("TERM", "xterm")
-    cli_main(*("t" for _ in range(CHUNK + 1)))
-    assert "explaining" in stream.getvalue()
-    assert "explaining" not in capsys.readouterr().out
-
-
-def cli_main(*texts: str) -> None:
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["explain", *texts])
-    assert not stop.value.code
 
 
 @pytest.mark.parametrize("columns", ["80", "200"])

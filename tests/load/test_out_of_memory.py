@@ -39,7 +39,7 @@ def test_once_at_any_operation(method, layers):
     counted = bert(tokenizer)
     with AtOperation() as operations:
         counted(tiny.TEXTS, method=method, layers=layers)
-    for moment in moments(operations.seen, 9):
+    for moment in moments(operations.seen, 6):
         explainer = bert(tokenizer)
         with nothing_left_behind(explainer._model.caller_model, tokenizer):
             with AtOperation(moment):
@@ -130,7 +130,7 @@ def test_once_behind_another_door(door):
     counted = explainer()
     with AtOperation() as operations:
         door(counted)
-    for moment in moments(operations.seen, 12):
+    for moment in moments(operations.seen, 6):
         struck = explainer()
         with nothing_left_behind(struck._model.caller_model, tokenizer):
             with contextlib.suppress(InputError), AtOperation(moment):  # a lack of memory, raw, is none

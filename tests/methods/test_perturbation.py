@@ -13,7 +13,6 @@ from normxlogit import ALL, Explainer, TargetError
 from normxlogit.methods import ContextCite
 from normxlogit.methods.perturbation import PerturbedAnswers
 from normxlogit.methods.surrogates import shapley_subsets
-from normxlogit.models.masking import remove_tokens
 from tests import tiny
 
 METHODS = ["occlusion", "lime", "context-cite", "kernel-shap"]
@@ -254,14 +253,6 @@ def test_the_mask_that_is_the_question_stays(method):
         close(found.scores[2], float((whole - less)[are] - (whole - less)[other]))
 
 
-def test_a_token_whose_label_is_explained_is_masked_like_any_other():
-    model, made = tiny.model("bert", "TokenClassification"), tiny.tokenizer_for("bert")
-    inputs = made(tiny.TEXTS[0], return_tensors="pt")
-    found = Explainer(model, made)(tiny.TEXTS[0], target=1, position=3, method="occlusion")
-    loss = masked_logits(model, inputs, [])[3, 1] - masked_logits(model, inputs, [3])[3, 1]
-    close(found.scores[3], float(loss))
-
-
 def test_inputs_are_asked_in_batches_and_each_once():
     model = Explainer(*bert(), batch_tokens=8)._model
     encodings = {text: model.encoder([text])[0] for text in ("the cat", "good", "the movie")}
@@ -277,35 +268,6 @@ def test_inputs_are_asked_in_batches_and_each_once():
     assert sorted(len(batch) for batch in asked) == [1, 2]
     answers(["good", "the cat"])
     assert sum(map(len, asked)) == 3
-
-
-def test_regression_and_contrast_and_all():
-    e = Explainer(*bert(num_labels=1))
-    assert e(tiny.TEXTS[0], method="occlusion").signed
-    e = Explainer(*bert(num_labels=3))
-    everything = e(FOUR, method="kernel-shap", target=ALL).scores
-    difference = e(FOUR, method="kernel-shap", target=0, contrast=2).scores
-    np.testing.assert_allclose(everything[0] - everything[2], difference, atol=1e-4)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_texts_of_special_tokens_only(method):
-    model, made = bert()
-    encoded = {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.ones(1, 2, dtype=torch.long)}
-    (found,) = Explainer(model, made)(encoded, method=method)
-    assert (found.scores == 0).all()
-
-
-def test_taken_out_is_what_the_methods_ask():
-    """Deleting down to nothing asks the beginning of a sequence, for GPT-2 the end token."""
-    model, made = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
-    e = Explainer(model, made)
-    encoding = e.encode(["good movie"])[0]
-    empty = torch.tensor([remove_tokens(e._model, encoding, [0, 1]).ids])
-    with torch.no_grad():
-        nothing = quantity(model(input_ids=empty).logits[0, -1], 7)
-        whole = quantity(model(input_ids=torch.tensor([encoding.ids])).logits[0, -1], 7)
-    close(e("good movie", method="kernel-shap", target=7).scores.sum(), float(whole - nothing), 1e-3)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -4,32 +4,18 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, Method, MethodError, list_methods
-from normxlogit.methods import FrozenGradient, LogAt, Random, method_named, registry
+from normxlogit import ALL, Explainer, MethodError, list_methods
+from normxlogit.methods import LogAt, method_named, registry
 from normxlogit.methods.settings import format_value
 from tests import tiny
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs" / "methods"
-
-
-def test_alternatives_name_the_methods_that_need_nothing_special():
-    said = registry.alternatives()
-    assert said.startswith("normxlogit")
-    assert said.endswith("work on any model with a head")
-    universal = {m.name for m in list_methods() if m.needs == registry.ANY_MODEL}
-    assert all(name in said for name in universal)
-    assert "input-norm" not in said
-
-
-def test_alternatives_can_be_asked_for_layers():
-    assert registry.alternatives(per_layer=True) == "normxlogit or logat work on any model with a head"
 
 
 # --- methods of other packages ----------------------------------------------------------------------------------------
@@ -103,18 +89,6 @@ def test_a_broken_package_costs_its_own_methods_only(fresh, monkeypatch, tmp_pat
     assert "normxlogit" in names
 
 
-def test_a_package_may_look_methods_up_while_it_is_imported(fresh, monkeypatch, tmp_path):
-    code = "from normxlogit import list_methods\nNAMES = [m.name for m in list_methods()]\n"
-    install(tmp_path, code, f"[{registry.GROUP}]\nlooks = your_package.methods\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    asked = []
-    find = registry.entry_points
-    monkeypatch.setattr(registry, "entry_points", lambda **about: asked.append(about) or find(**about))
-    assert "normxlogit" in [m.name for m in list_methods()]
-    assert "normxlogit" in sys.modules["your_package.methods"].NAMES
-    assert len(asked) == 1, "once for the process"
-
-
 def test_names_are_taken_once(fresh, monkeypatch):
     monkeypatch.setattr(LogAt, "info", LogAt.info)
     with pytest.raises(MethodError, match="'logat' is registered already"):
@@ -130,12 +104,6 @@ def test_names_are_taken_once(fresh, monkeypatch):
 def test_what_a_method_is_is_said_by_name():
     with pytest.raises(TypeError, match="positional argument"):
         registry.register("mine", "nobody")
-
-
-@pytest.mark.parametrize("name", ["", "my method", "a:b", "a,b", "a=b", "a\tb"])
-def test_names_can_be_typed(fresh, name):
-    with pytest.raises(MethodError, match="is not a name of a method"):
-        registry.register(name, paper="nobody")(LogAt)
 
 
 # --- methods as text ------------------------------------------------------------------------------------------------
@@ -179,18 +147,6 @@ def test_every_method_reads_back_from_its_spec(info):
     assert method_named(spelled_out) == plain, "defaults may be written too"
 
 
-def test_points_and_baselines_of_the_frozen_gradient_are_of_the_word_embeddings():
-    method = method_named("frozen-gradient:baseline=mask")
-    assert method == FrozenGradient(read_at=0, baseline="mask")
-    assert method.spec == "frozen-gradient:read_at=0,baseline=mask"
-    assert method_named(method.spec) == method
-
-
-def test_spaces_and_a_lone_colon_do_no_harm():
-    assert method_named(" random : seed = 3 ,") == Random(3)
-    assert method_named("random:") == Random()
-
-
 # --- what the docs say ------------------------------------------------------------------------------------------------
 
 
@@ -219,32 +175,6 @@ def test_the_tables_are_what_is_registered():
 
 def test_the_catalogue_is_what_is_registered():
     assert script().catalogue() == registry.CATALOGUE.read_text(encoding="utf-8"), "run: python scripts/method_table.py"
-
-
-def test_the_docs_table_says_what_settings_take(fresh):
-    @registry.register("tried", paper="nobody", extra="eval")
-    class Tried(Method):
-        """Nothing."""
-
-        def __init__(self, kind: Literal["a", "b"] = "b", several: tuple[int, ...] = (1, 2), on: bool = False) -> None:
-            self.kind, self.several, self.on = kind, several, on
-
-        def score(self, request):
-            raise NotImplementedError
-
-    settings = (
-        "`kind=b` (`a`, `b`)<br>`several=1+2` (several values, each a whole number)<br>`on=false` (true or false)"
-    )
-    row = f"| `tried` | Nothing. | nobody | any model with a head; extra `eval` | {settings} | no | no | 1 forward |"
-    assert script().docs_table().splitlines()[-1] == row
-
-
-def test_a_page_without_marks_is_not_overwritten(tmp_path):
-    found, page = script(), tmp_path / "page.md"
-    page.write_text("# Methods\n")
-    found.TABLES["methods", page] = found.docs_table
-    with pytest.raises(ValueError, match=r"page.md has no <!-- methods: begin -->"):
-        found.written(page)
 
 
 @pytest.mark.parametrize("info", list_methods(), ids=lambda info: info.name)

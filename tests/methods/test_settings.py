@@ -33,22 +33,6 @@ def test_settings_are_the_constructors_arguments_in_their_order():
     assert settings_of(NormXLogit)["norm_of"].allowed == "'embedding_output' or 'word_embedding'"
 
 
-def test_settings_that_a_base_class_takes_are_its_own():
-    class Base:
-        def __init__(self, a: int = 1) -> None: ...
-
-    class Derived(Base): ...
-
-    assert [s.name for s in settings_of(Derived).values()] == ["a"]
-
-
-def test_annotations_may_be_strings():
-    class Late:
-        def __init__(self, a: "int | None" = None) -> None: ...
-
-    assert settings_of(Late)["a"].kind == int | None
-
-
 class Untyped:
     def __init__(self, a=1) -> None: ...
 
@@ -65,19 +49,10 @@ class Keywords:
     def __init__(self, **a: int) -> None: ...
 
 
-class OfNoWhere:
-    def __init__(self, a: "NoSuchType" = 1) -> None: ...  # noqa: F821
-
-
 @pytest.mark.parametrize("constructor", [Untyped, WithoutDefault, Starred, Keywords])
 def test_a_setting_needs_a_type_and_a_default(constructor):
     with pytest.raises(TypeError, match=f"{constructor.__name__}: the setting a needs a type and a default"):
         settings_of(constructor)
-
-
-def test_a_type_that_is_not_there_is_named():
-    with pytest.raises(TypeError, match=r"OfNoWhere: .*'NoSuchType' is not defined"):
-        settings_of(OfNoWhere)
 
 
 # --- values ---------------------------------------------------------------------------------------------------------

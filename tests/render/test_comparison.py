@@ -10,7 +10,6 @@ import pytest
 from normxlogit import Attributions, DataError, TargetInfo
 from normxlogit.render.curves import Curve, Curves
 from normxlogit.results.comparison import Comparison
-from normxlogit.results.similarity import Similarity
 from tests.factories import MOVIE, all_labels, all_layers, make_attribution, pair
 from tests.render.test_html import Page
 
@@ -64,16 +63,6 @@ def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     assert str(both) == both.to_text(color=False)
 
 
-def test_words_that_are_strong_by_any_method_are_shown():
-    pieces = tuple(f"w{i}" for i in range(12))
-    first, second = np.zeros((2, 12))
-    first[3], second[9] = 1, -1
-    results = [make_attribution(pieces, scores, text=" ".join(pieces)) for scores in (first, second)]
-    text = Comparison([results[0], replace(results[1], method="lime")]).to_text(color=False)
-    assert text.index("\nw3 ") < text.index("\nw9 ")
-    assert "and 4 more" in text
-
-
 def test_in_a_notebook_there_is_no_script_and_colour_stands_at_each_piece():
     drawn = Page(compared()._repr_html_())
     assert not drawn.find("script")
@@ -124,21 +113,6 @@ def test_many_results_are_a_table_with_a_card_each():
     few = Page(results[:2].to_html())
     assert "open" in few.find("details", "nxl-card")[0][0]
     assert not Page(results[:1].to_html()).find("details", "nxl-card")
-
-
-def test_cosines_stand_under_cosine():
-    base = pair()
-    said = base.prediction._replace(label="cosine", value=0.5, probability=None)
-    one = Similarity(**(vars(base) | {"prediction": said}), first_tokens=6, state_cosines=base.scores)
-    assert columns(Page(Attributions([one, one]).to_html()))[:4] == ["#", "text", "cosine", "rests on"]
-
-
-def test_long_texts_are_cut_in_the_table():
-    text = "word " * 100
-    long = make_attribution(["word"] * 100, np.ones(100), text=text.strip())
-    (first, _) = [text for _, text in Page(Attributions([long, long]).to_html()).find("a")]
-    assert len(first) <= 160
-    assert first.endswith("\u2026")
 
 
 def test_curves_share_a_scale():

@@ -1,9 +1,7 @@
 """Pages and terminal drawings of generated text."""
 
-import dataclasses
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -13,8 +11,6 @@ from normxlogit.cli import main
 from normxlogit.render.terminal import text_of_blocks
 from tests import tiny
 from tests.factories import make_generation
-
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x1b[31m\u202e"
 
 
 def page(g):
@@ -29,18 +25,6 @@ def to_text(g, *, color=False):
 def result():
     explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"), name="a model")
     return explainer.explain_completion("[CLS] once upon a time", " the cat sat on")
-
-
-class Tags(HTMLParser):
-    """Collects the tags and attributes of a page."""
-
-    def __init__(self, content):
-        super().__init__()
-        self.found = []
-        self.feed(content)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
 
 
 def test_the_page_needs_no_other_file(result):
@@ -61,25 +45,6 @@ def test_the_page_holds_the_scores_that_each_token_has_seen(result):
     assert data["signed"] is True
     for g, row in enumerate(data["scores"]):
         np.testing.assert_allclose(row, result.scores[g, : result.prompt_tokens + g], rtol=1e-3)
-
-
-def test_every_token_has_its_element_and_the_text_is_whole(result):
-    content = page(result)
-    streams = re.findall(r'<p class="nxl-text".*?</p>', content, re.S)
-    assert "".join(streams).count("data-source=") == len(result.tokens)
-    assert "".join(streams).count("data-part=") == len(result)
-    assert [re.sub(r"<[^>]+>", "", stream) for stream in streams] == [result.prompt, result.completion.lstrip()]
-
-
-def test_without_scripts_the_tables_say_it(result):
-    content = page(result)
-    rows = re.findall(r"<tr>.*?</tr>", re.search(r'<table class="nxl-all">.*?</table>', content, re.S).group(0), re.S)
-    row = re.sub(r"<[^>]+>", " ", rows[2])  # the second generated token
-    best = int(np.abs(np.where(result.special_tokens_mask, 0, result.scores[1])).argmax())
-    assert "cat" in row
-    assert row.split()[2] == result.tokens[best]
-    assert '<table class="nxl-map">' in content
-    assert re.search(r"<details open>\s*<summary>Each generated token", result._repr_html_())
 
 
 def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, monkeypatch):
@@ -136,17 +101,6 @@ def test_the_command_writes_text_json_and_pages(folder, tmp_path, capsys):
     assert (tmp_path / "why.html").read_text() == page(wanted)
 
 
-def test_the_command_explains_given_completions_and_chats(folder, capsys):
-    command = ["generate", "the cat", "--model", folder, "--format", "json"]
-    run([*command, "--completion", " sat here", "--contrast", "mat", "--layers", "1"])
-    state = json.loads(capsys.readouterr().out)
-    assert state["completion"] == " sat here"
-    assert state["targets"][0]["contrast"] == "mat"
-    assert state["layers"] == [1]
-    run([*command, "--chat", "--max-new-tokens", "2"])
-    assert json.loads(capsys.readouterr().out)["text"].startswith("a the cat . ")
-
-
 def run(arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
@@ -161,28 +115,3 @@ def test_context_is_shown_in_words_and_says_what_speaks_against():
     content = page(make_generation())
     assert "-3.00 against it</small>" in content
     assert "cat&#39;s</span> <small>+1.00</small>" in content
-
-
-def test_a_word_is_shown_as_far_as_it_was_written():
-    g = make_generation(scores=np.array([[0, 0, 0, 1, 0, 0, 0]] * 3, np.float32), prompt_tokens=3)
-    first = dataclasses.replace(g, scores=np.array([[0, 0, 1, 0, 0, 0, 0]] * 4, np.float32), **four(g))
-    row = next(line for line in to_text(first, color=False).splitlines() if line.startswith("'s"))
-    assert row.split()[2:] == ["cat", "+1.00"]
-
-
-def four(g):
-    said = (g.generated[0]._replace(label="'s", id=103), *g.generated)
-    target = (dataclasses.replace(g.targets[0], labels=("'s",), ids=(103,)), *g.targets)
-    return {
-        "predictions": said,
-        "generated": said,
-        "targets": target,
-        "diagnostics": {},
-        "completion": "'s mat is red.",
-    }
-
-
-def test_page_data_are_the_scores_themselves():
-    exact = np.array([[0, 1 / 3, 0.123456789, 2e-7, 0, 0, 0]] * 3, np.float32)
-    data = data_of(page(make_generation(scores=exact)))
-    assert np.float32(data["scores"][0]).tolist() == exact[0, :4].tolist()

@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError
 from normxlogit.render import html, plots, terminal
 from normxlogit.render.blocks import Bar, Card, Column, Fold, Header, Paragraph, Piece, Sentence, Sentences, Table, cell
 from normxlogit.render.charts import BarRow, Bars, Grid, Legend, Timeline
 from normxlogit.render.collection_blocks import cards
 from normxlogit.render.text_blocks import attribution_blocks
-from normxlogit.results.attribution import Prediction
 from tests.factories import (
     MOVIE,
     all_labels,
@@ -110,12 +108,6 @@ def test_tokens_carry_sign_strength_and_score():
     assert marks["bad"]["title"] == "bad  +3.00"
 
 
-def test_special_tokens_are_dimmed_and_not_colored():
-    special = Page(fragment(make_attribution())).find("span", "nxl-special")[:2]
-    assert [text for _, text in special] == ["[CLS]", "[SEP]"]
-    assert special[0][0]["title"] == "[CLS]  +9.00"
-
-
 def test_labels_have_sentences_and_one_heat_map():
     drawn = Page(fragment(all_labels()))
     assert [text for _, text in drawn.find("p", "nxl-caption")] == ["negative", "positive"]
@@ -142,51 +134,6 @@ def test_layers_have_one_sentence_and_their_own_scales():
     assert "each layer by its own largest score" in drawn.find("div", "nxl-notes")[0][1]
 
 
-def test_labels_and_layers_are_the_rows_of_a_heat_map():
-    drawn = Page(fragment(labels_and_layers()))
-    assert [text for a, text in drawn.find("th") if a.get("scope") == "row"][3:5] == [
-        "positive, layer 1",
-        "positive, layer 2",
-    ]
-    assert [text for _, text in drawn.find("p", "nxl-caption")] == ["negative, layer 3", "positive, layer 3"]
-    assert len([1 for attrs, _ in drawn.find("td") if attrs.get("title")]) == 2 * 3 * 12
-
-
-def test_what_the_head_says_at_each_token_is_shown():
-    said = tuple(Prediction(f"p{i}", i, 1.0, 0.25) for i in range(12))
-    drawn = Page(fragment(make_attribution(token_predictions=said)))
-    marks = {text: attrs["title"] for attrs, text in drawn.find("span", "nxl-mark") if attrs.get("title")}
-    assert marks["bad"] == "bad  +3.00\nthe head at this token alone: p9, 25.0%"
-    assert "the head at this token alone" not in fragment(make_attribution())
-
-
-def test_notes_and_facts():
-    drawn = Page(fragment(make_attribution(notes=("cut to 512", "second"))))
-    assert [text for _, text in drawn.find("p", "nxl-note")] == ["cut to 512", "second"]
-    assert drawn.find("strong")[0][1] == "negative, 98.2%"
-    assert [text for _, text in drawn.find("span", "nxl-value")] == [
-        "negative",
-        "normxlogit",
-        "tiny-sst2",
-    ]
-
-
-def test_words():
-    drawn = Page(fragment(make_attribution(), words=True))
-    assert drawn.sentences() == [MOVIE]
-    assert "mediocre" in [text for _, text in drawn.find("span", "nxl-mark")]
-    with pytest.raises(DataError):
-        page([make_attribution(offsets=None)], words=True)
-
-
-def test_page_holds_every_result_in_order():
-    drawn = Page(page([make_attribution(method="logat"), make_attribution(method="random")], title="Two"))
-    assert drawn.find("h1")[0][1] == "Two"
-    assert [text.partition(" ")[0] for _, text in drawn.find("span", "nxl-value")][1::3] == ["logat", "random"]
-    assert len(drawn.find("article")) == 2
-    assert drawn.find("html")[0][0]["lang"] == "en"
-
-
 def test_fragment_styles_nothing_outside_itself():
     style = Page(fragment(make_attribution())).find("style")[0][1]
     rules = [
@@ -195,21 +142,6 @@ def test_fragment_styles_nothing_outside_itself():
     selectors = [one.strip() for rule in rules for one in rule.split(",")]
     assert len(selectors) > 20
     assert all(one.startswith((".nxl", "div.nxl")) for one in selectors)
-
-
-def test_all_zero_and_undefined_scores():
-    for value in (0.0, np.nan):
-        drawn = Page(fragment(make_attribution(scores=np.full(10, value))))
-        assert drawn.sentences() == [f"[CLS] {MOVIE} [SEP]"]
-        assert not drawn.find("table", "nxl-bars")
-
-
-def test_encoded_input_and_text_beyond_the_window():
-    assert Page(fragment(make_attribution(text=None))).sentences() == [
-        "[CLS] The movie is mediocre , maybe even bad . [SEP]"
-    ]
-    drawn = Page(fragment(make_attribution(("The",), (1.0,))))
-    assert drawn.find("span", "nxl-rest")[0][1] == " movie is mediocre, maybe even bad."
 
 
 def without_styles(content: str) -> str:
@@ -252,18 +184,6 @@ def test_a_text_has_its_own_direction():
     assert Page(fragment(replace(hebrew, text=None))).find("p", "nxl-text")[0][0]["dir"] == "rtl"
 
 
-def test_bars_and_colours_begin_at_zero():
-    """Scores of one sign are drawn in proportion, and the legend says that they are alike."""
-    drawn = Page(make_attribution(("one", "two", "three"), (39.5, 35.6, 25.4), text="one two three").to_html())
-    widths = [float(re.search(r"width:([\d.]+)em", a["style"])[1]) for a, _ in drawn.find("span", "nxl-bar")]
-    assert [w / widths[0] for w in widths] == pytest.approx([1, 35.6 / 39.5, 25.4 / 39.5], abs=1e-3)
-    marks = {text: strength(attrs) for attrs, text in drawn.find("span", "nxl-mark") if attrs.get("title")}
-    assert marks == pytest.approx({"one": 1, "two": 35.6 / 39.5, "three": 25.4 / 39.5}, abs=1e-3)
-    assert "all scores have one sign, and none is closer to 0 than +25.4" in drawn.find("div", "nxl-notes")[0][1]
-    assert "no colour: closer to 0 than 0.09" in fragment(make_attribution())
-    assert "no colour: less than 0.30" in fragment(make_attribution(scores=np.arange(10.0) * 1.1, signed=False))
-
-
 def test_a_page_of_layers_opens_where_there_is_something_to_see():
     """Here all scores of the last layer are on [CLS]."""
     scores = np.stack([make_attribution().scores] * 3)[:, 1:-1]
@@ -297,13 +217,6 @@ def test_any_list_of_blocks_is_drawn_everywhere():
         assert Page(content).find("b") == []
         assert "\x1b" not in content
     assert [plots._draw(block) is not None for block in blocks[2:6:2]] == [True, True]
-
-
-def test_a_negative_score_says_what_it_is_for():
-    rows = re.findall(r"<tr>.*?</tr>", fragment(make_attribution()).split('class="nxl-bars"')[1], re.S)
-    sides = {re.sub(r"<[^>]+>", " ", row).split()[0]: "against negative" in row for row in rows if "nxl-bar" in row}
-    assert sides["bad"] is False
-    assert sides["&#34;.&#34;"] is True
 
 
 def luminance(color) -> float:

@@ -12,14 +12,11 @@ from PIL import Image
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.frontier_report import frontier_figure
-from normxlogit.evaluation.report import curves_figure
-from normxlogit.render.charts import Grid
-from normxlogit.render.heat_map import heat_map
 from normxlogit.render.matplotlib_figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from normxlogit.results.comparison import Comparison
 from normxlogit.results.similarity import Similarity
-from tests.evaluation.test_frontier import POINTS, point
+from tests.evaluation.test_frontier import point
 from tests.factories import (
     all_labels,
     all_layers,
@@ -136,23 +133,6 @@ def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
     assert len({axes.get_xlim() for axes in strips}) == 1, "columns of one width"
 
 
-def test_a_title_fits_a_narrow_figure():
-    figure = heat_map(
-        Grid(["a"], ["b"], np.ones((1, 1), np.float32), np.ones((1, 1), np.float32), label="of many " * 9)
-    )
-    figure.draw_without_rendering()
-    assert figure._suptitle.get_window_extent().x1 <= figure.bbox.x1
-
-
-def test_long_names_are_written_in_lines_above_numbers():
-    name = "The swimming pool was built in 1974 by Karl Brenner, whom nobody knows."
-    figure = heat_map(Grid([name], [name, "b"], np.array([[0.25, 0.75]], np.float32), np.eye(1, 2, dtype=np.float32)))
-    assert [text.get_text() for text in figure.axes[0].texts] == ["0.250", "0.750"]
-    shown = labels(figure.axes[0].xaxis)[0]
-    assert shown.replace("\n", " ") == name
-    assert max(map(len, shown.split("\n"))) < 20
-
-
 def test_methods_are_rows_on_the_scale_of_their_own():
     other = dataclasses.replace(make_attribution(), scores=make_attribution().scores * 100, method="lime")
     found = Comparison([make_attribution(), other]).plot()
@@ -175,17 +155,6 @@ def test_pictures_are_grids_and_sounds_lie_in_time():
     assert np.array_equal(table(make_image().plot()), make_image().grid)
     sound = make_audio().plot().axes[0]
     assert [bar.get_x() for bar in sound.patches] == [0, 0.5, 1, 1.5, 2]
-
-
-def test_curves_and_the_frontier_are_figures_too():
-    results = [p.result for p in POINTS if p.result is not None]
-    figure = curves_figure({"a": results, "b": results}, curve="aopc")
-    assert [axes.get_title() for axes in figure.axes] == ["a", "b"]
-    assert list(figure.axes[0].lines[0].get_ydata()) == list(results[0].curves["aopc"])
-    found = frontier_figure({"a": POINTS})
-    assert found.axes[0].get_xscale() == "log"
-    named = {text.get_text().split()[1] for text in found.axes[0].get_legend().get_texts()}
-    assert named == {p.method for p in POINTS if p.result is not None}
 
 
 def test_a_frontier_of_many_settings_names_eight_and_is_no_wider_than_a_phone():
@@ -216,14 +185,6 @@ def test_any_word_can_be_drawn(ending):
             drawn = buffer.getvalue().decode()
             assert all(text in drawn for text in ("$", "电影"[0], "_a"))
             assert "\x1b" not in drawn
-
-
-def test_letters_that_no_font_has_are_said_once(monkeypatch):
-    a = make_attribution(("ꙮ", "𓀀"), (1, 2), text="ꙮ 𓀀")
-    with pytest.warns(UserWarning, match="no installed font") as caught:
-        a.plot().savefig(io.BytesIO(), format="png")
-    assert len(caught) == 1
-    a.plot().savefig(io.BytesIO(), format="svg")
 
 
 def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
@@ -260,23 +221,6 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     assert np.array_equal(table(figure), both.word_matrix())
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")
-
-
-def test_words_are_no_formulas():
-    a = make_attribution((r"$\frac$", "$_$"), (1, 2), text=r"$\frac$ $_$")
-    for figure in (a.plot(words=False), a.plot("heatmap", words=False)):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="svg")
-        assert r"$\frac$" in buffer.getvalue().decode()
-
-
-def test_a_plot_says_that_it_shows_the_strongest_of_many():
-    words = [f"w{i}" for i in range(170)]
-    a = make_attribution(words, np.arange(1.0, 171), text=" ".join(words))
-    for figure in (a.plot(), a.plot("heatmap")):
-        assert "the 40 strongest of 170" in [text.get_text() for text in figure.axes[0].texts]
-    few = [text.get_text() for text in ADDING.plot().axes[0].texts]
-    assert not any("strongest" in text for text in few)
 
 
 def test_bars_begin_at_zero():

@@ -6,16 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError
 from normxlogit.render.charts import number
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text_blocks import attribution_blocks
 from normxlogit.results.attribution import TargetInfo
-from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
-
-ANSI = re.compile(r"\x1b\[[0-9;]*m")
-SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
+from tests.factories import MOVIE, make_attribution
 
 
 def to_text(a, *, words=False, merge=None, color=False):
@@ -61,14 +57,6 @@ def test_plain_table_has_numbers_and_signed_bars():
     assert rows['"."'] == ["-0.60", "---", "against", "negative"]
 
 
-@pytest.mark.parametrize("make", SHAPES)
-def test_colors_change_no_character_of_the_text(make):
-    a = make()
-    colored = ANSI.sub("", to_text(a, color=True))
-    for text in filter(None, (a.text, a.text_pair)):
-        assert text in colored
-
-
 def test_red_is_for_and_blue_against_and_strength_shows():
     text = to_text(make_attribution(), color=True)
     strong, weaker, against = (background(style_of(text, piece)) for piece in ("bad", "medi", "."))
@@ -106,65 +94,11 @@ def test_environment_decides_on_color(environment, terminal, colored, monkeypatc
     assert ("\x1b[" in str(make_attribution())) == colored
 
 
-def scores_with(position: int, value: float) -> np.ndarray:
-    scores = np.array(make_attribution().scores[1:-1])
-    scores[3], scores[position] = 0.1, value
-    return scores
-
-
-def test_words():
-    text = to_text(make_attribution(), words=True)
-    assert "The movie is mediocre(+++), maybe(+) even(+) bad(+++).(-)" in text.splitlines()
-    assert re.search(r"^mediocre +\+2.20", text, re.M)
-    assert re.search(
-        r"^mediocre +\+0.70",
-        to_text(make_attribution(scores=scores_with(4, 0.7)), words=True, merge="max"),
-        re.M,
-    )
-    with pytest.raises(DataError):
-        to_text(make_attribution(text=None), words=True)
-
-
-def test_tokens_of_white_space_are_made_visible():
-    a = make_attribution(("a", "\n", "b"), (0.0, 2.0, 0.0), text="a\nb", special=False)
-    assert "a↵\n(+++)b" in to_text(a)
-
-
-def test_space_before_a_byte_level_token_is_not_colored():
-    a = make_attribution((" so", " bad"), (0.0, 2.0), text=" so bad", special=False)
-    assert background(style_of(to_text(a, color=True), "bad"))
-
-
 def test_tokens_that_share_a_character_are_one_piece():
     a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
     shared = replace(a, offsets=((0, 1), (1, 2), (1, 2), (2, 4)))
     assert "x(+)🙂(+++)yz" in to_text(shared)
     assert [c.tokens for c in layout(shared, words=False).columns] == [(0,), (1, 2), (3,)]
-
-
-def test_encoded_input_shows_its_tokens():
-    a = make_attribution(text=None, offsets=None)
-    assert "[CLS] The movie is medi(++)ocre(+) , maybe(+) even(+) bad(+++) .(-) [SEP]" in to_text(a)
-    three = make_attribution(("The", "movie", "is"), (0.0, 0.0, 1.0))
-    marked = replace(three, text=None, tokens=("<s>", "▁The", "▁mov", "ie", "</s>"))
-    assert "<s> The movie(+++) </s>" in to_text(marked)
-
-
-@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
-def test_scores_without_a_scale_are_drawn(value):
-    a = make_attribution(scores=np.full(10, value), special_score=0.0)
-    text = to_text(a)
-    assert f"[CLS] {MOVIE} [SEP]" in text
-    assert "no token has a score other than zero" in text
-    assert "nan" not in text
-
-
-def test_unsigned_methods_have_no_side():
-    a = make_attribution(scores=np.abs(make_attribution().scores[1:-1]), signed=False)
-    text = to_text(a)
-    assert "(+++) importance" in text
-    assert "against" not in text
-    assert re.search(r"^bad +3.00", text, re.M)
 
 
 def test_long_texts_are_not_cut_in_files():
@@ -175,13 +109,6 @@ def test_long_texts_are_not_cut_in_files():
     assert time.perf_counter() - started < 20
     assert re.sub(r"\([+-]+\)", "", text).count("word") == count + 8
     assert f"and {count - 8} more" in text
-
-
-def test_narrow_terminals_wrap(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setattr("sys.stdout", Terminal())
-    a = make_attribution(["word"] * 50, np.linspace(-1, 1, 50), text=" ".join(["word"] * 50))
-    assert max(len(ANSI.sub("", line)) for line in str(a).splitlines() if "word word" in line) <= 40
 
 
 @pytest.mark.parametrize(
@@ -240,10 +167,3 @@ def test_words_that_the_model_does_not_know_are_noted():
 def test_a_contrast_says_what_a_negative_score_is_for():
     target = TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1)
     assert re.search(r"-0\.60 +--- +for positive$", to_text(make_attribution(target=target)), re.M)
-
-
-def test_the_legend_says_what_has_no_mark():
-    assert "no mark: closer to 0 than 0.30" in to_text(make_attribution())
-    assert "no colour: closer to 0 than 0.30" in ANSI.sub("", to_text(make_attribution(), color=True))
-    assert "no mark: less than 10% of the largest" in to_text(all_layers())
-    assert "no mark" not in to_text(make_attribution(scores=np.zeros(10), special_score=0.0))

@@ -94,19 +94,6 @@ def test_a_table_of_several_methods_says_which_and_counts_texts():
     assert {row["text_index"] for row in alone} == {"0", "1"}
 
 
-def test_parquet_has_columns_to_ask_for(several, tmp_path):
-    import pyarrow.parquet
-
-    several.save(tmp_path / "a.parquet")
-    rows = pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist()
-    assert rows[0]["text"] == make_attribution().text
-    assert (rows[0]["prediction"], rows[0]["probability"]) == ("negative", 0.982)
-    assert rows[0]["tokens"][1] == "The"
-    assert rows[2]["shape"] == [2, 3, 12]
-    assert rows[2]["target"] == ["negative", "positive"]
-    assert rows[3]["completion"] == " mat is red."
-
-
 def test_other_names_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"must end in \.json, \.parquet or \.csv"):
         Attributions([pair()]).save(tmp_path / "a.txt")
@@ -141,14 +128,6 @@ def test_generated_tokens_have_rows_for_what_they_have_seen():
     assert [len(rows) for _, rows in table.groupby("generated")] == [4, 5, 6]
     row = table[(table["generated"] == 1) & (table["position"] == 4)].iloc[0]
     assert (row["generated_token"], row["label"], row["token"], row["score"]) == (" is", "is", " mat", -3.0)
-
-
-def test_texts_stand_below_each_other(several):
-    table = several.to_pandas()
-    assert table.columns[0] == "text_index"
-    for i, rows in table.groupby("text_index"):
-        assert rows["score"].tolist() == several[i].to_pandas()["score"].tolist()
-    assert table[table["text_index"] == 4]["token_id"].isna().all()
 
 
 def test_csv_is_the_same_table(several, tmp_path):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 from normxlogit.models.task_model import TaskModel
 from normxlogit.tasks.embedding import Direction
@@ -29,27 +28,6 @@ def test_texts_are_read_with_their_prompt_and_in_lower_case_where_that_is_said()
     for lower, text in ((True, "find a cat"), (False, "Find A cat")):
         assert texts(made(prompt="Find ", lower=lower), "A cat") == [text]
     assert texts(made(), "A", "b") == ["A", "b"]
-
-
-def test_the_steps_of_a_sentence_transformer_are_read_anew(monkeypatch):
-    class Pooling(nn.Module):
-        pass
-
-    given, read = nn.Sequential(nn.Linear(1, 1), Pooling()), []
-
-    def steps(model, pooling=None):
-        read.append(pooling)
-        return SentenceEmbedding(tiny.model("bert").bert, Steps(prompt=f"{len(read)} "))
-
-    monkeypatch.setattr("normxlogit.tasks.embedding.sentence_embedding", steps)
-    model = TaskModel(given, tiny.tokenizer_for("bert"), pooling="mean")
-    assert read[0] == "mean"
-    assert not model.refresh()
-    before = len(read)
-    given.append(nn.Linear(1, 1))
-    assert model.refresh()
-    assert len(read) == before + 1
-    assert texts(model, "a") == [f"{len(read)} a"]
 
 
 def test_a_direction_is_the_cosine_with_the_own_length_held():

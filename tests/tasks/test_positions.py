@@ -8,8 +8,6 @@ import torch
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.positions import locate
 from tests import tiny
 
@@ -38,23 +36,6 @@ def test_a_token_by_index_piece_or_characters(position):
 def test_one_for_each_text(positions):
     last = None if isinstance(positions, list) else 4
     assert located(positions, TEXT, "cat sat", "sat on") == [3, 1, last] if last is None else [3, 1, 3]
-
-
-@pytest.mark.parametrize(
-    "position",
-    [3.0, 2.5, np.float64(3), True, False, np.True_, b"sat", (8.0, 11), (True, 3), (1, 2, 3), (1,), (), object(), {3}],
-)
-def test_what_is_no_place_is_refused(position):
-    with pytest.raises(InputError, match=r"a position is a token's index|positions for 1 inputs"):
-        located(position)
-    with pytest.raises(InputError, match="a position is a token's index"):
-        located([position])
-
-
-@pytest.mark.parametrize("positions", [np.array([[1, 2]]), [[1, 2]]])
-def test_a_list_within_a_list_is_refused(positions):
-    with pytest.raises(InputError, match="a position is a token's index"):
-        located(positions)
 
 
 def test_the_first_of_several_tokens_is_taken():
@@ -91,12 +72,3 @@ def test_a_tokenizer_without_offsets_has_no_characters():
     (encoding,) = encodings(TEXT)
     with pytest.raises(InputError, match="needs the original text and a tokenizer that reports offsets"):
         locate([replace(encoding, offsets=None)], "sat")
-
-
-@pytest.mark.parametrize(
-    ("task", "hint"), [(Classification(("a",)), "language models$"), (CausalLM(), "use explain_completion")]
-)
-def test_a_task_without_positions(task, hint):
-    with pytest.raises(InputError, match=f"position= chooses a token of .*{hint}"):
-        task.locate(encodings(TEXT), 1)
-    assert task.locate(encodings(TEXT), None)[0].position is None

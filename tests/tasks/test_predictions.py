@@ -3,38 +3,15 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.models.forward_pass import ForwardPass
-from normxlogit.results.attribution import Prediction
 from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.predictions import Predictions
 from normxlogit.tasks.question_answering import QuestionAnswering
-from tests import tiny
-
-TEXTS = ["once upon a time the cat", "the keys to the cabinet are here"]
-
-
-@pytest.mark.parametrize(("family", "kind"), [("llama", "CausalLM"), ("roberta", "SequenceClassification")])
-def test_the_prediction_is_the_largest_output_with_its_value_and_probability(family, kind):
-    model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
-    for found, text in zip(Explainer(model, tokenizer)(TEXTS), TEXTS, strict=True):
-        with torch.no_grad():
-            logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
-        logits = logits[-1] if logits.ndim == 2 else logits  # (C,)
-        best = int(logits.argmax())
-        said = found.prediction
-        assert said.id == best
-        assert said.label == (tokenizer.decode([best]).strip() if kind == "CausalLM" else model.config.id2label[best])
-        assert said.value == pytest.approx(float(logits[best]), abs=1e-4)
-        assert said.probability == pytest.approx(float(logits.softmax(-1)[best]), abs=1e-5)
-
 
 # --- on numbers worked out by hand ----------------------------------------------------------------------------------
 
@@ -98,11 +75,3 @@ def test_an_answer_is_what_stands_between_its_ends():
     assert whole[1, 0] == pytest.approx(e / (e + 6)), "padding has no part in it"
     with pytest.raises(ValueError, match="not the forward pass of a question-answering model"):
         QuestionAnswering().answers(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
-
-
-def test_words_are_predicted_by_name():
-    table = np.array([[2.5, 7.0, 0.25], [1.0, 5.0, 0.5]], np.float32)
-    assert CausalLM((), tiny.tokenizer()).describe(table) == [
-        Prediction("movie", 7, 2.5, 0.25),
-        Prediction("the", 5, 1.0, 0.5),
-    ]

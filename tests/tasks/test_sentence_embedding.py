@@ -11,7 +11,6 @@ from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.tasks.sentence_embedding import (
     SentenceEmbedding,
     Steps,
-    is_embedding_folder,
     pooled,
     sentence_embedding,
     steps_from_files,
@@ -91,37 +90,6 @@ LINEAR = {
     "linear.bias": torch.tensor([0.5, 0, 1]),
 }
 DENSE = {"in_features": 2, "out_features": 3, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh"}
-VECTOR = torch.tensor([1.0, 0.25])
-
-
-def test_all_that_files_say(tmp_path):
-    source = files(
-        tmp_path,
-        ("Pooling", CLS),
-        ("Dense", DENSE, LINEAR),
-        ("Normalize", None),
-        sentence_bert_config={"max_seq_length": 6, "do_lower_case": True},
-        config_sentence_transformers={"prompts": {"q": "query: ", "d": "text: "}, "default_prompt_name": "q"},
-    )
-    assert is_embedding_folder(source)
-    found = steps_from_files(source)
-    assert (found.modes, found.normalize, found.max_length, found.lower, found.prompt) == (
-        ("cls",), True, 6, True, "query: ",
-    )  # fmt: skip
-    torch.testing.assert_close(found.dense[0](VECTOR), torch.tensor([2.0, -0.25, 4.0]).tanh())
-    assert not any(module.training for module in found.dense[0].modules())
-
-
-def test_what_files_leave_out(tmp_path):
-    dense = {"in_features": 2, "out_features": 3, "bias": False}
-    weights = {"linear.weight": LINEAR["linear.weight"]}
-    found = steps_from_files(
-        files(tmp_path, ("Pooling", {}), ("Dense", dense, weights), config_sentence_transformers={})
-    )
-    assert (found.modes, found.normalize, found.max_length, found.lower, found.prompt) == (
-        ("mean",), False, None, False, "",
-    )  # fmt: skip
-    torch.testing.assert_close(found.dense[0](VECTOR), torch.tensor([1.5, -0.25, 3.0]))
 
 
 @pytest.mark.parametrize(

@@ -106,14 +106,6 @@ def test_a_text_begins_with_the_decoders_first_token_and_its_source():
         begin(model, "the cat")
 
 
-def test_a_source_fills_what_the_model_reads():
-    model, _ = begun()
-    limit = model.encoder.limit
-    assert len(begin(model, "the " * (limit - 2)).source) == limit
-    with pytest.raises(InputError, match=f"the prompt has {limit + 1} tokens and the model reads {limit}; shorten it"):
-        begin(model, "the " * (limit - 1))
-
-
 def test_a_completion_has_no_second_first_token():
     model, _ = begun()
     assert model.task._target_ids(model, "the cat") == [5, 43, 3], "the tokenizer's [CLS] is the decoder's first token"

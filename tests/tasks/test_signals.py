@@ -31,19 +31,6 @@ def batch_of(model, count=2):
     return values, model.batch(encodings, list(range(count)))
 
 
-def test_token_ids_mean_nothing_to_the_copy():
-    owner = vit()
-    model = TaskModel(owner, None)
-    pictures, batch = batch_of(model)
-    assert batch.mask.shape == (2, 5), "four patches and the class token"
-    assert batch.mask.all()
-    with torch.inference_mode():
-        run = model.run(batch, layers=True)
-        expected = owner(pictures).logits
-    torch.testing.assert_close(run.logits, expected)
-    assert len(run.states) == 3
-
-
 def test_a_changed_head_is_followed():
     owner = vit()
     model = TaskModel(owner, None)
@@ -77,17 +64,6 @@ def test_a_token_stands_in_every_place_that_a_head_looks_at(monkeypatch):
         else:
             assert model.task.settle(parts, model.copy.pool, model).head.copies == needed
             assert places == tried
-
-
-def test_a_signal_of_one_shape_is_measured_once():
-    model = TaskModel(vit(), None)
-    assert (model.pad_id, model.copy.padding.refuted, model.device.type) == (0, False, "cpu")
-    passes = []
-    model.module.register_forward_hook(lambda *_: passes.append(1))
-    batch_of(model)
-    assert len(passes) == 1
-    batch_of(model)
-    assert len(passes) == 1, "its shape is known"
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from normxlogit import ALL, Attribution, Explainer, InputError, TargetError, UnsupportedModelError
+from normxlogit import ALL, Explainer, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.tasks.language import CausalLM, MaskedLM
 from normxlogit.tasks.question_answering import QuestionAnswering
 from tests import tiny
 
@@ -140,22 +139,6 @@ def test_question_answering_is_the_start_or_end_logit_of_each_token_times_its_no
     assert start.prediction.probability == pytest.approx(float(chance), rel=1e-3)
 
 
-def test_answers_are_the_same_alone_and_in_a_batch_and_saved():
-    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
-    pairs = [("is the cat here ?", "the cat sat on the mat"), ("good", "once upon a time , the cat sat"), ("a", "the")]
-    for pair, a in zip(pairs, explainer(pairs), strict=True):
-        b = explainer(pair)
-        torch.testing.assert_close(torch.tensor(a.scores), torch.tensor(b.scores), rtol=1e-4, atol=1e-5)
-        assert a.prediction.label == b.prediction.label
-        assert Attribution.from_dict(a.to_dict()) == a
-
-
-def test_the_two_ends_have_no_contrast():
-    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
-    with pytest.raises(TargetError, match="contrast"):
-        explainer(("is it ?", "the cat"), target="start", contrast="end")
-
-
 QUESTION = ("the cat sat on", ["the mat .", "a movie plot", "time !"])
 
 
@@ -205,20 +188,6 @@ def one_token_choice(model, hidden):
         summary = model.sequence_summary
         vector = summary.activation(summary.summary(hidden[:, 0]))
     return (model.classifier if hasattr(model, "classifier") else model.logits_proj)(vector)[0, 0]
-
-
-@pytest.mark.parametrize("question", ["a text", ("a", "b"), ("a", ["one"]), ("a", [])])
-def test_a_question_without_choices_is_refused(question):
-    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    with pytest.raises(InputError, match="choices"):
-        explainer(question)
-
-
-@pytest.mark.parametrize("options", [{"target": ALL}, {"target": [0, 1]}, {"contrast": 1}, {"target": 3}])
-def test_choices_are_explained_one_at_a_time(options):
-    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    with pytest.raises(TargetError, match="choice"):
-        explainer(QUESTION, **options)
 
 
 # --- where an answer stands, on logits written by hand --------------------------------------------------------------
@@ -272,16 +241,6 @@ def test_an_answer_of_a_reader_ends_with_its_last_token():
         assert start.prediction.label == text[spans[first][0] : spans[last][1]]
         lengths.add(last - first)
     assert lengths - {0}, "the test sees an answer of several tokens"
-
-
-def test_the_last_token_and_the_mask_are_found_beside_padding():
-    mask = torch.tensor([[True, True, True, False], [True] * 4])
-    own = [Encoding({"input_ids": [5] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in (3, 4)]
-    ids = torch.tensor([[5, 4, 5, 4], [5, 5, 5, 4]])
-    batch = Batch({"input_ids": ids}, mask, own, [0, 1])
-    assert CausalLM().positions(batch, None).tolist() == [2, 3]
-    found = MaskedLM((), tiny.tokenizer_for("bert")).positions(batch, None)
-    assert found.tolist() == [1, 3], "a mask id in the padding is none"
 
 
 @pytest.mark.parametrize("outputs", [1, 5])

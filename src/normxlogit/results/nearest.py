@@ -19,9 +19,10 @@ def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
     near = []
     for one in names:
         other = one.casefold().replace("_", "-")
-        distance = _distance(typed, other)
         shorter, longer = sorted((typed, other), key=len)
-        if distance <= max(1, len(longer) // LETTERS):
+        limit = max(1, len(longer) // LETTERS)
+        # each letter that one has more is a change: a name of 100,000 letters is compared with none
+        if len(longer) - len(shorter) <= limit and (distance := _distance(typed, other)) <= limit:
             near.append((distance, one))
         elif len(shorter) >= PREFIX and longer.startswith(shorter):
             near.append((len(longer), one))  # behind the misspelt ones, short names first

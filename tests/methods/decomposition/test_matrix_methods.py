@@ -63,14 +63,6 @@ def test_layer_scores_are_the_row_of_the_position_explained(family, name):
     close(explainer(tiny.MASKED, method=f"{name}:rollout=false").scores, matrices[2][mask])
 
 
-@pytest.mark.parametrize("name", MATRICES)
-def test_the_default_model_gives_what_the_loops_give(name):
-    explainer = Explainer.from_pretrained()
-    found = explainer("a mediocre film", method=name)
-    layers = slow.walk(explainer._model.module, list(found.token_ids))
-    close(found.scores, slow.rolled([MATRICES[name](layer) for layer in layers])[0], 5e-4)
-
-
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
     _, explainer = both(family)
@@ -86,16 +78,6 @@ def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
                 whole = vectors.sum(2) + added[texts, rows]
                 torch.testing.assert_close(whole, layer.normed1[texts, rows], rtol=1e-4, atol=1e-4)
     for scores in explainer(tiny.TEXTS, method="alti", layers=ALL):
-        np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
-
-
-def test_rows_of_alti_sum_to_one_however_small_the_norms_are():
-    model, explainer = both("bert")
-    with torch.no_grad():
-        for layer in model.bert.encoder.layer:
-            layer.attention.output.LayerNorm.weight.mul_(1e-3)
-            layer.attention.output.LayerNorm.bias.mul_(1e-3)
-    for scores in explainer(tiny.TEXTS, method="alti:rollout=false", layers=ALL):
         np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
 
 

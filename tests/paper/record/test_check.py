@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import InputError
 from paper.record.check import Ran, check, unmarked
 from paper.record.report import report
 from tests.commands import run, run_paper
@@ -115,13 +115,6 @@ def test_marks_that_compare_nothing_are_counted(tmp_path, mark):
     assert re.search(r"\| 3 \| .*(not compared|test runs|no command)", report([found]))
 
 
-def test_words_may_be_longer_than_any_file_name(tmp_path):
-    long = " ".join(["normxlogit", "logat"] * 30)
-    program = Program()
-    assert only(tmp_path, HEAD.replace("normxlogit logat", long) + ABOVE + TABLE, program).state == "same"
-    assert program.asked[0][-1] == long
-
-
 def test_a_command_that_fails_is_wrong_and_says_how(tmp_path):
     found = only(tmp_path, HEAD + ABOVE + TABLE, Program("", 2, "loading\nerror: no task named 'x'"))
     assert (found.state, found.wrong) == ("failed", True)
@@ -193,11 +186,6 @@ def test_what_is_no_figure(tmp_path, text):
     assert outcomes(tmp_path, text) == []
 
 
-def test_lines_that_stand_elsewhere_are_no_output_of_the_command(tmp_path):
-    text = "```console\n$ normxlogit explain a\n```\n\nBut:\n\n```\nbad +1.91 ++\n```\n"
-    assert only(tmp_path, text).state == "without a command"
-
-
 def test_columns_of_timings_files_and_headings(tmp_path):
     printed = f"## One\n\n{PRINTED}\n## Two\n\n{PRINTED.replace('0.393', '0.111')}"
     assert "several rows" in only(tmp_path, HEAD + ABOVE + TABLE, Program(printed)).differences[0].printed
@@ -264,11 +252,6 @@ $ normxlogit evaluate faithfulness --methods "$METHODS" | head
 def test_marks_that_are_not_understood_are_errors(tmp_path, mark, message):
     with pytest.raises(InputError, match=message):
         outcomes(tmp_path, f"<!-- {mark} -->\n\n{TABLE}")
-
-
-def test_a_page_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match="no file or folder"):
-        check([tmp_path / "none.md"], Program(), tmp_path)
 
 
 def test_the_command_says_what_differs_and_fails(tmp_path, capsys):
