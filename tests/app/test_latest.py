@@ -24,11 +24,6 @@ def test_an_answer_that_comes_after_a_later_one_is_not_shown():
     assert answers == ["late"]
 
 
-def test_the_requests_of_others_do_not_count():
-    latest = Latest()
-    assert latest("me", lambda: latest("other", lambda: "theirs", "late"), "late") == "theirs"
-
-
 def test_readers_who_have_not_asked_for_long_are_forgotten():
     latest = Latest(most=2)
     for reader in "abc":

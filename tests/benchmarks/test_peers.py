@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import peers
 from benchmarks.peers import Compared
-from tests.benchmarks.sizes import LLAMA, written
+from tests.benchmarks.sizes import written
 
 
 @pytest.fixture
@@ -32,14 +32,3 @@ def test_a_package_that_does_not_run_is_a_row_that_says_why(no_installation, cap
     assert "| normxlogit 1 | normxlogit | 'The movie is mediocre, maybe even bad.' | 500 ms | 2.00 |  |" in out
     assert "| interpreto | does not run on transformers 5" in out
     assert "No module named 'interpreto'" in out
-
-
-def test_generated_text_is_compared_where_a_package_explains_no_other(monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        peers, "_theirs", lambda package, task, rounds: iter(seen.append((package, task, rounds)) or ())
-    )
-    ours, _ = peers.compare(["inseq"], rounds=9, llama=LLAMA, prompt=6, generated=3)
-    ((package, task, rounds),) = seen
-    assert (package, task.completion, rounds) == ("inseq", "good good good", 3)
-    assert ours.work.startswith("3 generated tokens on 6")

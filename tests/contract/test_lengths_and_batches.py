@@ -128,20 +128,6 @@ def test_each_of_several_prompts_gets_the_tokens_that_it_gets_alone(make, length
         assert list(found.token_ids) == alone(make(), prompt)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_texts_score_alone_as_among_others_after_trials_with_other_lengths(name):
-    def explainer():
-        return Explainer(MODELS[name]("SequenceClassification"), tokenizer())
-
-    warm = explainer()
-    for lengths in ((3, 5), (17, 20), (3, 20), (1, 10, 20)):
-        texts = [text(count) for count in lengths]
-        for one, among in zip(texts, warm(texts, target=1), strict=True):
-            fresh = explainer()(one, target=1)
-            np.testing.assert_allclose(among.scores, fresh.scores, rtol=1e-4, atol=1e-5)
-            assert among.prediction.value == pytest.approx(fresh.prediction.value, abs=1e-5)
-
-
 def test_a_text_that_was_proved_costs_one_pass():
     model, passes = tiny.model("llama", "CausalLM"), []
     model.model.embed_tokens.register_forward_hook(lambda *_: passes.append(1))

@@ -36,15 +36,6 @@ def test_alone_equals_in_a_batch(family, kind):
         assert alone.prediction.label == result.prediction.label
 
 
-def test_budget_splits_batches_and_keeps_the_order():
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    texts = tiny.TEXTS * 5
-    small, large = Explainer(model, tokenizer, batch_tokens=20), Explainer(model, tokenizer)
-    for text, a, b in zip(texts, small(texts), large(texts), strict=True):
-        assert a.text == text
-        close(a.scores, b.scores)
-
-
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "opt"])
 def test_encoded_left_or_right_padded_equals_text(family):
     e = explainer(family)
@@ -146,16 +137,6 @@ def test_eager_equals_sdpa(family, kind, method):
         return
     for a, b in zip(*results, strict=True):
         close(a.scores, b.scores, 1e-3 if method in CHEAP.values() else 1e-4)
-
-
-def test_eager_equals_sdpa_at_every_layer():
-    scores = []
-    for attention in ("eager", "sdpa"):
-        model = tiny.model("bert")
-        model.set_attn_implementation(attention)
-        scores.append(Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS, layers=ALL))
-    for a, b in zip(*scores, strict=True):
-        close(a.scores, b.scores)
 
 
 @pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])

@@ -1,7 +1,5 @@
 """A prompt and the tokens that follow it: nothing is tokenised again, and every character belongs to one token."""
 
-from dataclasses import replace
-
 import pytest
 from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
@@ -28,32 +26,6 @@ def test_tokens_follow_the_prompt(prompt):
     starts = [found.offsets[len(before) + i] for i in range(3)]
     assert [found.text[a:b].strip() for a, b in starts] == ["on", "the", "mat"]
     assert starts[-1][1] == len(found.text)
-
-
-def test_special_tokens_are_marked_and_add_no_text(prompt):
-    made, before = prompt
-    found = append_tokens(made, before, [made.sep_token_id, tiny.VOCABULARY["mat"]])
-    assert found.special[len(before) :] == (True, False)
-    start, end = found.offsets[len(before)]
-    assert start == end
-    assert found.sequence_ids[len(before) :] == (None, 0)
-
-
-def test_other_inputs_go_on_as_the_prompt_ends(prompt):
-    made, before = prompt
-    types = [0] * (len(before) - 1) + [1]
-    found = append_tokens(made, replace(before, inputs={**before.inputs, "token_type_ids": types}), [7, 8])
-    assert found.inputs["token_type_ids"] == [*types, 1, 1]
-    assert {len(values) for values in found.inputs.values()} == {len(found)}
-
-
-@pytest.mark.parametrize("missing", ["offsets", "text"])
-def test_a_prompt_without_characters_gets_none(prompt, missing):
-    made, before = prompt
-    found = append_tokens(made, replace(before, **{missing: None}), [7, 8])
-    assert found.ids == [*before.ids, 7, 8]
-    assert found.offsets is None
-    assert found.text is None
 
 
 def test_text_after_a_prompt_of_one_token_is_as_the_tokenizer_spells_it():

@@ -2,7 +2,6 @@
 
 import threading
 
-import numpy as np
 import pytest
 from tokenizers import Tokenizer, models
 
@@ -119,11 +118,6 @@ def test_the_smallest_of_all_limits_holds():
     assert encoder(limit=40)(["the " * 39])[0].notes
 
 
-def test_no_room_beside_the_special_tokens():
-    with pytest.raises(InputError, match="input 0: 2 tokens are no room"):
-        encoder(limit=2)(["the cat sat"])
-
-
 # --- what the encoding says -----------------------------------------------------------------------------------------
 
 
@@ -176,20 +170,3 @@ def test_texts_of_which_nothing_is_left():
 
 
 # --- whatever the user gave -----------------------------------------------------------------------------------------
-
-
-def test_read_takes_texts_encoded_input_and_encodings():
-    own = encoder()
-    one, single = own.read("the cat")
-    assert (one[0].text, single) == ("the cat", True)
-    again, single = own.read(one)
-    assert (again, single) == (one, False)
-    assert own.read(one[0]) == (one, True)
-    many, single = own.read(np.array(["the cat", "bad"]))
-    assert ([e.text for e in many], single) == (["the cat", "bad"], False)
-    encoded, single = own.read(tiny.tokenizer_for("bert")(["the cat", "bad"], padding=True))
-    assert ([e.ids for e in encoded], single) == ([e.ids for e in many], False)
-    assert len(own.read([LONG], long_text="window")[0][0]) > 60
-    assert own.read([]) == ([], False)
-    with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
-        own.read("the cat", long_text="slide")

@@ -30,12 +30,6 @@ def test_rows_lose_their_padding(kind, truth):
     assert left.ids == [3, 5, 2]
 
 
-def test_one_row_and_no_mask():
-    (found,) = read({"input_ids": [2, 5, 3]})
-    assert found.ids == [2, 5, 3]
-    assert [e.ids for e in read({"input_ids": torch.tensor(IDS), "attention_mask": None})] == IDS
-
-
 def test_a_mask_is_no_special_token_without_the_tokenizers_own_encodings_either():
     (found,) = read({"input_ids": [2, 5, 4, 3]})
     assert found.tokens[2] == "[MASK]"
@@ -102,12 +96,6 @@ def test_what_the_answer_does_not_depend_on_is_left_out_and_the_rest_is_read():
 def test_what_is_no_encoded_text_is_refused(encoded, message):
     with pytest.raises(InputError, match=message):
         read(encoded)
-
-
-def test_ids_are_not_bounded_above_where_the_model_looks_them_up_otherwise():
-    assert read({"input_ids": [[2, 9999, 3]]}, None)[0].ids == [2, 9999, 3]
-    with pytest.raises(InputError, match="knows from 0 up"):
-        read({"input_ids": [[-2]]}, None)
 
 
 def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():

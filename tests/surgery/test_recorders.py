@@ -4,11 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
-import torch
 from transformers.utils import output_capturing
 
 from normxlogit import Explainer
-from normxlogit.surgery.recorders import without_recorders
 from tests import tiny
 
 TEXT = "the movie is good"
@@ -45,15 +43,3 @@ def test_a_model_that_was_asked_for_hidden_states_can_be_sent(request):
     again = sent.model(**ids, output_hidden_states=True).hidden_states
     assert len(again) == len(asked)
     np.testing.assert_allclose(sent(TEXT).scores, explainer(TEXT).scores, atol=1e-6)
-
-
-def test_hooks_of_the_caller_are_kept():
-    model = tiny.model("bert", "SequenceClassification").eval()
-    ids = tiny.tokenizer_for("bert")(TEXT, return_tensors="pt")
-    assert without_recorders(model) is model
-    model(**ids, output_hidden_states=True)
-    model.classifier.register_forward_hook(lambda _, __, output: output + 1)
-    with torch.no_grad():
-        found = without_recorders(model)
-        torch.testing.assert_close(found(**ids).logits, model(**ids).logits)
-        assert found.bert.encoder.layer[0]._forward_hooks == {}

@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
-from torch import nn
 
 import normxlogit
-from normxlogit.errors import UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.tasks import TASKS, is_bare, no_head, task_of
+from normxlogit.tasks import TASKS, task_of
 from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from normxlogit.tasks.tagging import TokenClassification
 from tests import tiny
 
@@ -49,22 +45,6 @@ def test_what_the_outputs_of_a_classifier_are(count, problem, expected):
     assert task.labels == tuple(f"LABEL_{i}" for i in range(count))
     tagger = task_of(tiny.model("bert", "TokenClassification", num_labels=count, problem_type=problem))
     assert tagger.problem == "single-label", "tags are labels, whatever the settings"
-
-
-def test_a_subclass_is_still_the_model_that_it_comes_from():
-    class Own(transformers.BertForSequenceClassification):
-        pass
-
-    model = tiny.model("bert")
-    bare = model.bert
-    model.__class__ = Own
-    assert task_of(model).name == "sequence-classification"
-    assert task_of(model, "token-classification").name == "token-classification", "as its owner says"
-    assert [is_bare(part) for part in (model, bare, nn.Linear(1, 1))] == [False, True, False]
-    with pytest.raises(UnsupportedModelError, match="BertModel is a bare encoder"):
-        task_of(bare)
-    assert task_of(SentenceEmbedding(bare, Steps())).name == "embedding"
-    assert "has no head of a supported kind (sequence-classification, " in no_head("BertThing")
 
 
 # --- where the answer is read ----------------------------------------------------------------------------------------

@@ -28,26 +28,6 @@ def by_hand(model, encoded, head):
     return torch.stack(scores)  # (T, C)
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "deberta-v2", "gpt2", "qwen2"])
-def test_token_classification_is_the_tag_logit_of_each_token_times_its_norm(family):
-    model, tokenizer = tiny.model(family, "TokenClassification", **TAGS), tiny.tokenizer_for(family)
-    explainer = Explainer(model, tokenizer)
-    encoded = tokenizer(TEXT, return_tensors="pt")
-    head = getattr(model, "classifier", None) or model.score
-    with torch.inference_mode():
-        wanted = by_hand(model, encoded, head)  # (T, C)
-        tags = model(**encoded).logits[0].argmax(-1)
-    a = explainer(TEXT, position=3, target="LOC")
-    torch.testing.assert_close(torch.tensor(a.scores), wanted[:, 2], rtol=1e-4, atol=1e-5)
-    assert a.target.position == 3
-    assert a.target.labels == ("LOC",)
-    assert a.prediction.id == int(tags[3])
-    said = explainer(TEXT, position=3)
-    torch.testing.assert_close(torch.tensor(said.scores), wanted[:, tags[3]], rtol=1e-4, atol=1e-5)
-    every = explainer(TEXT, position=3, target=ALL)
-    torch.testing.assert_close(torch.tensor(every.scores), wanted.T, rtol=1e-4, atol=1e-5)
-
-
 def tagger(biases):
     """A BERT tagger whose tags depend on its random weights and on the biases given."""
     model = tiny.model("bert", "TokenClassification", **TAGS)
@@ -78,16 +58,6 @@ def test_a_position_may_be_a_token_a_word_or_characters():
     assert explainer(TEXT, position=(start, start + 2)) == by_token
     assert explainer(TEXT, position=-5) == by_token
     assert explainer("cats sat", position="cats").target.position == 1  # cat ##s: the first piece carries the label
-
-
-def test_positions_differ_by_input_and_survive_padding():
-    _, explainer = tagger([0.0, 0.0, 0.0])
-    texts = ["the cat sat", TEXT, "bad"]
-    together = explainer(texts, position=["cat", 6, None])
-    alone = [explainer(texts[0], position="cat"), explainer(TEXT, position=6), explainer("bad")]
-    for a, b in zip(together, alone, strict=True):
-        torch.testing.assert_close(torch.tensor(a.scores), torch.tensor(b.scores), rtol=1e-4, atol=1e-5)
-        assert (a.target.position, a.prediction.id) == (b.target.position, b.prediction.id)
 
 
 def test_a_position_chooses_among_several_masks():
