@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from normxlogit import ALL
+from normxlogit.models import frozen_model
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.clone import clone
@@ -11,7 +12,7 @@ from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.run import Site
 from normxlogit.surgery.trace import tensor_of
 from normxlogit.tasks.targets import Target, resolve
-from tests import tiny
+from tests import plain, tiny
 
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 MANY = [7, 8, 9, 10, 11, 12, 13, 14, 15, 40]  # more than are backpropagated from at once
@@ -99,3 +100,36 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
 
 
 # --- the proof, and what is refused ---------------------------------------------------------------------------------
+
+
+def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(monkeypatch):
+    task, batch = made("llama", "CausalLM")
+    asked, answer = [], TaskModel.answer
+    monkeypatch.setattr(
+        TaskModel, "answer", lambda self, *given, **more: asked.append(given) or answer(self, *given, **more)
+    )
+    FrozenModel.of(task).run(batch, (0,))
+    assert len(asked) == 2, "the model itself, and its frozen form"
+    for inputs, place, rows, *_ in asked:
+        assert inputs["input_ids"].tolist() == batch.inputs["input_ids"][:1].tolist()
+        assert place.tolist() == [len(batch.encodings[0]) - 1], "there is padding behind it"
+        assert (rows[0], rows[-1], len(rows)) == (0, tiny.SIZE - 1, 7)
+
+
+@pytest.mark.parametrize("family", ["llama", "plain"])
+def test_a_long_pass_spares_and_leaves_no_keys_and_values(family, monkeypatch):
+    if family == "plain":
+        task = TaskModel(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification")
+        batch = task.batch(task.encoder(TEXTS), [0, 1, 2])
+        task.prepare(batch)
+    else:
+        task, batch = made("llama", "CausalLM")
+    frozen, runs, own = FrozenModel.of(task), [], FrozenNetwork.run
+    whole = frozen.run(batch, (0,)).logits
+    monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: runs.append((*a, k)) or own(self, *a, **k))
+    for longest, sparing in ((batch.mask.numel(), False), (batch.mask.numel() - 1, True)):
+        monkeypatch.setattr(frozen_model, "LONG", longest)
+        torch.testing.assert_close(frozen.run(batch, (0,)).logits, whole)
+        inputs, options = runs[-1]
+        assert options.get("sparing", False) is sparing
+        assert inputs.get("use_cache") is (False if sparing and family == "llama" else None)

@@ -110,3 +110,14 @@ def test_a_buffer_that_the_owner_changed_is_followed():
     after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
     assert abs(after.scores - before).max() > 1e-3
     assert after.scores.sum() + after.bias == pytest.approx(logit, abs=1e-5)
+
+
+def test_one_is_kept_until_the_model_changes():
+    task, batch = made("bert")
+    first = FrozenModel.of(task)
+    assert FrozenModel.of(task) is first
+    first.run(batch, (0,))
+    assert FrozenModel.of(task) is first, "nothing was written on it"
+    task.caller_model.classifier = torch.nn.Linear(32, 2)
+    task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))
+    assert FrozenModel.of(task) is not first
