@@ -1,5 +1,6 @@
 """The notebooks of `examples/` run from top to bottom."""
 
+import ast
 import json
 import os
 import subprocess
@@ -27,22 +28,43 @@ def writer(tmp_path_factory):
     return folder
 
 
+def code_cells(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.filterwarnings("ignore")  # as in a notebook, which shows warnings and goes on
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_run(path, writer, tmp_path):
+def test_notebooks_run(path, writer, tmp_path, monkeypatch):
+    """Cell after cell in this process; what a cell ends in is drawn as a notebook draws it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CITING_MODEL", str(writer))
+    names = {}
+    for cell in code_cells(path):
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, path.name, "exec"), names)
+        if last is not None:
+            shown = eval(compile(ast.Expression(last.value), path.name, "eval"), names)
+            for draw in ("_repr_html_", "_repr_png_"):
+                getattr(shown, draw, str)()
+
+
+def test_the_script_runs_a_notebook_in_a_kernel(tmp_path):
+    path = ROOT / "examples" / "6-own-module.ipynb"
     source = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    own = {"CITING_MODEL": str(writer), "PYTHONPATH": os.pathsep.join(source), "OMP_NUM_THREADS": "1"}
+    own = {"PYTHONPATH": os.pathsep.join(source), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(ROOT / "scripts" / "run_notebook.py"), str(path)]
     done = subprocess.run(command, env=os.environ | own, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    code = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
-    assert done.stdout == f"{len(code)} of {len(code)} cells\n"
+    count = len(code_cells(path))
+    assert done.stdout == f"{count} of {count} cells\n"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_show_what_they_print_and_are_small(path):
     """They are kept with their output, for people who only read them."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    notebook, code = json.loads(path.read_text(encoding="utf-8")), code_cells(path)
     assert any(cell["outputs"] for cell in code)
     assert not any(output.get("output_type") == "error" for cell in code for output in cell["outputs"])
     assert "/tmp/" not in path.read_text(encoding="utf-8")
