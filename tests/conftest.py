@@ -1,6 +1,7 @@
 """Shared set-up: no network, few threads, quiet libraries."""
 
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["COLORTERM"] = "truecolor"  # rich remembers a style as it was first drawn, for the whole process
@@ -21,3 +22,25 @@ transformers.utils.logging.disable_progress_bar()
 def seeded() -> None:
     """Every test starts from the same random state."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def failing_python(monkeypatch, tmp_path):
+    """A Python that says why it fails, in the place of one that takes seconds to import torch and then fails."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+@pytest.fixture
+def few_examples(monkeypatch):
+    """Where code of the docs reads some of the texts of a data set, it reads eight of them."""
+    from normxlogit.evaluation import datasets
+
+    load = datasets.load_examples
+
+    def few(*given, limit=None, **options):
+        return load(*given, limit=limit and min(limit, 8), **options)
+
+    monkeypatch.setattr(datasets, "load_examples", few)

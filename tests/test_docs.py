@@ -223,7 +223,7 @@ def reason(page, code):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+def test_python_blocks_run(page, tmp_path, monkeypatch, few_examples):
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (60, 50), "teal").save("cat.jpg")
     load = normxlogit.explainer.load

@@ -35,7 +35,7 @@ def code_cells(path):
 
 @pytest.mark.filterwarnings("ignore")  # as in a notebook, which shows warnings and goes on
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_run(path, writer, tmp_path, monkeypatch):
+def test_notebooks_run(path, writer, tmp_path, monkeypatch, few_examples):
     """Cell after cell in this process; what a cell ends in is drawn as a notebook draws it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CITING_MODEL", str(writer))

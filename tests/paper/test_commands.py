@@ -35,7 +35,7 @@ def models(tmp_path):
 def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     out = models / "out"
     command = ["alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
-    command += ["--words", "movie keys", "--limit", 8]
+    command += ["--words", "movie keys", "--limit", 4]
     code, text, err = run(capsys, *command)
     assert code == 0, err
     state = json.loads((out / "results.json").read_text())
@@ -45,7 +45,7 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     assert not study["missing"]
     assert {a["title"]: len(a["layers"]) for a in study["alignments"]}["value-zeroing:rollout=false"] == 3
     for count in study["counts"].values():
-        assert count["kept"] + sum(count["dropped"].values()) == count["rows"] <= 8
+        assert count["kept"] + sum(count["dropped"].values()) == count["rows"] <= 4
     shares = [f"{share:.3f}" for share in study["accuracy"]["all"]]
     assert f"| bert | {shares[-1]} |" in text
     assert f"| all | {' | '.join(shares)} |" in text
