@@ -85,22 +85,3 @@ def test_from_fine_tuning_to_the_table(capsys, tmp_path):
     assert json.loads((out / "sst-2-deberta" / "results.json").read_text())["about"]["texts"] == 3
     code, _, err = run_paper(capsys, *command, "--limit", "sst2=few")
     assert (code, err) == (2, "error: --limit takes a number or TASK=NUMBER, not 'sst2=few'\n")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_llama_column_from_adapters_to_the_table_on_a_named_device(capsys, tmp_path):
-    data, base, out = tmp_path / "data", tmp_path / "base", tmp_path / "out"
-    data.mkdir()
-    for split in ("train", "validation"):
-        lines = (json.dumps({"sentence": t, "label": y}) + "\n" for t, y in ROWS)
-        (data / f"{split}.jsonl").write_text("".join(lines))
-    tiny.model("llama", "CausalLM").save_pretrained(base)
-    tiny.tokenizer_for("llama").save_pretrained(base)
-    command = ["table1", "--base", f"Llama 2={base}", "--tasks", "sst2", "--data-dir", data]
-    command += ["--lora-rank", "4", "--bf16", "--dtype", "bfloat16", "--device", "cpu", "--output", out]
-    code, text, err = run_paper(capsys, *command, "--methods", "normxlogit random decompx")
-    assert code == 0, err
-    rows = {line.split(" | ")[0]: line for line in text.splitlines()}
-    assert "(0.341)" in rows["| normxlogit"], "the published figure of Llama 2"
-    assert "N/A" in rows["| decompx"]
-    assert list((out / "models").glob("llama-2-sst2/*.safetensors"))

@@ -150,7 +150,7 @@ def changed(state, seed):
     return state
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_a_manifest_with_other_values(explainer, folder, seed):
     """It is refused by name, or what was changed in it has no part in the results."""
     path = folder / "manifest.json"
@@ -177,7 +177,7 @@ def test_a_manifest_that_is_none(explainer, folder, content):
             read()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_parquet_result_with_other_values(tmp_path, seed):
     path = tmp_path / "a.parquet"
     Attributions([make_attribution(), pair()]).save(path)

@@ -16,7 +16,7 @@ from tests import tiny
 
 from .compare import explainer as explainer_of
 
-THREADS, TEXTS = 8, 100
+THREADS, TEXTS = 8, 50
 WORDS = [word for word in tiny.WORDS if not word.startswith("##")]
 
 
@@ -28,9 +28,9 @@ def texts(seed):
 def explained(explainer, given, method="normxlogit"):
     """Half of the texts one by one, the others in lists; some at all layers."""
     found = [
-        explainer(text, method=method, layers=ALL if i % 5 == 0 else None).scores for i, text in enumerate(given[:50])
+        explainer(text, method=method, layers=ALL if i % 5 == 0 else None).scores for i, text in enumerate(given[:25])
     ]
-    for start in range(50, len(given), 25):
+    for start in range(25, len(given), 25):
         found += [result.scores for result in explainer(given[start : start + 25], method=method)]
     return found
 

@@ -88,17 +88,6 @@ def test_the_frontier_is_what_no_cheaper_setting_reaches():
     )
 
 
-def test_figures_are_those_of_faithfulness(explainer):
-    texts = [f"{one} {other}" for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
-    examples, methods = [Example(text, 0) for text in texts], [NormXLogit(), Random()]
-    found = run_frontier(explainer, examples, methods, rounds=1)
-    assert [p.result for p in found] == faithfulness.evaluate(explainer, examples, methods)
-    others = run_frontier(explainer, examples, methods, rounds=1, seed=1)
-    assert [p.result for p in others] == faithfulness.evaluate(explainer, examples, methods, seed=1)
-    assert others[0].result != found[0].result
-    assert all(p.cost.passes > 0 and not p.reason for p in found)
-
-
 def test_what_a_model_cannot_do_is_a_row_that_says_why():
     explainer = maskless()
     names = ["decompx", "frozen-gradient:read_at=0,points=0.3,baseline=mask", "frozen-gradient:read_at=9", "random"]

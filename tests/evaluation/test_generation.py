@@ -18,7 +18,7 @@ from normxlogit.pipeline.cite import ask
 from normxlogit.pipeline.completion import explain_completion
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
-from normxlogit.results.spans import Sequenced, prompt_sources
+from normxlogit.results.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
 
@@ -172,15 +172,6 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
     ]
     assert passes == [7, 1, 8, count + 1]
     assert not any("excess" in name for name in state["methods"])
-
-
-def test_tokens_of_the_answer_that_are_seen_are_drawn_in_their_order():
-    ends = [1, 2, 3, 4, 5, 6, 7, 8]
-    spans, special = [(end - 1, end) for end in ends], [False] * 3 + [True] + [False] * 4
-    sequence = Sequenced("abcde fg", spans, special, 3, 3, None)  # the third of the answer's five tokens is a space
-    drawn = [generation.sampled_tokens(sequence, 2, np.random.default_rng(seed)) for seed in range(30)]
-    assert {tuple(tokens) for tokens in drawn} == {(1, 3), (1, 4), (3, 4)}
-    assert generation.sampled_tokens(sequence, 9, np.random.default_rng(0)) == [1, 3, 4]
 
 
 def test_a_linear_answer_has_the_best_linear_datamodelling_score(explainer, monkeypatch):

@@ -26,41 +26,6 @@ def close(a, b, tolerance=1e-5):
 # --- targets --------------------------------------------------------------------------------------------------------
 
 
-def test_targets_of_a_classifier():
-    e = of_three()
-    everything = e(tiny.TEXTS[0], target=ALL, layers=[2, 3])
-    assert everything.scores.shape == (3, 2, len(everything))
-    assert everything.target.labels == ("bad", "good", "so so")
-    for choice in ("good", "GOOD", 1):
-        close(e(tiny.TEXTS[0], target=choice, layers=[2, 3]).scores, everything.scores[1])
-    close(e(tiny.TEXTS[0], target=["so so", "bad"]).scores, everything.scores[[2, 0], 1])
-    difference = e(tiny.TEXTS[0], target="good", contrast="bad")
-    close(difference.scores, everything.scores[1, 1] - everything.scores[0, 1])
-    assert difference.target.contrast == "bad"
-    close(everything.select(label="so so", layer=2).scores, everything.scores[2, 0])
-
-
-def test_targets_of_a_language_model():
-    e = explainer("bert", "MaskedLM")
-    both = e(tiny.MASKED, target=["are", "is"])
-    assert both.scores.shape == (2, len(both))
-    close(both.scores[0] - both.scores[1], e(tiny.MASKED, target="are", contrast="is").scores)
-    close(both.scores[1], e(tiny.MASKED, target=tiny.VOCABULARY["is"]).scores)
-    for target, message in (
-        ("keys cabinet", "not one token"),
-        ("zebra", "not one token"),
-        ("7", "'7' is not one token"),  # never entry 7: a string is a token
-        (ALL, "the whole vocabulary; name the tokens"),
-        (tiny.SIZE, "outside the model's 64 outputs"),
-    ):
-        with pytest.raises(TargetError, match=message):
-            e(tiny.MASKED, target=target)
-    with pytest.raises(TargetError, match=r"input 1 .* nowhere"):
-        e([tiny.MASKED, tiny.TEXTS[0]])
-    with pytest.raises(TargetError, match="2 times"):
-        e("the [MASK] is [MASK]")
-
-
 @pytest.mark.parametrize(
     "integer", [np.int64, np.uint8, np.array, torch.tensor], ids=["int64", "uint8", "0-d array", "0-d tensor"]
 )
@@ -82,40 +47,6 @@ def test_a_label_may_have_any_name(name):
     assert [a.target.ids for a in found] == [(2,)] * 3
     assert [a.target.labels for a in found] == [(name,)] * 3
     assert found[0].scores.ndim == 1
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("awful", "no label 'awful'; the model knows 'bad', 'good', 'so so'"),
-        ("all", "no label 'all'"),
-        ("predicted", "no label 'predicted'"),
-        ("1", "no label '1'"),
-        (3, "index 3 is outside the model's 3 outputs"),
-        (-1, "index -1 is outside"),
-        (True, "not bool"),
-        (np.True_, "not bool"),
-        (1.0, "not float"),
-        (np.float32(1), "not float32"),
-        (torch.tensor(1.0), "not Tensor"),
-        (torch.tensor([0, 1]), "not Tensor"),
-        (b"good", "not bytes"),
-        ({"good"}, "not set"),
-        ([], "the list of targets is empty"),
-        ([0, None], "a name or an index, not NoneType"),
-        ([0, [1]], "a name or an index, not list"),
-    ],
-    ids=repr,
-)
-def test_what_is_no_target(target, message):
-    with pytest.raises(TargetError, match=message):
-        of_three()(tiny.TEXTS[0], target=target)
-
-
-@pytest.mark.parametrize("contrast", [ALL, ["bad"], 1.5, True], ids=repr)
-def test_what_is_no_contrast(contrast):
-    with pytest.raises(TargetError, match="a contrast is a name or an index"):
-        of_three()(tiny.TEXTS[0], target="good", contrast=contrast)
 
 
 # --- a target for each input ----------------------------------------------------------------------------------------
@@ -159,30 +90,6 @@ def test_targets_of_a_forward_pass_that_was_already_run():
         e.from_outputs(inputs, outputs, targets=[0, 1])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": 0, "targets": [0, 1]}, "target= for all inputs or targets= with one for each, not both"),
-        ({"target": ALL, "targets": [0, 1]}, "not both"),
-        ({"targets": [0]}, "1 targets for 2 inputs"),
-        ({"targets": [0, 1, 0]}, "3 targets for 2 inputs"),
-        ({"targets": []}, "0 targets for 2 inputs"),
-        ({"targets": "ab"}, "targets= takes one target for each input"),
-        ({"targets": 0}, "takes a list with one for each input, not int"),
-        ({"targets": ALL}, "takes a list with one for each input"),
-        ({"targets": [0, 1.5]}, "a name or an index, not float"),
-        ({"targets": [0, ALL]}, "a name or an index, not All"),
-        ({"targets": [0, None]}, "a name or an index, not NoneType"),
-        ({"targets": [[0], [1]]}, "a name or an index, not list"),
-        ({"targets": [0, 7]}, "index 7 is outside"),
-    ],
-    ids=repr,
-)
-def test_targets_that_do_not_fit(options, message):
-    with pytest.raises(TargetError, match=message):
-        explainer()(tiny.TEXTS[:2], **options)
-
-
 # --- layers and methods ---------------------------------------------------------------------------------------------
 
 
@@ -206,15 +113,3 @@ def test_a_picture_has_neither_position_nor_length(options):
     e = Explainer(vit(), PROCESSOR)
     with pytest.raises(InputError, match="position= and long_text= are for texts"):
         e(picture(), **options)
-
-
-def test_a_question_has_no_position_and_no_windows():
-    e = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    question = ("the cat sat", ["on the mat", "here"])
-    with pytest.raises(InputError, match="position="):
-        e(question, position=0)
-    with pytest.raises(InputError, match="long_text"):
-        e(question, long_text="window")
-    for target in (ALL, [0, 1]):
-        with pytest.raises(TargetError, match="explain one at a time"):
-            e(question, target=target)
