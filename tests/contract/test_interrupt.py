@@ -19,7 +19,7 @@ CALLS = [
 
 
 def interrupt(family, kind, call, earlier=lambda explainer: None):
-    """Press Ctrl-C at seven lines of a call, each with a model and an explainer of its own."""
+    """Press Ctrl-C at five lines of a call, each with a model and an explainer of its own."""
     tokenizer = tiny.tokenizer_for(family)
 
     def build():
@@ -32,7 +32,7 @@ def interrupt(family, kind, call, earlier=lambda explainer: None):
     counted = build()[1]
     with AtLine() as lines:
         call(counted)
-    for moment in moments(lines.seen, 7):
+    for moment in moments(lines.seen, 5):
         model, explainer = build()
         with nothing_left_behind(model, tokenizer):
             with pytest.raises(KeyboardInterrupt), AtLine(moment):
