@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from normxlogit.evaluation import frontier_report
@@ -34,6 +35,13 @@ def test_a_line_joins_what_no_other_setting_beats():
     assert line.get_drawstyle() == "steps-post"
     assert line.get_zorder() < min(bar.lines[0].get_zorder() for bar in axes.containers), "it lies behind the points"
     assert not without.lines
+    heights = [
+        top - bottom
+        for bar in axes.containers
+        for lines in bar.lines[2]
+        for (_, bottom), (_, top) in lines.get_segments()
+    ]
+    assert max(heights) == pytest.approx(0.1), "of intervals of 0.05 to both sides"
 
 
 def test_what_is_written_can_be_read(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from normxlogit import DataError, Explainer, Method, UnsupportedModelError, register
 from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.runs import Runs
 from normxlogit.methods import NormXLogit, Random, method_named, registry
 from tests import tiny
 
@@ -56,6 +57,8 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_methods(named, EXAMPLES, [Random()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
+    (default,) = runs.run_methods(explainer, EXAMPLES, [Random()])
+    assert Runs(explainer, EXAMPLES)(Random()) == default
 
 
 def test_a_cell_of_another_version_is_measured_anew(explainer, tmp_path, monkeypatch):
