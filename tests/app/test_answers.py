@@ -183,15 +183,17 @@ def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_fo
     assert len(results[0].images) == 1
     with pytest.raises(UnsupportedModelError, match="vision-language model"):
         picture_app.picture(uploaded(picture()), "what?", model=None)
+    with pytest.raises(InputError, match="7 texts, and the app compares a picture with 6 at once"):
+        picture_app.picture(uploaded(picture()), "\n".join("abcdefg"), model="towers")
 
 
 @pytest.mark.parametrize(
     ("file", "message"),
     [
         ("", "choose a picture"),
-        ("data:image/png;base64,AAAA", "no picture that can be read"),
+        ("data:image/png;base64,AAAA", "cannot be read as a picture"),
         ("data:image/png;base64,%%%%", "did not arrive whole"),
-        (uploaded(Image.new("RGB", (60, 60)))[:-24] + "AAAA", "no picture that can be read"),
+        (uploaded(Image.new("RGB", (60, 60)))[:-24] + "AAAA", "cannot be read as a picture"),
         (uploaded(Image.new("RGB", (101, 100))), "101 x 100 pixels"),
         ("data:image/png;base64," + "A" * 2800, "more than 2,000 bytes"),
     ],

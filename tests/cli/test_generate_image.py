@@ -42,4 +42,4 @@ def test_a_terminal_says_where_in_the_picture(run, folder):
 def test_a_picture_that_is_not_there_is_one_line_on_standard_error(run, folder):
     code, _, err = run("generate", QUESTION, "--image", "no.png", "--model", str(folder))
     assert code == 2
-    assert "no.png: no picture that can be read" in err
+    assert "no.png cannot be read as a picture" in err

@@ -121,9 +121,9 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
 
 def test_inputs_that_are_no_pictures():
     explainer = Explainer(vit(), PROCESSOR)
-    with pytest.raises(InputError, match=r"cat\.png: no picture"):
+    with pytest.raises(InputError, match=r"cat\.png: the file cannot be read as a picture: No such file"):
         explainer("cat.png")
-    with pytest.raises(InputError, match="input 1 cannot be read"):
+    with pytest.raises(InputError, match="input 1: the model's processor cannot read it"):
         explainer([picture(), 7])
 
 
@@ -252,7 +252,7 @@ def test_a_picture_is_read_from_its_file_and_a_file_that_cannot_be_read_is_named
     for name, content in damaged.items():
         (tmp_path / name).write_bytes(content)
     for name in [*damaged, "missing.png", "\x1b[31mred.png"]:
-        with pytest.raises(InputError, match="no picture that can be read") as error:
+        with pytest.raises(InputError, match="cannot be read as a picture") as error:
             explainer([tmp_path / "a.png", tmp_path / name])
         assert "input 1" in str(error.value)
         assert "\x1b" not in str(error.value)

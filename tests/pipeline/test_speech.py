@@ -280,7 +280,7 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["transcribe", str(tmp_path / "missing.wav"), "--model", str(tmp_path)])
     assert ended.value.code == 2
-    assert "missing.wav cannot be read" in capsys.readouterr().err
+    assert "missing.wav: the file cannot be read as a sound" in capsys.readouterr().err
 
 
 def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():

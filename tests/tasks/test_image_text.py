@@ -183,7 +183,7 @@ def test_a_picture_is_read_from_a_file_and_an_array_alike(tmp_path):
     ("given", "problem"),
     [
         ("https://example.org/cat.png", "not fetched"),
-        ("no-such-file.png", "no picture"),
+        ("no-such-file.png", "cannot be read as a picture"),
         (np.zeros((4, 4), np.float32), "uint8"),
         (7, "not int"),
         (None, "a path, a Pillow picture or an array"),

@@ -229,8 +229,7 @@ class App:
         elif task.labelled:
             result = explainer(image, method=chosen)
         else:
-            texts = [line for line in self.limits.text(text, "field for texts").splitlines() if line.strip()]
-            compared = explainer.similarity(image, texts[: self.limits.methods], method=chosen)
+            compared = explainer.similarity(image, self.limits.lines(text), method=chosen)
             result = Attributions(sorted(compared, key=lambda s: -s.cosine))
         return Shown(result.to_html(), json_text(result.to_dict()))
 

@@ -23,7 +23,7 @@ class Limits:
 
     Attributes:
         characters: Most characters of a text, and of all documents together.
-        methods: Most methods side by side.
+        methods: Most methods side by side, and most texts that a picture is compared with.
         picture_bytes: Most bytes of a picture's file.
         pixels: Most pixels of a picture.
         setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
@@ -54,6 +54,15 @@ class Limits:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError(f"the {what} holds half of a character; paste it again")
         return text
+
+    def lines(self, text: str | None) -> list[str]:
+        """Return the texts on the lines of a field, which a picture is compared with."""
+        texts = [line for line in self.text(text, "field for texts").splitlines() if line.strip()]
+        if len(texts) > self.methods:
+            raise InputError(
+                f"{len(texts)} texts, and the app compares a picture with {self.methods} at once; {UNLIMITED}"
+            )
+        return texts
 
     def picture(self, file: str | None) -> "Image":
         """Return the picture of an uploaded file.
@@ -96,7 +105,7 @@ class Limits:
                 if isinstance(one, int | float) and abs(one) > self.setting and value != setting.default:
                     raise MethodError(
                         f"{method.info.name}: the app takes numbers up to {self.setting:,}, not {name}={one}; "
-                        f"{UNLIMITED}"
+                        + UNLIMITED
                     )
             if isinstance(value, tuple) and len(value) > self.methods:
                 raise MethodError(f"{method.info.name}: the app takes {self.methods} values of {name} at most")

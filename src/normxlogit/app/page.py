@@ -8,6 +8,7 @@ import gradio as gr
 
 from ..errors import NormXLogitError
 from ..methods import list_methods
+from ..methods.defaults import DEFAULTS
 from ..models.local_models import SMALL, LocalModel
 from ..render.describe import model_text
 from ..results.characters import safe
@@ -35,6 +36,7 @@ MODEL_HINT = (
     "Choose one, or type a folder or a name on the hub. Weights are read as safetensors; no code of a model is run."
 )
 NO_WRITER = f"No language model is on this machine yet. A small one: {SMALL}"
+WRITER_METHOD, PICTURE_METHOD = (DEFAULTS[use].methods[0] for use in ("completions", "media"))
 LOG = logging.getLogger(__name__)
 
 
@@ -171,7 +173,7 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
             button = gr.Button("Write and explain", variant="primary", elem_id="generate")
             model = _model_field(app, models, "writer", generates=True)
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="generate-method")
+            method = gr.Textbox(label="Method", placeholder=WRITER_METHOD, elem_id="generate-method")
             count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="new-tokens")
             chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result("Nothing written yet.", "generated")
@@ -207,7 +209,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
             )
             button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
             model = _model_field(app, models, "citer", generates=True)
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="cite-method")
+            method = gr.Textbox(label="Method", placeholder=WRITER_METHOD, elem_id="cite-method")
             count = gr.Slider(1, app.limits.new_tokens, 40, step=1, label="Most tokens to write", elem_id="cite-tokens")
             verify = gr.Slider(0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify")
         result = _result("Nothing answered yet.", "cited")
@@ -244,7 +246,7 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
             )
             button = gr.Button("Explain the picture", variant="primary", elem_id="look")
             model = _model_field(app, models, "looker")
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="look-method")
+            method = gr.Textbox(label="Method", placeholder=PICTURE_METHOD, elem_id="look-method")
             count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="look-tokens")
         result = _result("Nothing looked at yet.", "looked")
 

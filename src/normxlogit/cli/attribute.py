@@ -38,7 +38,7 @@ def attribute(
         typer.Argument(
             metavar="INPUT...",
             help="Parquet, JSONL, CSV, Arrow or text files: paths, patterns, URLs; a folder of them or of a saved "
-            'data set, "hf:NAME:SPLIT", or "-" for standard input.',
+            'data set, "hf:NAME:SPLIT", or "-" for standard input. Of pictures or sounds also the files themselves.',
         ),
     ],
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
@@ -54,10 +54,15 @@ def attribute(
     ] = None,
     text_column: Annotated[
         str | None,
-        typer.Option(help='Column of the texts, "text" by default; of prompts "prompt".'),
+        typer.Option(
+            help='Column of the texts, "text" by default; of prompts "prompt"; of the paths of pictures or sounds '
+            '"path", "image", "audio" or "file". Paths start at the working directory.'
+        ),
     ] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of second texts, for models of text pairs.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of ids; row numbers by default.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of ids; by default row numbers, or the paths of pictures and sounds.")
+    ] = None,
     target_column: Annotated[str | None, typer.Option(help="Column with what to explain in each row.")] = None,
     sources: Annotated[
         Literal["word", "sentence", "paragraph", "message"] | None,
@@ -106,7 +111,7 @@ def attribute(
         typer.Option(help="Format, where names do not tell it."),
     ] = None,
     shard_rows: Annotated[
-        int | None, typer.Option(min=1, help="Rows of a shard; 4096 by default, 64 with --sources.")
+        int | None, typer.Option(min=1, help="Rows of a shard; 4096 by default, 64 with --sources, pictures or sounds.")
     ] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one forward pass.")] = 8192,
     device: Device = AUTO,

@@ -235,11 +235,19 @@ def _csv(file: Any, kind: str, size: int) -> Reader:
 
 
 def _decoded(arrow: Any, cells: Any) -> Any:
-    """Return an array of bytes as one of texts; as a list where some are not UTF-8."""
+    """Return an array of bytes as one of texts; as a list where some are not UTF-8, which stay bytes."""
     try:
         return cells.cast(arrow.string())
     except arrow.ArrowInvalid:
-        return cells.to_pylist()
+        return [None if cell is None else _decoded_cell(cell) for cell in cells.to_pylist()]
+
+
+def _decoded_cell(cell: bytes) -> str | bytes:
+    """Return bytes as a text; as they are where they are not UTF-8."""
+    try:
+        return cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return cell
 
 
 class _WithLine:
@@ -295,7 +303,7 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
             _check_utf8(line)
             line = line.removeprefix(b"\xef\xbb\xbf")
         if kind == "text":
-            yield {"text": line.rstrip(b"\r\n")}
+            yield {"text": _decoded_cell(line.rstrip(b"\r\n"))}
         elif line.strip():
             yield _parsed(line)
 

@@ -29,6 +29,7 @@ from .formats import (
     rows_of_lines,
     sliced,
 )
+from .media import media_files
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -64,7 +65,7 @@ class Source(Protocol):
         """Return the fingerprint of the input: a name and a value for each part."""
 
 
-def open_source(inputs: Any, kind: str | None = None) -> Source:
+def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> Source:
     """Return the source that a corpus is read from.
 
     Args:
@@ -72,6 +73,7 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
             that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow; or an
             iterable of mappings such as {"text": "..."}, which is read once.
         kind: The format, where a name does not tell it.
+        files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
     if kind is not None and kind not in FORMATS:
         raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
@@ -90,6 +92,8 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if names == ["-"]:
         return _standard_input(kind or "text")
+    if files and kind is None and (paths := media_files(names)):
+        return TableSource(arrow_module().table({"path": paths}), ", ".join(names))
     datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
     if not datasets:
         return FileSource([file for name in names for file in _files(name, kind)])
@@ -318,8 +322,9 @@ class DatasetSource:
 class TableSource:
     """A table in memory, of any library that hands it on as Arrow."""
 
-    def __init__(self, table: Any) -> None:
+    def __init__(self, table: Any, name: str = "rows in memory") -> None:
         arrow = arrow_module()
+        self._name = name
         try:
             self._table = arrow.table(table)
         except (arrow.ArrowException, TypeError, ValueError) as error:
@@ -338,8 +343,8 @@ class TableSource:
             yield Block.of(table, min(number * BLOCK / len(self._table), 1.0))
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return that it is in memory: its rows are compared as they come."""
-        return [{"name": "rows in memory"}]
+        """Return its name alone: its rows are compared as they come."""
+        return [{"name": self._name}]
 
 
 class RowSource:

@@ -22,9 +22,8 @@ from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .reading import open_source
-from .settings import PROMPT_ROWS, SHARD_ROWS, Settings
+from .settings import SHARD_ROWS, SLOW_ROWS, Settings
 from .shards import Done, InputColumns, choose_columns, left_shards
-from .worker import TRIAL
 from .workers import worker_for
 
 if TYPE_CHECKING:
@@ -70,7 +69,10 @@ def attribute(
     watch: Watcher | None = None,
     progress: bool | None = None,
 ) -> Progress:
-    """Explain a corpus: any number of texts in, Parquet shards out.
+    """Explain a corpus: any number of texts, pictures or sounds in, Parquet shards out.
+
+    Models of pictures and sounds take the paths of files in a column, which start at the working directory, what such
+    files hold, or what is in memory.
 
     With `sources` the texts are prompts, and what is explained is which sources of them a completion rests on, one
     from the input or one that the model generates. With `answer_column` the texts are questions, and it is which
@@ -80,14 +82,16 @@ def attribute(
     arguments; each row of the input ends up once, among the results or among the errors.
 
     Args:
-        explainer: Explains the texts.
+        explainer: Explains the rows.
         inputs: Paths, URLs or patterns of Parquet, JSONL, CSV, Arrow or text files, "-" for standard input, a data
-            set, a table of pandas, Polars, Arrow or DuckDB, or an iterable of mappings such as {"text": "..."}.
+            set, a table of pandas, Polars, Arrow or DuckDB, or an iterable of mappings such as {"text": "..."}. Of
+            pictures or sounds also their files: paths, patterns and folders.
         output: Folder or URL to write to: `shards/`, `errors/` and `manifest.json`.
         text_column: The column of the texts, "text" by default; or of the prompts, texts or lists of chat messages,
-            "prompt" by default; or of the questions, "question" by default.
+            "prompt" by default; or of the questions, "question" by default; or of the pictures or sounds, "path",
+            "image", "audio" or "file" by default.
         pair_column: The column of second texts, for models of pairs.
-        id_column: The column of ids; the row numbers by default.
+        id_column: The column of ids; by default the paths of pictures and sounds, otherwise the row numbers.
         target_column: A column with the label, token or index to explain in each row.
         keep: Columns to hand on to the results, such as gold labels.
         keep_text: Whether to write the texts too.
@@ -99,7 +103,7 @@ def attribute(
         long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
         words: Whether to write words with their scores beside the tokens.
         merge: How a word's score comes from its tokens'; by default as fits the method.
-        shard_rows: Rows of a shard; 4096 by default, 64 of prompts.
+        shard_rows: Rows of a shard; 4096 by default, 64 of prompts, pictures and sounds.
         sources: How a prompt is divided into sources: "word", "sentence", "paragraph" or "message".
         parts: How a completion is divided into parts, each of which is explained: "token", "word", "sentence" or
             "paragraph"; by default it is explained as a whole.
@@ -128,7 +132,9 @@ def attribute(
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
     if isinstance(keep, str):
         raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
-    source = open_source(inputs, input_format)
+    model = explainer._model
+    media = not model.task.reads_tokens
+    source = open_source(inputs, input_format, files=media)
     completion_column, documents_column = _of_completions(
         sources is not None, completion_column, max_new_tokens, answer_column, documents_column
     )
@@ -142,8 +148,8 @@ def attribute(
         completion_column,
         sources is not None,
         documents_column,
+        media,
     )
-    model = explainer._model
     if method is None:
         method = default_methods("completions")[0] if sources else _default_method(explainer, layers)
     settings = Settings(
@@ -156,7 +162,7 @@ def attribute(
         words,
         merge,
         keep_text,
-        (SHARD_ROWS if sources is None else PROMPT_ROWS) if shard_rows is None else shard_rows,
+        (SLOW_ROWS if media or sources else SHARD_ROWS) if shard_rows is None else shard_rows,
         sources,
         parts,
         max_new_tokens,
@@ -229,16 +235,16 @@ def _of_completions(
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
-    """Return the first default method that works on the model, which a short text shows if there are several."""
+    """Return the first default method that works on the model, which a trial input shows if there are several."""
     model = explainer._model
     use = use_for(model.task)
     methods = default_methods(use)
     if len(methods) == 1:
         return methods[0]
-    text = f"{TRIAL} {model.tokenizer.mask_token}" if model.task.explains_mask else TRIAL
+    trial = model.task.trial(model)
 
     def explain(method: Method) -> Method:
-        explainer(text, layers=layers, method=method, progress=False)
+        explainer(trial, layers=layers, method=method, progress=False)
         return method
 
     try:

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..errors import DataError
 from ..results.citations import Citations
-from ..results.columns import CORPUS_CITATIONS, CORPUS_TEXTS
+from ..results.columns import CORPUS
 from ..results.tables import optional_module
 from .folder import MANIFEST, REPAIR, Folder
 from .formats import arrow_module
+from .units import SIGNALS
 
 
 class RunTables:
@@ -20,8 +21,9 @@ class RunTables:
         folder: The folder of the shards.
         done: The shards that are written.
         common: The values that all rows share.
+        kind: The kind of the results.
         kinds: The Arrow types of the columns, by their names in the files.
-        unit: "words" or "tokens".
+        unit: "words", "tokens", "patches" or "frames".
         of_answers: Whether the rows are answers with citations, and not texts.
 
     Raises:
@@ -43,16 +45,17 @@ class RunTables:
                 why = f"{MANIFEST} names {len(manifest.done)} shards, and none of them is there; {REPAIR}"
             raise DataError(f"{folder}: {why}")
         self.common: Mapping[str, Any] = self.folder.common(self._files[0])
-        if self.common.get("kind") == "sources":
+        self.kind = self.common.get("kind", "text")
+        if self.kind == "sources":
             raise DataError(f"{folder}: sources of completions, which have no words to summarise; query the shards")
-        self.of_answers = self.common.get("kind") == Citations.kind
+        self.of_answers = self.kind == Citations.kind
         self._connection = self._duckdb.connect()
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
             self._connection.execute("SET enable_progress_bar = false")
         schema = self._dataset().schema
         self.kinds = dict(zip(schema.names, schema.types, strict=True))
-        self.unit = "words" if "words" in self.kinds else "tokens"
+        self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
         self.register("shards", self.shards())
 
     def _dataset(self, schema: Any = None) -> Any:
@@ -73,8 +76,7 @@ class RunTables:
     def shards(self, kept: str | None = None) -> Any:
         """Return the shards with the run's own columns and at most one that was kept, which may be of any type."""
         arrow = arrow_module()
-        columns = CORPUS_CITATIONS if self.of_answers else CORPUS_TEXTS
-        kinds = {name: kind for name, kind in self.kinds.items() if name in (*columns, kept)}
+        kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS[self.kind], kept)}
         if kept is not None and arrow.types.is_floating(kinds[kept]):
             kinds[kept] = arrow.float64()  # DuckDB does not read half precision
         return self._dataset(arrow.schema(list(kinds.items())))

@@ -19,8 +19,8 @@ from .shards import InputColumns
 SHARD_ROWS = 4096
 """Rows of a shard: what is sorted by length, what is written at once, and the most that a kill can cost."""
 
-PROMPT_ROWS = 64
-"""Rows of a shard of prompts, of which each takes as long as hundreds of short texts."""
+SLOW_ROWS = 64
+"""Rows of a shard of prompts, pictures or sounds, of which each takes as long as hundreds of short texts."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,14 @@ class Settings:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
         if self.columns.completion is not None:
             raise InputError("a column of completions is for their sources: give sources, such as 'sentence'")
+        of_texts = {
+            "a column of pairs": self.columns.pair is not None,
+            "words": self.words,
+            "long_text": self.long_text != "truncate",
+        }
+        for name, is_set in of_texts.items():
+            if self.columns.media and is_set:
+                raise InputError(f"{name} is for texts, not for pictures and sounds")
 
     def _check_prompts(self) -> None:
         if self.sources not in get_args(SourceKind):
@@ -108,6 +116,7 @@ class Settings:
             None,
             self.long_text,
             token_predictions=False,
+            progress=False,
         )
 
     def described(self) -> dict[str, Any]:
@@ -115,7 +124,7 @@ class Settings:
         method = method_named(self.method)
         columns = asdict(self.columns)
         settings = {
-            **{f"{name} column": columns[name] for name in columns if name not in ("keep", "prompts")},
+            **{f"{name} column": columns[name] for name in columns if name not in ("keep", "prompts", "media")},
             "kept columns": list(self.columns.keep),
             "target": _plain(self.target),
             "contrast": _plain(self.contrast),

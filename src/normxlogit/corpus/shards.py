@@ -11,9 +11,10 @@ import numpy as np
 
 from ..errors import DataError, InputError
 from ..inputs.documents import documents_by_name
-from ..results.columns import CORPUS_CITATIONS, CORPUS_SOURCES, CORPUS_TEXTS
+from ..results.columns import CORPUS_CITATIONS, CORPUS_SIGNALS, CORPUS_SOURCES, CORPUS_TEXTS
 from ..results.schema import Index
 from .formats import Block, arrow_module, check_columns
+from .media import DEFAULTS, media_columns
 from .reading import Source
 
 KEPT = "kept "
@@ -33,6 +34,7 @@ class InputColumns:
         keep: Columns that are copied to the results.
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
         documents: The documents, where the texts are questions and the completions answers.
+        media: Whether the texts are pictures or sounds: paths, or whatever `media_columns` takes.
     """
 
     text: str
@@ -43,6 +45,7 @@ class InputColumns:
     completion: str | None = None
     prompts: bool = False
     documents: str | None = None
+    media: bool = False
 
     @property
     def all(self) -> list[str]:
@@ -81,7 +84,7 @@ class Shard:
         first: The number of its first row.
         table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `documents` (JSON of texts by name),
             `target` and, behind `KEPT`, kept columns; of prompts `messages`, true where the text is JSON of chat
-            messages; `problem` says why a row cannot be read.
+            messages; of pictures and sounds the fields of `Medium`; `problem` says why a row cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -100,8 +103,10 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
     if not columns.text:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
         default = "question" if columns.documents else default
+        if columns.media:
+            default = next((name for name in DEFAULTS if name in names), DEFAULTS[0])
         if names and default not in names:
-            what = f"{default}s"
+            what = "pictures or sounds, or their paths" if columns.media else f"{default}s"
             raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
         chosen = replace(columns, text=default)
     for name in chosen.all:
@@ -119,7 +124,7 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
 def _result_columns(columns: InputColumns) -> Mapping[str, Any]:
     if columns.documents is not None:
         return CORPUS_CITATIONS
-    return CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS
+    return CORPUS_SOURCES if columns.prompts else CORPUS_SIGNALS if columns.media else CORPUS_TEXTS
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -224,6 +229,9 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
 
     rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
+    if columns.media:
+        table |= media_columns(arrow, _values(block.columns[columns.text]), columns.text, problems)
+        table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
         table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), table["id"])
     if columns.documents is not None:

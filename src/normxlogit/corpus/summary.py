@@ -14,7 +14,7 @@ from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
 from .formats import arrow_module
 from .run_tables import RunTables
-from .units import Failure, Mass, Rate, Unit
+from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit
 
 Z = 1.96
 """Standard errors of a 95% interval."""
@@ -23,6 +23,9 @@ EXAMPLES = 3
 
 UNIT_COUNTS = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
 """At how many places each unit stands."""
+
+GRIDS = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
+"""How many grids the patches of pictures form."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Summary:
         folder: Where the results are.
         model: Name of the model.
         method: Name of the method.
-        unit: "words" or "tokens".
-        rows: Texts with a result.
+        unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
+        rows: Texts, pictures or sounds with a result.
         errors: Rows without one.
         failures: Why they have none, the most frequent reasons first.
         min_count: Least places of a unit in the lists.
@@ -49,6 +52,7 @@ class Summary:
         mistakes: Units that tell wrong answers from right ones.
         texts: The texts of the examples by id, where they were kept.
         difference: What another run says differently, None without one.
+        grids: How many different grids the patches form; 0 for texts and sounds.
     """
 
     folder: str
@@ -70,6 +74,7 @@ class Summary:
     mistakes: list[Rate]
     texts: dict[str, str]
     difference: dict[str, Any] | None
+    grids: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -200,6 +205,7 @@ class _Run(RunTables):
             mistakes=[] if gold is None else self._mistakes(top, least),
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if other is None else self._difference(other, top, least),
+            grids=0 if self.unit != "patches" else self.ask(GRIDS)[0][0],
         )
 
     def _units(
@@ -236,9 +242,11 @@ class _Run(RunTables):
 
     def _mass(self, units: str) -> list[Mass]:
         """Return the share of each kind of token in the tokens, and in the magnitude of all scores."""
+        place = f"WHEN true THEN '{NAMES[self.unit][0]}'" if self.unit in SIGNALS.values() else ""
         rows = self.ask(
             f"""
-            SELECT CASE WHEN special THEN 'special' WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
+            SELECT CASE WHEN special THEN 'special' {place}
+                        WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
                         WHEN NOT regexp_matches(text, '\\w') THEN 'punctuation' ELSE 'word' END AS kind,
                    sum(count) / sum(sum(count)) OVER () AS tokens,
                    coalesce(sum(mass) / nullif(sum(sum(mass)) OVER (), 0), 0) AS mass

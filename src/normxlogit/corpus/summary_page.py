@@ -8,7 +8,7 @@ from ..render.describe import model_text
 from ..render.html import page as drawn_page
 from .answer_summary import AnswerSummary
 from .summary import Summary
-from .units import Unit
+from .units import NAMES, SIGNALS, Unit
 
 NOTABLE = 0.01
 """Share of the scores on special tokens from which a note tells it."""
@@ -39,9 +39,15 @@ def cards(summary: Summary | AnswerSummary) -> list[Card]:
     """Return what drawings of a summary consist of."""
     if isinstance(summary, AnswerSummary):
         return _answer_cards(summary)
-    facts = [("texts", f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
+    facts = [
+        (NAMES[summary.unit][1], f"{summary.rows:,}"),
+        ("method", summary.method),
+        ("model", model_text(summary.model)),
+    ]
     notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
+    if summary.grids > 1:
+        notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
     if summary.rare:
         left_out = f"{summary.rare:,} {summary.unit} that stand at fewer than {summary.min_count} places"
         notes.append(f"{left_out} under a label are in no list")
@@ -85,10 +91,10 @@ def _answer_cards(summary: AnswerSummary) -> list[Card]:
 
 def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:
     """Yield heading, note, names of the columns and lines of each table."""
-    unit = summary.unit.removesuffix("s")
+    unit, inputs = NAMES[summary.unit]
     rows = max(summary.rows, 1)
     shares = [Line([label, f"{n:,}", f"{n / rows:.1%}"], n / rows) for label, n in summary.labels.items()]
-    yield "Predictions", "", ["label", "texts", "share"], shares[:50]
+    yield "Predictions", "", ["label", inputs, "share"], shares[:50]
     for heading, units, what in (
         ("largest mean score", summary.highest, "mean"),
         ("largest total score", summary.totals, "total"),
@@ -98,7 +104,8 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
             names = [unit, "places", "mean", "95% interval", what if what != "mean" else "total"]
             yield f"{label}: {heading}", "", names, [_unit(unit, what) for unit in units if unit.label == label]
     mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
-    yield "Where the scores are", "", ["kind", "share of tokens", "share of scores"], mass
+    counted = summary.unit if summary.unit in SIGNALS.values() else "tokens"
+    yield "Where the scores are", "", ["kind", f"share of {counted}", "share of scores"], mass
     if summary.failures:
         failed = [Line([one.reason, f"{one.rows:,}", ", ".join(one.examples)], one.rows) for one in summary.failures]
         yield "Rows without a result", "", ["reason", "rows", "ids"], failed
@@ -109,19 +116,20 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
         ]
         note = f"{summary.accuracy:.1%} of the answers are right."
         names = [unit, "in wrong answers", "in right answers", "share wrong", "standard errors from all"]
-        yield "Words that differ between wrong and right answers", note, names, wrong
+        what = "Words" if unit == "token" else summary.unit.capitalize()
+        yield f"{what} that differ between wrong and right answers", note, names, wrong
     if summary.difference is not None:
-        yield from _difference(summary.difference, unit)
+        yield from _difference(summary.difference, unit, inputs)
 
 
-def _difference(difference: dict[str, Any], unit: str) -> Iterator[tuple[str, str, list[str], list[Line]]]:
+def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[tuple[str, str, list[str], list[Line]]]:
     same = "" if difference["same answer"] is None else f", {difference['same answer']:.1%} with the same answer"
-    note = f"{difference['folder']} ({difference['model']}): {difference['texts in both']:,} texts in both{same}."
+    note = f"{difference['folder']} ({difference['model']}): {difference['texts in both']:,} {inputs} in both{same}."
     changed = [
         Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], examples=c["examples"])
         for c in difference["changed answers"]
     ]
-    yield "Answers that differ from the other run's", note, ["here / there", "texts"], changed
+    yield "Answers that differ from the other run's", note, ["here / there", inputs], changed
     shifts = [
         Line([f"{s['text']} ({s['label']})", f"{s['there']:.3g}", f"{s['here']:.3g}"], s["here"] - s["there"])
         for s in difference["shifts"]
@@ -154,5 +162,5 @@ def _table(heading: str, names: Sequence[str], lines: Sequence[Line], places: di
         row += [Cell(bar=None if value is None else Bar(at(0.0), at(value), *ends_of))] if bars else []
         row += [Cell(links={i: places.get(i, "") for i in ids})] if examples else []
         rows.append(row)
-    columns += [Column("")] * bars + [Column("texts")] * examples
+    columns += [Column("")] * bars + [Column("examples")] * examples
     return Table(columns, rows, sortable=True)

@@ -13,12 +13,11 @@ from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import method_named
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
-from ..results.attribution import Attribution
 from ..results.citations import Citations
 from ..results.columns import (
+    CORPUS,
     CORPUS_CITATIONS,
     CORPUS_SOURCES,
-    CORPUS_TEXTS,
     METADATA,
     arrow_types,
     source_row,
@@ -45,12 +44,14 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
     arrow, method = arrow_module(), method_named(settings.method)
     absent = {"words": not settings.words, "word_scores": not settings.words, "text": not settings.keep_text}
     absent["text_pair"] = not settings.keep_text or settings.columns.pair is None
-    types = arrow_types(CORPUS_TEXTS, [name for name, away in absent.items() if away])
-    tables = [
-        _batch_columns(model, settings, explained.encodings.take(places), scored, types)
-        for places, scored in explained.batches
-    ]
-    tables.append(_long_columns(settings, explained, types))
+    kind = model.task.result_type.kind
+    types = arrow_types(CORPUS[kind], [name for name, away in absent.items() if away])
+    tables = [_columns_of_results(settings, explained, types)]
+    if isinstance(explained.encodings, EncodingColumns):
+        tables[:0] = [
+            _batch_columns(model, settings, explained.encodings.take(places), scored, types)
+            for places, scored in explained.batches
+        ]
     rows = np.array(explained.rows, np.int64)[explained.places]  # (R,)
     input_rows = explained.shard.table.take(arrow.array(rows))
     kept_columns = {name: input_rows[KEPT + name] for name in settings.columns.keep}
@@ -58,11 +59,13 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         name: input_rows[name] if name in INPUT_COLUMNS else arrow.concat_arrays([table[name] for table in tables])
         for name in types
     }
-    layers = [scored.layers for _, scored in explained.batches] + [one.layers or () for one in explained.long.values()]
+    layers = [scored.layers for _, scored in explained.batches] + [
+        one.layers or () for one in explained.results.values()
+    ]
     contrast = None if settings.contrast is None else index_of(model, settings.contrast, output_count(model))
     common = {
         "format_version": FORMAT_VERSION,
-        "kind": Attribution.kind,
+        "kind": kind,
         "version": __version__,
         "labels": list(model.task.labels),
         "target": {
@@ -140,12 +143,12 @@ def _batch_columns(
     return columns
 
 
-def _long_columns(settings: Settings, explained: Explained, types: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns of the texts beyond the model's length."""
+def _columns_of_results(settings: Settings, explained: Explained, types: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of what is not explained in columns."""
     arrow = arrow_module()
     rows = []
-    for index, result in explained.long.items():
-        row = text_row(result)
+    for index, result in explained.results.items():
+        row = text_row(result, types)
         if settings.words:
             shape = (len(result.target.ids), len(result.layers or ()) or 1, -1)
             row |= _words(explained.encodings[index], result.scores.reshape(shape), settings)

@@ -2,6 +2,17 @@
 
 from dataclasses import dataclass
 
+NAMES = {
+    "words": ("word", "texts"),
+    "tokens": ("token", "texts"),
+    "patches": ("patch", "pictures"),
+    "frames": ("frame", "sounds"),
+}
+"""What one unit is called, and the rows that it is of."""
+
+SIGNALS = {"image": "patches", "audio": "frames"}
+"""The units of results that are not of texts, by their kind."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -20,11 +31,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Unit:
-    """A word, or a token, over the texts of a label.
+    """A word, a token, or the patch or frame at a place, over the texts, pictures or sounds of a label.
 
     Attributes:
         label: The label explained.
-        text: The word in lower case.
+        text: The word in lower case; row and column of a patch, number of a frame.
         count: Its occurrences.
         mean: Its mean score.
         low: Lower end of the 95% interval of the mean.
@@ -51,7 +62,7 @@ class Mass:
     """A kind of token.
 
     Attributes:
-        kind: "special", "punctuation", "number" or "word".
+        kind: "special", "punctuation", "number" or "word"; of pictures and sounds "special", "patch" or "frame".
         tokens: Its share of the tokens.
         mass: Its share of the magnitude of all scores.
     """

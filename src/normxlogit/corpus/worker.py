@@ -1,25 +1,25 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.columns import EncodingColumns
+from ..inputs.columns import EncodingColumns, lengths_of
+from ..inputs.encoding import Encoding
 from ..models.layers import layer_numbers
 from ..models.map_batches import run_batches
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
-from ..pipeline.long_texts import explain_long
+from ..pipeline.texts import explain_encodings
 from ..results.attribution import Attribution
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
 from .halving import Halving
+from .media import media_of
 from .settings import Settings
 from .shards import Shard
-
-TRIAL = "Is it so?"
-"""A text on which a model shows how many layers it has."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,14 @@ class Prepared:
 
     Attributes:
         rows: Which of its rows were encoded.
+        encodings: Texts in columns; pictures and sounds one by one.
         targets: What is explained in each, if a column says it.
         problems: Why the other rows were not, by row.
     """
 
     shard: Shard
     rows: list[int]
-    encodings: EncodingColumns
+    encodings: Sequence[Encoding]
     targets: list[Choice] | None
     problems: dict[int, str]
 
@@ -46,33 +47,35 @@ class Explained:
     Attributes:
         rows: Which of its rows were encoded.
         batches: The scores of batches, each with the places of its texts among the encodings.
-        long: The results of texts beyond the model's length, by place.
+        results: The results of what is not explained in columns, by place: pictures, sounds, texts beyond the model's
+            length.
         problems: Why the other rows have no result, by row.
     """
 
     shard: Shard
     rows: list[int]
-    encodings: EncodingColumns
+    encodings: Sequence[Encoding]
     batches: list[tuple[list[int], ScoreColumns]]
-    long: dict[int, Attribution]
+    results: dict[int, Attribution]
     problems: dict[int, str]
 
     @property
     def places(self) -> list[int]:
-        """The places of the texts that have a result: those of the batches, then the long ones."""
-        return [*(index for places, _ in self.batches for index in places), *self.long]
+        """The places of the rows that have a result: those of the batches, then the others."""
+        return [*(index for places, _ in self.batches for index in places), *self.results]
 
     @property
     def tokens(self) -> int:
         """Tokens explained."""
-        return int(self.encodings.lengths[self.places].sum())
+        lengths = lengths_of(self.encodings)
+        return sum(lengths[place] for place in self.places)
 
 
 class ShardWorker:
     """Explains shards with one model.
 
     Raises:
-        UnsupportedModelError: If the model is not one of texts.
+        UnsupportedModelError: If the model's answer to a single input cannot be explained.
         TargetError: If the target or the contrast is none of the model's.
         MethodError: If the model has no such layer.
     """
@@ -84,7 +87,7 @@ class ShardWorker:
         self._halving = Halving()
 
     def prepare(self, shard: Shard) -> Prepared:
-        """Tokenise a shard's texts and look up its targets."""
+        """Encode a shard's texts, pictures or sounds, and look up its targets."""
         table = shard.table
         problems = {i: reason for i, reason in enumerate(table["problem"].to_pylist()) if reason is not None}
         targets = None
@@ -93,10 +96,10 @@ class ShardWorker:
             problems = wrong | problems
         rows = [i for i in range(len(table)) if i not in problems]
         readable = table.take(np.array(rows, np.int64)) if problems else table
-        texts: list[Any] = readable["text"].to_pylist()
+        inputs: list[Any] = media_of(readable) if self.settings.columns.media else readable["text"].to_pylist()
         if self.settings.columns.pair is not None:
-            texts = list(zip(texts, readable["text_pair"].to_pylist(), strict=True))
-        encodings, unread = self.model.encoder.columns(texts, long_text=self.settings.long_text)
+            inputs = list(zip(inputs, readable["text_pair"].to_pylist(), strict=True))
+        encodings, unread = self.model.task.encode_rows(self.model, inputs, long_text=self.settings.long_text)
         problems |= {rows[index]: reason for index, reason in unread.items()}
         rows = [row for index, row in enumerate(rows) if index not in unread]
         return Prepared(shard, rows, encodings, None if targets is None else [targets[i] for i in rows], problems)
@@ -119,39 +122,44 @@ class ShardWorker:
             return str(error)
 
     def explain(self, prepared: Prepared) -> Explained:
-        """Run the model and the method over a shard's texts.
+        """Run the model and the method over a shard.
 
         Raises:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
         encodings, model = prepared.encodings, self.model
         options = self.settings.options(prepared.targets)
-        limit = model.encoder.limit
-        lengths = encodings.lengths
-        long = set() if limit is None else {int(i) for i in np.flatnonzero(lengths > limit)}
-        short = [i for i in range(len(encodings)) if i not in long]
-        read = encodings.take(short) if long else encodings
+        limit = model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
+        single = [i for i, n in enumerate(lengths_of(encodings)) if limit is not None and n > limit]
         batches: list[tuple[list[int], ScoreColumns]] = []
         results: dict[int, Attribution] = {}
         problems = dict(prepared.problems)
 
-        def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-            batch = model.batch(read.take(places), [short[i] for i in places])
-            run = options.method.forward(model, batch, options.layers)
-            return [([short[i] for i in places], score_batch(model, run, options))]
+        def report(place: int, reason: str) -> None:
+            problems[prepared.rows[place]] = reason
 
-        def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-            return self._halving(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
+        if isinstance(encodings, EncodingColumns) and len(single) < len(encodings):
+            short = sorted(set(range(len(encodings))) - set(single))
+            read = encodings.take(short) if single else encodings
 
-        for _, scored in run_batches(model, read, score_all, options.method.memory) if short else ():
-            batches += scored
+            def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
+                batch = model.batch(read.take(places), [short[i] for i in places])
+                run = options.method.forward(model, batch, options.layers)
+                return [([short[i] for i in places], score_batch(model, run, options))]
+
+            def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
+                return self._halving(score, places, lambda i, reason: report(short[i], reason))
+
+            for _, scored in run_batches(model, read, score_all, options.method.memory):
+                batches += scored
 
         def explain(places: list[int]) -> list[Any]:
-            results.update({i: explain_long(model, encodings[i], options.only(i)) for i in places})
-            return []
+            explained = explain_encodings(model, [encodings[i] for i in places], options.some(places))
+            results.update(zip(places, explained, strict=True))
+            return explained
 
-        for index in sorted(long):
-            self._halving(explain, [index], lambda i, reason: problems.update({prepared.rows[i]: reason}))
+        if single:
+            self._halving(explain, single, report)
         return Explained(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
 
@@ -159,17 +167,15 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     """Refuse what would be wrong in every row, before anything is written."""
     model.task.check_explains_inputs(model)
     model.refresh()
-    if model.task.compares or not model.task.reads_tokens:
-        raise UnsupportedModelError(
-            f"a corpus is explained by models of texts and of pairs, not of {model.task.purpose}"
-        )
+    if model.task.compares:
+        raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
     if settings.words and not model.tokenizer.is_fast:
         raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
     check_target(model, settings.target, settings.contrast)
     if settings.layers is None:
         return
     try:
-        model.prepare(model.batch(model.encoder([TRIAL]), [0]))
+        model.prepare(model.batch(model.task.encode(model, [model.task.trial(model)])[0], [0]))
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
     layer_numbers(settings.layers, model)

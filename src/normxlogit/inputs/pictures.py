@@ -116,7 +116,8 @@ def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
     except InputError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they come across
-        raise InputError(f"{name}: no picture that can be read: {error}") from None
+        reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
+        raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
 
 
 def _pillow() -> Any:

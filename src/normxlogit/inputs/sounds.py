@@ -1,6 +1,7 @@
 """Sounds as people have them: samples, what data sets hold, and files."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,9 +66,9 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
 
     Args:
         item: One channel of samples at the model's rate, a mapping with "array" and "sampling_rate", as data sets have
-            it, or the path of a file, which needs soundfile.
+            it, or a file's path or open file, which needs soundfile.
         rate: Samples a second that the model reads; None if that is not known.
-        place: Which input it is, for errors.
+        place: Which input it is, for its name.
 
     Raises:
         InputError: If it is none of these, of another rate, or the file cannot be read.
@@ -77,20 +78,22 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     own_rate = rate
     if isinstance(item, FILES):
         name = Path(item).name
-        item, own_rate, notes = _from_file(Path(item))
+        item, own_rate, notes = _from_file(item)
+    elif hasattr(item, "read"):
+        item, own_rate, notes = _from_file(item)
     elif isinstance(item, Mapping):
         if {"array", "sampling_rate"} - item.keys():
-            raise InputError(f"input {place}: a sound as a mapping has an array and a sampling_rate")
+            raise InputError("a sound as a mapping has an array and a sampling_rate")
         name = Path(str(item.get("path") or name)).name
         own_rate, item = int(item["sampling_rate"]), item["array"]
     samples = np.asarray(item)
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
-        raise InputError(f"input {place}: a sound is one channel of samples, not of shape {samples.shape}")
+        raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
     if not np.isfinite(samples).all():
-        raise InputError(f"input {place}: the sound holds samples that are NaN or infinite")
+        raise InputError("the sound holds samples that are NaN or infinite")
     if rate is not None and own_rate != rate:
         raise InputError(
-            f"input {place} has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
+            f"the sound has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
             f"scipy.signal.resample_poly(samples, {rate}, {own_rate})"
         )
     if samples.dtype.kind != "f":  # 16-bit integers, as files hold them
@@ -117,16 +120,18 @@ def moments_of(sound: Sound, frames: int, end: float) -> Medium:
     return Medium(sound.name, (), None, Spread(where, each, each, np.ones(inside)), about)
 
 
-def _from_file(path: Path) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
+def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
     """Return samples, their rate, and what was done to them."""
     try:
         import soundfile
     except ImportError:
         raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
     try:
-        samples, rate = soundfile.read(str(path), dtype="float32", always_2d=True)  # (N, channels)
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        with Path(file).open("rb") if isinstance(file, FILES) else nullcontext(file) as opened:
+            samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
+        raise InputError(f"the file cannot be read as a sound: {reason}") from None
     several = samples.shape[1] > 1
     notes = (f"the mean of {samples.shape[1]} channels is read",) if several else ()
     return samples.mean(1), int(rate), notes

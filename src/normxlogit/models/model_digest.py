@@ -22,7 +22,7 @@ def model_digest(model: TaskModel) -> str:
         copy.no_truncation()
         copy.no_padding()
         digest.update(copy.to_str().encode())
-    else:
+    elif hasattr(model.tokenizer, "get_vocab"):
         digest.update(repr(sorted(model.tokenizer.get_vocab().items())).encode())
     return digest.hexdigest()
 
@@ -30,8 +30,18 @@ def model_digest(model: TaskModel) -> str:
 def _reading(model: TaskModel) -> dict[str, Any]:
     """Return the settings that results depend on beside the model and the tokenizer's vocabulary."""
     names = ("model_max_length", "truncation_side", "chat_template", "special_tokens_map", "do_lower_case")
+    parts = ("image_processor", "feature_extractor")
+    readers = [model.tokenizer, *(getattr(model.reader, part, None) for part in parts)]
     return {
         "task": model.task.name,
         "labels": list(model.task.labels),
         "tokenizer": {name: getattr(model.tokenizer, name, None) for name in names},
+        "processors": [_settings(reader) for reader in readers],
     }
+
+
+def _settings(reader: Any) -> Any:
+    """Return the settings of an image processor or a feature extractor; None for tokenizers and for none."""
+    if reader is None or hasattr(reader, "get_vocab"):
+        return None
+    return reader.to_dict() if hasattr(reader, "to_dict") else type(reader).__qualname__

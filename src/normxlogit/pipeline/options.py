@@ -85,6 +85,10 @@ class Options:
         """Return the options of one input."""
         return self if self.targets is None else replace(self, target=self.targets[index], targets=None)
 
+    def some(self, indices: Sequence[int]) -> "Options":
+        """Return the options of some of the inputs."""
+        return self if self.targets is None else replace(self, targets=[self.targets[i] for i in indices])
+
     def check_count(self, inputs: int) -> None:
         """Refuse a list of targets that does not fit the inputs."""
         if self.targets is not None and len(self.targets) != inputs:

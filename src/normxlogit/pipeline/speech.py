@@ -22,6 +22,7 @@ from ..results.generation import GenerationAttribution
 from ..surgery.memory import enough_memory
 from ..surgery.pool import private_clone
 from ..surgery.run import Site, run
+from ..tasks.reading import naming_input
 from ..tasks.speech import Emitted
 from .completed import Completed
 from .completion import explain_completion
@@ -62,7 +63,10 @@ def explain_speech(
     model.refresh()
     task: Any = model.task
     rate = task.rate
-    every = [read_sound(item, rate, place) for place, item in enumerate(items)]
+    every = []
+    for place, item in enumerate(items):
+        with naming_input(place, item):
+            every.append(read_sound(item, rate, place))
     explain = _explain_frames if task.per_frame else partial(_explain_decoder, most=max_new_tokens, extra=settings)
     results = [explain(model, sound, options) for sound in every]
     return results[0] if single else Attributions(results)

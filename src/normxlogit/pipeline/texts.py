@@ -55,12 +55,16 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
-    results = _explain_encodings(model, model.task.locate(encodings, options.position), options)
+    results = explain_encodings(model, model.task.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 
-def _explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, those beyond the model's length in windows."""
+def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
+    """Explain encodings in batches, those beyond the model's length in windows.
+
+    Raises:
+        InputError: If one is too long.
+    """
     results: dict[int, Attribution] = {}
     limit = model.encoder.limit
     groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded

@@ -73,6 +73,15 @@ CORPUS_TEXTS: Mapping[str, Kind] = {
 }
 """The columns of texts with scores of their tokens, in their order."""
 
+CORPUS_SIGNALS: Mapping[str, Kind] = {
+    **CORPUS_TEXTS,
+    "rows": "int32",
+    "columns": "int32",
+    "first": "int32",
+    "times": (("float64", 2),),
+}
+"""The columns of pictures and sounds with scores of their patches or frames, in their order."""
+
 CORPUS_SOURCES: Mapping[str, Kind] = {
     "row": "int64",
     "id": "string",
@@ -96,6 +105,15 @@ SUPPORT: Mapping[str, Kind] = {"sentence_shares": FLOATS, "sentence_sources": (S
 
 CORPUS_CITATIONS: Mapping[str, Kind] = {**CORPUS_SOURCES, "question": "string", **SUPPORT}
 """The columns of answers with citations, in their order."""
+
+CORPUS: Mapping[str, Mapping[str, Kind]] = {
+    "text": CORPUS_TEXTS,
+    "image": CORPUS_SIGNALS,
+    "audio": CORPUS_SIGNALS,
+    "sources": CORPUS_SOURCES,
+    "citations": CORPUS_CITATIONS,
+}
+"""The columns of a corpus by the kind of its results."""
 
 SAVED_TEXTS: Mapping[str, Kind] = {**CORPUS_TEXTS, "kind": "string", "completion": "string", "rest": "string"}
 SAVED_SOURCES: Mapping[str, Kind] = {**CORPUS_SOURCES, "own": "string"}
@@ -159,8 +177,8 @@ def _saved_sources(result: "Sources") -> dict[str, Any]:
     return source_row(result) | {"own": json_text(plain(other_fields))}
 
 
-def text_row(result: "Result") -> dict[str, Any]:
-    """Return a text with scores of its tokens as a row, without `row` and `id`."""
+def text_row(result: "Result", columns: Mapping[str, Kind] = SAVED_TEXTS) -> dict[str, Any]:
+    """Return a text with scores of its tokens as a row, without `row` and `id`; `rest` has what no column holds."""
     state = {"kind": result.kind, **_fields(result)}
     scores, prediction, target = result.scores, state.pop("prediction", None), state.get("target")
     row = {"shape": scores.shape, "diagnostics": json_text(plain(state.pop("diagnostics")))}
@@ -172,7 +190,7 @@ def text_row(result: "Result") -> dict[str, Any]:
         row |= {name: getattr(prediction, part) for name, part in PREDICTION.items()}
     if target is not None:
         row |= {name: getattr(target, part) for name, part in TARGET.items()}
-    row |= {name: state.pop(name) for name in SAVED_TEXTS.keys() & state.keys() - {"target", "bias", "sink"}}
+    row |= {name: state.pop(name) for name in columns.keys() & state.keys() - {"target", "bias", "sink"}}
     return row | {"rest": json_text(plain(state))}
 
 
@@ -198,9 +216,7 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
     common = metadata_of(table.schema)
     of_sources = "part_scores" in table.column_names
-    answers = common.get("kind") == "citations"
-    of_shards = [CORPUS_TEXTS, CORPUS_CITATIONS if answers else CORPUS_SOURCES][of_sources]
-    names = of_shards if "shard" in common else [SAVED_TEXTS, SAVED_SOURCES][of_sources]
+    names = CORPUS[common["kind"]] if "shard" in common else [SAVED_TEXTS, SAVED_SOURCES][of_sources]
     table = table.select([name for name in table.column_names if name in names and name not in SUPPORT])
     if of_sources and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")

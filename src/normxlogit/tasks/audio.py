@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import Tensor
 from transformers import AutoFeatureExtractor
 
@@ -14,6 +15,9 @@ from .base import TaskName
 from .model import Model
 from .signals import Grid, SignalTask
 
+TRIAL_HERTZ, TRIAL_RATE = 440, 16_000
+"""The tone on which a model shows what works on it; its rate where the model names none."""
+
 
 class AudioClassification(SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
@@ -24,10 +28,12 @@ class AudioClassification(SignalTask):
     auto_class = "AutoModelForAudioClassification"
     processor_class: ClassVar[Any] = AutoFeatureExtractor
 
+    result_type = AudioAttribution
+
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result with the seconds of every frame."""
         times = () if encoding.signal is None else encoding.signal.times
-        return AudioAttribution(**fields | {"token_ids": ()}, times=times)  # there is no vocabulary
+        return self.result_type(**fields | {"token_ids": ()}, times=times)  # there is no vocabulary
 
     @property
     def _extractor(self) -> Any:
@@ -38,14 +44,16 @@ class AudioClassification(SignalTask):
         """Samples a second that the model reads."""
         return getattr(self._extractor, "sampling_rate", None)
 
-    def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
-        return read_sound(item, self._rate, place).samples, {"sampling_rate": self._rate}
+    def trial(self, model: Model) -> Any:
+        """Return a tone of a second."""
+        rate = self._rate or TRIAL_RATE
+        return np.sin(2 * np.pi * TRIAL_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
-    def _seconds(self, item: Any) -> float | None:
-        if self._rate is None:
-            return None
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None]:
+        sound = read_sound(item, self._rate)
         chunk = getattr(self._extractor, "chunk_length", None)
-        return float(chunk) if chunk else read_sound(item, self._rate).seconds
+        seconds = None if self._rate is None else float(chunk) if chunk else sound.seconds
+        return sound.samples, {"sampling_rate": self._rate}, seconds
 
     def _times(
         self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None

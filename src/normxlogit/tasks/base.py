@@ -9,7 +9,6 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
-from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..results.attribution import Attribution, Prediction
@@ -17,7 +16,7 @@ from ..surgery.parts import Parts
 from ..surgery.pool import Pool
 from .model import Explained, Model
 from .predictions import Array, Predictions
-from .prompts import ReadsPrompts
+from .reading import Reads
 
 TaskName = Literal[
     "sequence-classification",
@@ -46,7 +45,7 @@ NO_ID = -1
 """A padding id that belongs to no token: a head that looks for the first padding finds none."""
 
 
-class Task(ReadsPrompts):
+class Task(Reads):
     """A task: how inputs are encoded and a model called, and what its outputs mean.
 
     A subclass overrides what is different: how an input is encoded, how the model is called, where its answer is read,
@@ -78,6 +77,7 @@ class Task(ReadsPrompts):
         generates: Whether the model continues prompts.
         hears: Whether the model answers sounds with texts.
         per_frame: Whether it does so at every frame of a sound.
+        result_type: The class of the results.
     """
 
     name: ClassVar[TaskName]
@@ -99,6 +99,7 @@ class Task(ReadsPrompts):
     generates: ClassVar[bool] = False
     hears: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
+    result_type: ClassVar[type[Attribution]] = Attribution
     output_names: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""
@@ -211,14 +212,6 @@ class Task(ReadsPrompts):
         return collate(encodings, indices, pad_id=model.pad_id, left=model.pad_left, device=model.device)
 
     # What is read
-
-    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
-        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
-
-        Raises:
-            InputError: If something cannot be read.
-        """
-        return model.encoder.read(inputs, long_text=long_text)
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose prediction is to be explained.
@@ -393,4 +386,4 @@ class Task(ReadsPrompts):
 
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result of one input with the fields of an `Attribution`."""
-        return Attribution(**fields)
+        return self.result_type(**fields)

@@ -10,13 +10,15 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..inputs.pictures import open_picture
 from ..results.attribution import Attribution
-from ..results.characters import safe
 from ..results.signals import ImageAttribution
 from .model import Model
 from .signals import SignalTask
 
 MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""
+
+TRIAL_SIDE = 32
+"""Pixels of the sides of the picture on which a model shows what works on it."""
 
 DEEP = ("I", "F")
 """What the modes of Pillow begin with that hold more than 256 levels."""
@@ -30,21 +32,26 @@ class ImageClassification(SignalTask):
     ending = "ForImageClassification"
     auto_class = "AutoModelForImageClassification"
     processor_class = AutoImageProcessor
+    result_type = ImageAttribution
 
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result with the place of every patch."""
         rows, columns, first = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
         fields["token_ids"] = ()  # there is no vocabulary
-        return ImageAttribution(**fields, rows=rows, columns=columns if rows else 0, first=first)
+        return self.result_type(**fields, rows=rows, columns=columns if rows else 0, first=first)
 
-    def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
-        if isinstance(item, str | Path):
-            item = open_picture(item, f"input {place}, {safe(str(item))}")
+    def trial(self, model: Model) -> Any:
+        """Return a picture of levels from dark to light."""
+        return np.linspace(0, 255, TRIAL_SIDE**2 * 3, dtype=np.uint8).reshape(TRIAL_SIDE, TRIAL_SIDE, 3)
+
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None]:
+        if isinstance(item, str | Path) or hasattr(item, "read"):
+            item = open_picture(item, "the file")
         config = getattr(model.config, "vision_config", model.config)
-        return as_channels(item, getattr(config, "num_channels", None), place), {}
+        return as_channels(item, getattr(config, "num_channels", None)), {}, None
 
 
-def as_channels(picture: Any, channels: int | None, place: int) -> Any:
+def as_channels(picture: Any, channels: int | None) -> Any:
     """Return a picture with as many channels as a model reads; what is not a grey, palette or RGB(A) picture, as it is.
 
     Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
@@ -53,7 +60,6 @@ def as_channels(picture: Any, channels: int | None, place: int) -> Any:
     Args:
         picture: A Pillow picture, or an array of (height, width), with or without channels behind.
         channels: How many the model reads, None if that is not known.
-        place: Where it is among the inputs, for errors.
 
     Raises:
         InputError: If a Pillow picture has more than 8 bits for a level, which its conversion would cut off.
@@ -65,8 +71,8 @@ def as_channels(picture: Any, channels: int | None, place: int) -> Any:
             return picture
         if picture.mode.startswith(DEEP):
             raise InputError(
-                f"input {place} is a picture of mode {picture.mode}, with more than 256 levels; bring it to 8 bits "
-                "first, as in Image.fromarray((255 * levels).astype('uint8'))"
+                f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
+                "Image.fromarray((255 * levels).astype('uint8'))"
             )
         return picture.convert(MODES[channels])
     if not isinstance(picture, np.ndarray) or channels != 3:

@@ -122,6 +122,10 @@ class MaskedLM(LanguageTask):
     plain = True
     explains_mask = True
 
+    def trial(self, model: Model) -> Any:
+        """Return a text with a mask."""
+        return f"{super().trial(model)} {self.tokenizer.mask_token}"
+
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the mask whose prediction is to be explained."""
         return locate(encodings, position)

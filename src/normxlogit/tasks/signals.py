@@ -1,7 +1,8 @@
 """What pictures and sounds share: patches and frames in the place of tokens."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +10,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, Signal
 from ..surgery.clone import override_forward
 from ..surgery.headpiece import Head
 from ..surgery.layer_outputs import LayerOutput
+from ..surgery.memory import refuse_to_hide
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool, private_clone
 from ..surgery.run import Site, run
@@ -23,6 +25,7 @@ from ..surgery.signal_entry import patch_embedding
 from ..surgery.trace import tensor_of
 from .classification import Classification, Problem
 from .model import Model
+from .reading import naming_input
 
 MASK = "signal_mask"
 """The frames that a feature extractor masks, which `_without_tokens` gives a model as its attention mask."""
@@ -113,12 +116,24 @@ class SignalTask(Classification):
         if encoded:
             encodings = [self._encoding(model, signal, None) for signal in _rows(inputs)]
         else:
-            items = list(inputs) if many else [inputs]
-            encodings = [
-                self._encoding(model, self._processed(model, item, i), self._seconds(item))
-                for i, item in enumerate(items)
-            ]
+            encodings = []
+            for place, item in enumerate(inputs if many else [inputs]):
+                with naming_input(place, item):
+                    encodings.append(self._read(model, item))
         return encodings, not many
+
+    def encode_rows(
+        self, model: Model, rows: Sequence[Any], *, long_text: LongText = "truncate"
+    ) -> tuple[Sequence[Encoding], dict[int, str]]:
+        """Encode the pictures or sounds of a corpus, one after the other."""
+        encodings: list[Encoding] = []
+        problems: dict[int, str] = {}
+        for place, item in enumerate(rows):
+            try:
+                encodings.append(self._read(model, item))
+            except InputError as error:  # noqa: PERF203  # of this row alone
+                problems[place] = str(error)
+        return encodings, problems
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Refuse a position.
@@ -130,20 +145,20 @@ class SignalTask(Classification):
             raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
         return encodings
 
-    def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
-        """Return an input as the processor takes it, and the processor's options.
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None]:
+        """Return an input as the processor takes it, the processor's options, and its duration in seconds.
+
+        The duration is that of what the model reads; None where there is none.
 
         Raises:
             InputError: If it is something else.
         """
         raise NotImplementedError
 
-    def _processed(self, model: Model, item: Any, place: int) -> dict[str, Tensor]:
-        item, options = self._prepared(model, item, place)
-        try:
+    def _read(self, model: Model, item: Any) -> Encoding:
+        item, options, seconds = self._prepared(model, item)
+        with _reading("the model's processor"):
             processed = self.processor(item, return_tensors="pt", **options)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"input {place} cannot be read: {error}") from None
         name = model.module.main_input_name
         if name not in processed:
             raise InputError(
@@ -159,11 +174,7 @@ class SignalTask(Classification):
         mask = processed.get("attention_mask")
         if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
             inputs[MASK] = mask[0]
-        return inputs
-
-    def _seconds(self, item: Any) -> float | None:
-        """Return the duration of a signal in seconds, as the model reads it; None where it has none."""
-        return None
+        return self._encoding(model, inputs, seconds)
 
     def _times(
         self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
@@ -204,13 +215,13 @@ class SignalTask(Classification):
             return length, _grid(model, inputs, length)
         batch = {name: value[None].to(model.device) for name, value in inputs.items()}
         if self._patches is None:
-            with torch.inference_mode():
+            with torch.inference_mode(), _reading(type(model.module).__name__):
                 states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
             if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
                 return states[-1].shape[1], _grid(model, inputs, states[-1].shape[1])
             self._patches = patch_embedding(private_clone(model.module), batch, model.module.main_input_name)
         site = Site(self._patches.path, self._patches.call)
-        with torch.inference_mode():
+        with torch.inference_mode(), _reading(type(model.module).__name__):
             state = tensor_of(run(private_clone(model.module), batch, record=[site], stop=site).last(site))
         if state is None:
             raise UnsupportedModelError(f"{type(model.module).__name__} does not read every picture in the same way")
@@ -218,6 +229,19 @@ class SignalTask(Classification):
         if len(shape) == 1:
             return shape[0], _grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+
+
+@contextmanager
+def _reading(reader: str) -> Iterator[None]:
+    """Say of what a processor or a model fails on that it cannot be read: they raise whatever they come across."""
+    try:
+        yield
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        refuse_to_hide(error)
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
 def _no_states(model: Model) -> str:

@@ -1,0 +1,167 @@
+"""Pictures and sounds in the rows of a corpus: paths of files, what files hold, or what is in memory."""
+
+import io
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from glob import has_magic, iglob
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import DataError
+
+DEFAULTS = ("path", "image", "audio", "file", "text")
+"""Names of columns that pictures or sounds are looked for in where the caller names none."""
+
+SUFFIXES = {
+    *(".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
+    *(".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"),
+}
+"""Suffixes of the pictures and sounds that are taken from a folder."""
+
+
+class Medium(NamedTuple):
+    """A picture or a sound of a row.
+
+    Attributes:
+        text: The path of its file; None for one that is not a file.
+        content: What its file holds, or an array as numpy writes it; None for a path.
+        rate: Samples a second of an array; None for files.
+        stamp: Size and time of the file at the path, by which a run that goes on sees that it was replaced.
+    """
+
+    text: str | None = None
+    content: bytes | None = None
+    rate: int | None = None
+    stamp: str | None = None
+
+
+def media_columns(arrow: Any, values: Sequence[Any], name: str, problems: list[str | None]) -> dict[str, Any]:
+    """Return the pictures or sounds of a column as columns of a shard; what cannot be one is its row's problem."""
+    rows = []
+    for row, value in enumerate(values):
+        try:
+            rows.append(_medium(value, name))
+        except ValueError as error:  # noqa: PERF203  # of this row alone
+            rows.append(Medium(value if isinstance(value, str) and value.isprintable() else None))
+            problems[row] = problems[row] or str(error)
+    kinds = (arrow.string(), arrow.large_binary(), arrow.int64(), arrow.string())
+    columns = zip(Medium._fields, kinds, strict=True)
+    return {field: arrow.array([getattr(row, field) for row in rows], kind) for field, kind in columns}
+
+
+def media_of(table: Any) -> list[Any]:
+    """Return the pictures or sounds of a shard as tasks read them: paths, open files, or samples with their rate."""
+    return [_item(Medium(*row)) for row in zip(*(table[name].to_pylist() for name in Medium._fields), strict=True)]
+
+
+def media_files(names: Sequence[str]) -> list[str]:
+    """Return the pictures and sounds among files, in folders and of patterns, in their order; none of tables.
+
+    Raises:
+        DataError: If other inputs are among them.
+    """
+    each = [_files(name) for name in names]
+    if any(each) and not all(each):
+        other = names[each.index([])]
+        raise DataError(f"{other} is neither a picture or sound nor a folder of them, as the other inputs are")
+    return [path.encode("utf-8", "replace").decode() for paths in each for path in paths]
+
+
+def _files(name: str) -> list[str]:
+    place = Path(name)
+    try:
+        if place.is_dir():
+            inside = (path for path in place.rglob("*") if not path.is_dir())
+            paths = [path for path in inside if not any(part[0] == "." for part in path.relative_to(place).parts)]
+        elif place.exists() or not has_magic(name):
+            paths = [place]
+        else:
+            paths = [path for path in map(Path, iglob(name, recursive=True)) if not path.is_dir()]
+        return sorted(str(path) for path in paths if path.suffix.lower() in SUFFIXES)
+    except (OSError, ValueError):  # no path: what reads tables says so
+        return []
+
+
+def _item(medium: Medium) -> Any:
+    if medium.content is None:
+        return Path(medium.text or "")
+    if medium.rate is None:
+        return io.BytesIO(medium.content)
+    return {"array": np.load(io.BytesIO(medium.content)), "sampling_rate": medium.rate}
+
+
+def _medium(value: Any, name: str) -> Medium:
+    """Return a value as a picture or a sound.
+
+    Args:
+        value: A path; bytes; a Pillow picture or an array of levels; or a mapping with "bytes" or "path", or with
+            "array" and "sampling_rate", as data sets have them.
+        name: The name of its column, for errors.
+
+    Raises:
+        ValueError: If it is something else, or there is no such file.
+    """
+    if isinstance(value, Mapping):
+        samples, rate = value.get("array"), value.get("sampling_rate")
+        if samples is not None and isinstance(rate, int | float):
+            return Medium(content=_written(np.asarray(samples)), rate=int(rate))
+        value = next((value[key] for key in ("bytes", "path") if value.get(key) is not None), None)
+    if value is None:
+        raise ValueError(f"no file: column {name!r} is null")
+    if isinstance(value, str | Path):
+        return Medium(str(value), stamp=_stamp(str(value)))
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Medium(content=bytes(value))
+    if isinstance(value, np.ndarray) or hasattr(value, "convert"):
+        return Medium(content=_as_file(value))
+    raise ValueError(f"not a picture or a sound: column {name!r} holds {str(value)[:80]!r}")
+
+
+def _stamp(path: str) -> str:
+    """Return size and time of a regular file.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    if "://" in path:
+        raise ValueError("a URL, which is not fetched: give the path of a file")
+    try:
+        path.encode()
+        state = os.stat(path)
+    except FileNotFoundError:
+        hint = "" if os.path.isabs(path) else "; relative paths start at the working directory"
+        raise ValueError(f"no such file{hint}") from None
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        raise ValueError("not a path: it holds a character that no path can hold") from None
+    if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for, and a device never ends
+        raise ValueError("a folder, not a file" if stat.S_ISDIR(state.st_mode) else "not a regular file")
+    return f"{state.st_size} {state.st_mtime_ns}"
+
+
+def _as_file(picture: Any) -> bytes:
+    """Return a picture as a file without loss."""
+    try:
+        from PIL import Image
+
+        image = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
+        file = io.BytesIO()
+        image.save(file, "PNG", exif=b"")  # it is read as it is, whatever its file said
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise ValueError(f"not a picture: {error}") from None
+    return file.getvalue()
+
+
+def _written(samples: Any) -> bytes:
+    """Return samples as numpy writes them.
+
+    Raises:
+        ValueError: If they are not numbers.
+    """
+    file = io.BytesIO()
+    np.save(file, samples, allow_pickle=False)
+    return file.getvalue()

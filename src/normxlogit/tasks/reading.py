@@ -1,0 +1,75 @@
+"""The part of a task that encodes inputs, rows of a corpus, prompts and completions."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..inputs.append_tokens import append_tokens
+from ..inputs.chat import ReadPrompt
+from ..inputs.encoder import LongText
+from ..inputs.encoding import Encoding
+from ..results.characters import safe
+from .model import Model
+
+TRIAL = "Is it so?"
+
+
+@contextmanager
+def naming_input(place: int, item: Any) -> Iterator[None]:
+    """Name an input in the errors about it: its place among the inputs, and its path if it is a file."""
+    try:
+        yield
+    except InputError as error:
+        path = f", {safe(str(item))}" if isinstance(item, str | Path) else ""
+        raise InputError(f"input {place}{path}: {error}") from None
+
+
+class Reads:
+    """How inputs are read."""
+
+    tokenizer: Any
+
+    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
+
+        Raises:
+            InputError: If something cannot be read.
+        """
+        return model.encoder.read(inputs, long_text=long_text)
+
+    def encode_rows(
+        self, model: Model, rows: Sequence[Any], *, long_text: LongText = "truncate"
+    ) -> tuple[Sequence[Encoding], dict[int, str]]:
+        """Encode rows of a corpus.
+
+        Returns:
+            The encodings of the rows that can be read, in their order, and what is wrong with the others by place.
+        """
+        return model.encoder.columns(rows, long_text=long_text)
+
+    def trial(self, model: Model) -> Any:
+        """Return an input on which a model shows what works on it before there is any other."""
+        return TRIAL
+
+    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
+        raise NotImplementedError
+
+    def read_completion(
+        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode a prompt, of which `read_prompt` made `before`, with a completion.
+
+        Returns:
+            Both, and how many of the tokens are the prompt's.
+
+        Raises:
+            InputError: If the completion is empty or cannot be told from the prompt.
+        """
+        raise NotImplementedError
+
+    def appended(self, model: Model, before: Encoding, ids: list[int]) -> Encoding:
+        """Return a prompt and the tokens that follow it."""
+        return append_tokens(self.tokenizer, before, ids)

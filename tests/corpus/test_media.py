@@ -1,0 +1,312 @@
+"""Pictures and sounds as a corpus: the same as one by one, whatever holds them, and every row once."""
+
+import os
+import signal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import soundfile
+import torch
+import transformers
+from PIL import Image
+
+from normxlogit import (
+    Attributions,
+    AudioAttribution,
+    DataError,
+    Explainer,
+    ImageAttribution,
+    InputError,
+    attribute,
+    summarize,
+)
+from tests.commands import run as command
+from tests.contract.test_killed_corpus import start, stop_at_work
+
+from .corpora import errors, results
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+LABELS = {"id2label": dict(enumerate(["cat", "dog", "bird"])), "label2id": {"cat": 0, "dog": 1, "bird": 2}}
+RATE = 1000
+KILLED = """
+import sys
+from normxlogit import Explainer, attribute
+attribute(Explainer.from_pretrained(sys.argv[1]), sys.argv[2], sys.argv[3], shard_rows=2)
+"""
+
+
+def shaken(model):
+    """Random weights large enough that places and inputs differ."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders of an image classifier and an audio classifier."""
+    folder = tmp_path_factory.mktemp("models")
+    vit = transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, image_size=16, patch_size=8, **LABELS))
+    shaken(vit).save_pretrained(folder / "vit")
+    transformers.ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder / "vit")
+    layers = {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 4), "num_feat_extract_layers": 2}
+    positions = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 16}
+    config = transformers.Wav2Vec2Config(**SIZES, **layers, **positions, **LABELS)
+    shaken(transformers.Wav2Vec2ForSequenceClassification(config)).save_pretrained(folder / "wav2vec2")
+    transformers.Wav2Vec2FeatureExtractor(sampling_rate=RATE).save_pretrained(folder / "wav2vec2")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vit(models):
+    return Explainer.from_pretrained(models / "vit")
+
+
+@pytest.fixture(scope="module")
+def wav2vec2(models):
+    return Explainer.from_pretrained(models / "wav2vec2")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder with files of pictures of three sizes and two formats."""
+    folder, chance = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for i in range(11):
+        levels = chance.integers(0, 256, [(20, 24, 3), (16, 16, 3), (9, 31, 3)][i % 3], dtype=np.uint8)
+        Image.fromarray(levels).save(folder / f"{i:02}.{'png' if i % 2 else 'jpg'}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory):
+    """A folder with sounds of three lengths."""
+    folder, chance = tmp_path_factory.mktemp("talks"), np.random.default_rng(1)
+    for i in range(7):
+        soundfile.write(folder / f"{i}.wav", chance.normal(size=300 + 90 * (i % 3)).astype(np.float32) * 0.1, RATE)
+    return folder
+
+
+def files(folder):
+    return sorted(folder.iterdir())
+
+
+def same(row, result):
+    assert row["scores"] == pytest.approx(result.scores.ravel().tolist(), rel=1e-4, abs=1e-4)
+    assert row["shape"] == list(result.scores.shape)
+    assert (row["prediction"], row["target"]) == (result.prediction.label, list(result.target.labels))
+    assert row["probability"] == pytest.approx(result.prediction.probability, abs=1e-5)
+
+
+def test_rows_are_what_the_explainer_gives_alone_in_their_order(tmp_path, vit, wav2vec2, photos, talks):
+    for explainer, folder, column in ((vit, photos, "path"), (wav2vec2, talks, "where")):
+        out, paths = tmp_path / column, files(folder)
+        done = attribute(explainer, [{column: str(p)} for p in paths], out, text_column=column, shard_rows=4)
+        rows = results(out).to_pylist()
+        assert done.rows == len(paths) == len(rows)
+        assert [row["row"] for row in rows] == list(range(len(paths)))
+        assert [row["id"] for row in rows] == [str(p) for p in paths], "a path is its row's name"
+        for row, path in zip(rows, paths, strict=True):
+            same(row, explainer(path))
+
+
+def test_shards_are_read_back_as_results(tmp_path, vit, wav2vec2, photos, talks):
+    for explainer, folder, kind in ((vit, photos, ImageAttribution), (wav2vec2, talks, AudioAttribution)):
+        paths = files(folder)[:3]
+        attribute(explainer, [{"path": p} for p in paths], tmp_path / folder.name)
+        read = Attributions.load(tmp_path / folder.name / "shards" / "00000000.parquet")
+        for result, path in zip(read, paths, strict=True):
+            alone = explainer(path)
+            assert type(result) is kind
+            np.testing.assert_allclose(result.scores, alone.scores, rtol=1e-4, atol=1e-4)
+            if kind is ImageAttribution:
+                assert result.grid.shape == alone.grid.shape == (2, 2)
+                assert (result.first, result.special_tokens_mask) == (alone.first, alone.special_tokens_mask)
+            else:
+                assert result.times == pytest.approx(np.array(alone.times))
+
+
+def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
+    import datasets
+
+    paths = files(photos)[:4]
+    alone = vit(paths)
+    dataset = datasets.Dataset.from_dict({"image": list(map(str, paths))})
+    dataset = dataset.cast_column("image", datasets.Image())
+    inside = datasets.Dataset.from_list([{"image": {"bytes": p.read_bytes(), "path": None}} for p in paths])
+    pq.write_table(pa.table({"image": [p.read_bytes() for p in paths]}), tmp_path / "bytes.parquet")
+    (tmp_path / "list.txt").write_text("\n".join(map(str, paths)) + "\n")
+    forms = {
+        "a data set of paths": dataset,
+        "a data set of bytes": inside.cast_column("image", datasets.Image()),
+        "a stream": inside.cast_column("image", datasets.Image()).to_iterable_dataset(),
+        "parquet of bytes": tmp_path / "bytes.parquet",
+        "a text file": tmp_path / "list.txt",
+        "pillow": [{"image": Image.open(p)} for p in paths],
+        "arrays": [{"image": np.asarray(Image.open(p))} for p in paths],
+        "files": list(map(str, paths)),
+        "a pattern": str(photos / "0[0-3].*"),
+    }
+    for number, (name, form) in enumerate(forms.items()):
+        attribute(vit, form, tmp_path / str(number))
+        for row, result in zip(results(tmp_path / str(number)).to_pylist(), alone, strict=True):
+            assert row["scores"] == pytest.approx(result.scores.tolist(), rel=1e-4, abs=1e-4), name
+
+
+def test_whatever_holds_a_sound_it_is_the_same(tmp_path, wav2vec2, talks):
+    paths = files(talks)[:3]
+    alone = wav2vec2(paths)
+    samples = [{"array": soundfile.read(p, dtype="float32")[0], "sampling_rate": RATE} for p in paths]
+    forms = {
+        "samples": [{"audio": one} for one in samples],
+        "a table": pa.table({"audio": [{**one, "array": one["array"].tolist()} for one in samples]}),
+        "bytes": [{"audio": {"bytes": p.read_bytes(), "path": "a.wav"}} for p in paths],
+        "a folder": talks,
+    }
+    for number, (name, form) in enumerate(forms.items()):
+        attribute(wav2vec2, form, tmp_path / str(number))
+        for row, result in zip(results(tmp_path / str(number)).to_pylist(), alone, strict=False):
+            assert row["scores"] == pytest.approx(result.scores.tolist(), rel=1e-4, abs=1e-4), name
+
+
+def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, photos, monkeypatch):
+    good = files(photos)[1]
+    content = good.read_bytes()
+    broken, text, pipe = tmp_path / "broken.png", tmp_path / "text.png", tmp_path / "pipe"
+    broken.write_bytes(content[: len(content) // 2])
+    text.write_text("no picture")
+    os.mkfifo(pipe)
+    monkeypatch.chdir(tmp_path)
+    expected = {
+        str(good): None,
+        "none.png": "no such file; relative paths start at the working directory",
+        str(photos / "none.png"): "no such file",
+        str(broken): "cannot be read as a picture",
+        "text.png": "the file cannot be read as a picture",
+        str(photos): "a folder, not a file",
+        str(pipe): "not a regular file",
+        "/dev/zero": "not a regular file",
+        "a\0b.png": "not a path",
+        "x" * 5000: "File name too long",
+        "https://example.org/a.png": "a URL, which is not fetched",
+        None: "no file: column 'path' is null",
+        3: "not a picture or a sound",
+        b"": "cannot be read as a picture",
+        "\ud800.png": "not a path",
+    }
+    rows = [*({"path": value} for value in expected), {"path": str(good)}]
+    attribute(vit, rows, "out")
+    assert results("out")["row"].to_pylist() == [0, len(expected)]
+    reasons = errors("out")
+    assert sorted(reasons) == list(range(1, len(expected)))
+    for row, reason in enumerate(expected.values()):
+        if reason is not None:
+            assert reason in reasons[row]
+            assert "\n" not in reasons[row]
+
+
+def test_pictures_and_sounds_of_odd_shapes(tmp_path, vit, wav2vec2):
+    """What a processor or a model cannot read is an error of its row, whatever it raises."""
+    odd = [Image.new("RGB", (1, 1)), Image.new("F", (9, 9)), Image.new("CMYK", (9, 9)), Image.new("P", (9, 9))]
+    attribute(vit, [{"image": one} for one in odd], tmp_path / "pictures")
+    assert results(tmp_path / "pictures")["row"].to_pylist() == [0, 3]
+    sounds = [np.zeros(1), np.zeros(0), np.ones((2, 300)), np.full(300, np.nan), np.ones(300), np.ones(300)]
+    rates = [RATE] * 5 + [RATE // 2]
+    rows = [{"audio": {"array": a, "sampling_rate": r}} for a, r in zip(sounds, rates, strict=True)]
+    attribute(wav2vec2, rows, tmp_path / "sounds")
+    assert results(tmp_path / "sounds")["row"].to_pylist() == [4]
+    assert "500 samples a second, the model reads 1000" in errors(tmp_path / "sounds")[5]
+
+
+def test_targets_layers_and_labels(tmp_path, vit, photos):
+    from normxlogit import ALL
+
+    paths = files(photos)[:5]
+    names = ["cat", "2", "bird", "none", "dog"]
+    rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
+    attribute(vit, rows, tmp_path / "gold", target_column="gold", shard_rows=3)
+    assert results(tmp_path / "gold")["target"].to_pylist() == [["cat"], ["bird"], ["bird"], ["dog"]]
+    assert "none" in errors(tmp_path / "gold")[3]
+    attribute(vit, rows, tmp_path / "all", target=ALL, layers=[1, 2])
+    for row, path in zip(results(tmp_path / "all").to_pylist(), paths, strict=True):
+        same(row, vit(path, target=ALL, layers=[1, 2]))
+
+
+def test_the_default_method_is_one_that_works(tmp_path, photos):
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    model = shaken(transformers.ResNetForImageClassification(config))
+    explainer = Explainer(model, transformers.ViTImageProcessorPil(size={"height": 32, "width": 32}))
+    paths = files(photos)[:2]
+    attribute(explainer, [{"path": p} for p in paths], tmp_path)
+    for row, path in zip(results(tmp_path).to_pylist(), paths, strict=True):
+        assert row["method"] == "frozen-gradient"
+        assert sum(row["scores"]) + row["bias"][0] == pytest.approx(row["value"], rel=1e-3, abs=1e-3)
+        same(row, explainer(path))
+
+
+def test_killed_and_started_again(tmp_path, models, photos):
+    out = tmp_path / "out"
+    process = start("-c", KILLED, models / "vit", photos, out)
+    stop_at_work(process, out, signal.SIGKILL, 0.0)
+    explainer = Explainer.from_pretrained(models / "vit")
+    done = attribute(explainer, photos, out, shard_rows=2)
+    assert done.rows == 11
+    assert process.returncode != -signal.SIGKILL or done.fresh < 11
+    assert results(out)["row"].to_pylist() == list(range(11))
+    assert not list(out.rglob(".writing-*"))
+    assert attribute(explainer, photos, out, shard_rows=2).fresh == 0
+    explainer.tokenizer.image_mean = [0.1, 0.2, 0.3]
+    with pytest.raises(DataError, match="another tokenizer"):
+        attribute(explainer, photos, out, shard_rows=2)
+    explainer.tokenizer.size = {"height": 24, "width": 24}  # which the model cannot read
+    with pytest.raises(DataError, match=r"none of 11 rows has a result.*cannot read it"):
+        attribute(explainer, photos, tmp_path / "none")
+
+
+def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
+    path = tmp_path / "a.png"
+    path.write_bytes(files(photos)[1].read_bytes())
+    rows = [{"path": path}]
+    attribute(vit, rows, tmp_path / "out")
+    assert attribute(vit, rows, tmp_path / "out").fresh == 0
+    path.write_bytes(files(photos)[3].read_bytes())
+    with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
+        attribute(vit, rows, tmp_path / "out")
+
+
+def test_what_is_for_texts_is_refused_by_name(tmp_path, vit, photos):
+    for options in ({"words": True}, {"pair_column": "path"}, {"long_text": "window"}):
+        with pytest.raises(InputError, match="for texts, not for pictures and sounds"):
+            attribute(vit, [{"path": files(photos)[0]}], tmp_path / "out", **options)
+    with pytest.raises(DataError, match=r"which column holds the pictures or sounds.*name"):
+        attribute(vit, [{"name": files(photos)[0]}], tmp_path / "out")
+    with pytest.raises(DataError, match="neither a picture or sound nor a folder"):
+        attribute(vit, [photos, tmp_path / "rows.csv"], tmp_path / "out")
+
+
+def test_commands(tmp_path, models, photos, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").symlink_to(photos)
+    names = [f"photos/{path.name}" for path in files(photos)]
+    golds = ["cat", "dog"] * 6
+    lines = [f"{name},{gold}" for name, gold in zip(names, golds, strict=False)]
+    (tmp_path / "photos.csv").write_text("\n".join(["path,gold", *lines, "photos/none.png,cat"]) + "\n")
+    arguments = ["photos.csv", "--text-column", "path", "--model", models / "vit", "--keep", "gold", "--output", "out"]
+    code, text, err = command(capsys, "attribute", *arguments)
+    assert (code, text) == (0, "out: 12 rows, 1 of them without a result, see out/errors\n"), err
+    assert results("out")["id"].to_pylist() == names
+    code, text, err = command(capsys, "summarize", "out", "--gold", "gold", "--min-count", 1)
+    assert code == 0, err
+    for shown in ("pictures  11", "patch", "1,1", "photos/", "no such file", "Patches that differ"):
+        assert shown in text
+    summary = summarize("out", gold="gold", min_count=1)
+    rows = results("out").to_pylist()
+    for unit in summary.highest:
+        row, column = map(int, unit.text.split(","))
+        scores = [r["scores"][1 + 2 * row + column] for r in rows if r["target"] == [unit.label]]
+        assert unit.mean == pytest.approx(np.mean(scores), rel=1e-4, abs=1e-4)
+    assert summary.accuracy == np.mean([r["prediction"] == r["gold"] for r in rows])
+    assert {mass.kind for mass in summary.mass} == {"patch", "special"}
