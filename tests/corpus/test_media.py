@@ -22,6 +22,7 @@ from normxlogit import (
     attribute,
     summarize,
 )
+from tests import vlm
 from tests.commands import run as command
 from tests.contract.test_killed_corpus import start, stop_at_work
 
@@ -275,6 +276,40 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
     path.write_bytes(files(photos)[3].read_bytes())
     with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
         attribute(vit, rows, tmp_path / "out")
+
+
+def test_questions_about_pictures(tmp_path, photos):
+    model = vlm.llava()
+    explainer, path = Explainer(model.model, model.processor), files(photos)[1]
+    beside = [
+        {"q": "what is on the left ?", "image": path, "a": "a cat"},
+        {"q": "what is on the left ?", "image": path.read_bytes(), "a": "a cat"},
+        {"q": "what is on the left ?", "image": photos / "none.png", "a": "a cat"},
+        {"q": vlm.question(str(path)), "image": path, "a": "a cat"},
+    ]
+    columns = {"text_column": "q", "completion_column": "a", "sources": "sentence", "keep_text": True}
+    attribute(explainer, beside, tmp_path / "beside", image_column="image", **columns)
+    inside = [{"q": vlm.question(str(path)), "a": "a cat"}, {"q": "what is it ?", "a": "a cat"}]
+    attribute(explainer, inside, tmp_path / "inside", **columns)
+    about = explainer.explain_sources(vlm.question(str(path)), "a cat")
+    plain = explainer.explain_sources("what is it ?", "a cat")
+    assert about.settings != plain.settings
+    for folder, expected in (("beside", [about, about]), ("inside", [about, plain])):
+        read = Attributions.load(tmp_path / folder / "shards" / "00000000.parquet")
+        assert len(read) == len(expected)
+        for one, alone in zip(read, expected, strict=True):
+            np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-5)
+            assert one.settings == alone.settings
+    assert read[0].names == ("what is on the left ?", path.name)
+    assert "no such file" in errors(tmp_path / "beside")[2]
+    assert "hold their pictures themselves" in errors(tmp_path / "beside")[3]
+    attribute(
+        explainer, beside[:2], tmp_path / "w", image_column="image", max_new_tokens=3, text_column="q", sources="word"
+    )
+    one, other = results(tmp_path / "w")["completion"].to_pylist()
+    assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
+    with pytest.raises(InputError, match="for prompts: give sources"):
+        attribute(explainer, beside, tmp_path / "none", text_column="q", image_column="image")
 
 
 def test_what_is_for_texts_is_refused_by_name(tmp_path, vit, photos):

@@ -91,6 +91,10 @@ def attribute(
     documents_column: Annotated[
         str | None, typer.Option(help='Column of the documents of answers; "documents" by default.')
     ] = None,
+    image_column: Annotated[
+        str | None,
+        typer.Option(help="Column of a picture for each prompt, with --sources and a model that reads pictures."),
+    ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
     target: Targets = None,
@@ -169,6 +173,7 @@ def attribute(
             max_new_tokens=max_new_tokens,
             answer_column=answer_column,
             documents_column=documents_column,
+            image_column=image_column,
             max_errors=max_errors,
             engine=engine,
             progress=True,

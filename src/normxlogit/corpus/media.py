@@ -21,6 +21,9 @@ SUFFIXES = {
 }
 """Suffixes of the pictures and sounds that are taken from a folder."""
 
+BESIDE = "image "
+"""Prefix of the columns of a shard that hold the pictures of its prompts."""
+
 
 class Medium(NamedTuple):
     """A picture or a sound of a row.
@@ -38,7 +41,9 @@ class Medium(NamedTuple):
     stamp: str | None = None
 
 
-def media_columns(arrow: Any, values: Sequence[Any], name: str, problems: list[str | None]) -> dict[str, Any]:
+def media_columns(
+    arrow: Any, values: Sequence[Any], name: str, problems: list[str | None], prefix: str = ""
+) -> dict[str, Any]:
     """Return the pictures or sounds of a column as columns of a shard; what cannot be one is its row's problem."""
     rows = []
     for row, value in enumerate(values):
@@ -49,12 +54,13 @@ def media_columns(arrow: Any, values: Sequence[Any], name: str, problems: list[s
             problems[row] = problems[row] or str(error)
     kinds = (arrow.string(), arrow.large_binary(), arrow.int64(), arrow.string())
     columns = zip(Medium._fields, kinds, strict=True)
-    return {field: arrow.array([getattr(row, field) for row in rows], kind) for field, kind in columns}
+    return {prefix + field: arrow.array([getattr(row, field) for row in rows], kind) for field, kind in columns}
 
 
-def media_of(table: Any) -> list[Any]:
+def media_of(table: Any, prefix: str = "") -> list[Any]:
     """Return the pictures or sounds of a shard as tasks read them: paths, open files, or samples with their rate."""
-    return [_item(Medium(*row)) for row in zip(*(table[name].to_pylist() for name in Medium._fields), strict=True)]
+    columns = (table[prefix + name].to_pylist() for name in Medium._fields)
+    return [_item(Medium(*row)) for row in zip(*columns, strict=True)]
 
 
 def media_files(names: Sequence[str]) -> list[str]:

@@ -6,17 +6,16 @@ from typing import Any
 
 from ..errors import InputError
 from ..inputs.chat import Prompt
-from ..methods import method_named
 from ..models.task_model import TaskModel
 from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
-from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..pipeline.writing import generate_each, opened, read_completion
 from ..results.citations import Citations
 from ..results.sources import Sources
 from ..results.spans import PartSpec, SourceKind, SourceSpec
 from .halving import Halving
+from .media import BESIDE, media_of
 from .settings import Settings
 from .shards import Shard
 
@@ -86,8 +85,12 @@ class PromptWorker:
         prompts: dict[int, Prompt] = {
             row: json.loads(text) if chat else text for row, (text, chat) in enumerate(texts) if row not in problems
         }
+        if self.settings.columns.image is not None:
+            pictures = media_of(shard.table, BESIDE)
+            prompts = {row: _about_picture(prompt, pictures[row], problems, row) for row, prompt in prompts.items()}
         completed: dict[int, Completed] = {}
-        template = bool(getattr(self.model.tokenizer, "chat_template", None))
+        readers = (self.model.tokenizer, self.model.reader)
+        template = any(getattr(reader, "chat_template", None) for reader in readers)
 
         def read(rows: list[int]) -> list[Any]:
             (row,) = rows
@@ -105,7 +108,7 @@ class PromptWorker:
                 problems[row] = str(error)
             return []
 
-        for row in prompts:
+        for row in [row for row in prompts if row not in problems]:
             self._reading(read, [row], lambda row, reason: problems.update({row: reason}))
         readable = {row: prompt for row, prompt in prompts.items() if row not in problems}
         return PreparedPrompts(shard, readable, completed, problems)
@@ -117,7 +120,7 @@ class PromptWorker:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
         settings, problems = self.settings, dict(prepared.problems)
-        options, answers = Options(method=method_named(settings.method)), settings.columns.documents is not None
+        options, answers = settings.options(), settings.columns.documents is not None
         completed = dict(prepared.completed)
         sources: dict[int, Sources] = {}
 
@@ -153,6 +156,14 @@ class PromptWorker:
         rows = sorted(sources)
         tokens = sum(len(completed[row].encoding) for row in rows)
         return ExplainedPrompts(prepared.shard, rows, [sources[row] for row in rows], tokens, problems)
+
+
+def _about_picture(prompt: Prompt, picture: Any, problems: dict[int, str], row: int) -> Prompt:
+    """Return a text as a message with a picture before it."""
+    if not isinstance(prompt, str):
+        problems[row] = "the prompt is chat messages, which hold their pictures themselves, and not in a column"
+        return prompt
+    return [{"role": "user", "content": [{"type": "image", "image": picture}, {"type": "text", "text": prompt}]}]
 
 
 def _cited(sources: Sources, question: Prompt) -> Citations:

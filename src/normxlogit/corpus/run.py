@@ -10,7 +10,7 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.encoder import LongText
 from ..methods import Method
-from ..methods.defaults import default_methods, first_working, use_for
+from ..methods.defaults import completion_methods, default_methods, first_working, use_for
 from ..models.layers import Layers
 from ..models.model_digest import model_digest
 from ..pipeline.arguments import checked_arguments
@@ -63,6 +63,7 @@ def attribute(
     max_new_tokens: int | None = None,
     answer_column: str | None = None,
     documents_column: str | None = None,
+    image_column: str | None = None,
     max_errors: int | None = None,
     engine: Engine = "local",
     cluster: "Cluster | None" = None,
@@ -112,6 +113,8 @@ def attribute(
         answer_column: The column of answers that are cited.
         documents_column: The column of their documents, "documents" by default: texts, mappings of them by name, or
             lists of what retrievers return.
+        image_column: The column of a picture for each prompt, for models that read pictures beside words: what
+            `text_column` takes for models of pictures. Prompts that are chat messages hold their pictures themselves.
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
         cluster: What the Ray engine runs on.
@@ -149,9 +152,14 @@ def attribute(
         sources is not None,
         documents_column,
         media,
+        image_column,
     )
-    if method is None:
-        method = default_methods("completions")[0] if sources else _default_method(explainer, layers)
+    media_method = None
+    if sources:
+        chosen = completion_methods(method)
+        method, media_method = chosen["method"], chosen["media_method"]
+    elif method is None:
+        method = _default_method(explainer, layers)
     settings = Settings(
         choose_columns(source, columns),
         target,
@@ -166,6 +174,7 @@ def attribute(
         sources,
         parts,
         max_new_tokens,
+        media_method,
     )
     worker = worker_for(model, settings)
     identity = {"name": model.name, "digest": model_digest(model)}

@@ -32,6 +32,7 @@ class Settings:
     Attributes:
         columns: Which columns of the input are what.
         sources: How a prompt is divided into sources; None where texts are explained and not completions.
+        media_method: The method of prompts with pictures; None for the same.
     """
 
     columns: InputColumns
@@ -47,6 +48,7 @@ class Settings:
     sources: SourceKind | None = None
     parts: PartKind | None = None
     max_new_tokens: int | None = None
+    media_method: str | Method | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -64,6 +66,11 @@ class Settings:
     def _check_texts(self) -> None:
         if self.merge is not None and not self.words:
             raise InputError("merge says how tokens make words, and there are none without words: give words too")
+        if self.columns.image is not None:
+            raise InputError(
+                "a column of pictures beside texts is for prompts: give sources, such as 'sentence'; a classifier's "
+                "pictures are in the text column"
+            )
         for name in ("parts", "max_new_tokens"):
             if getattr(self, name) is not None:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
@@ -91,6 +98,8 @@ class Settings:
             raise InputError("completions come from a column or from the model: give their column or max_new_tokens")
         if self.max_new_tokens is not None:
             counted(self.max_new_tokens, "max_new_tokens")
+        if self.columns.documents is not None and self.columns.image is not None:
+            raise InputError("a column of pictures is for prompts, not for answers with documents")
         unfit = {
             "a column of pairs": self.columns.pair,
             "a column of targets": self.columns.target,
@@ -117,11 +126,13 @@ class Settings:
             self.long_text,
             token_predictions=False,
             progress=False,
+            media_method=None if self.media_method is None else method_named(self.media_method),
         )
 
     def described(self) -> dict[str, Any]:
         """Return the settings as plain values, by the names that a user knows."""
         method = method_named(self.method)
+        media = self.options().media_method
         columns = asdict(self.columns)
         settings = {
             **{f"{name} column": columns[name] for name in columns if name not in ("keep", "prompts", "media")},
@@ -129,6 +140,7 @@ class Settings:
             "target": _plain(self.target),
             "contrast": _plain(self.contrast),
             "method": {"name": method.info.name, **method.settings},
+            "method of pictures": None if media is None else {"name": media.info.name, **media.settings},
             "layers": _plain(self.layers),
             "long texts": self.long_text,
             "words": self.words,

@@ -14,7 +14,7 @@ from ..inputs.documents import documents_by_name
 from ..results.columns import CORPUS_CITATIONS, CORPUS_SIGNALS, CORPUS_SOURCES, CORPUS_TEXTS
 from ..results.schema import Index
 from .formats import Block, arrow_module, check_columns
-from .media import DEFAULTS, media_columns
+from .media import BESIDE, DEFAULTS, media_columns
 from .reading import Source
 
 KEPT = "kept "
@@ -35,6 +35,7 @@ class InputColumns:
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
         documents: The documents, where the texts are questions and the completions answers.
         media: Whether the texts are pictures or sounds: paths, or whatever `media_columns` takes.
+        image: A picture for each prompt.
     """
 
     text: str
@@ -46,11 +47,12 @@ class InputColumns:
     prompts: bool = False
     documents: str | None = None
     media: bool = False
+    image: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Return every column that is read, once."""
-        named = [self.text, self.documents, self.pair, self.completion, self.id, self.target, *self.keep]
+        named = [self.text, self.documents, self.pair, self.completion, self.image, self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -84,7 +86,8 @@ class Shard:
         first: The number of its first row.
         table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `documents` (JSON of texts by name),
             `target` and, behind `KEPT`, kept columns; of prompts `messages`, true where the text is JSON of chat
-            messages; of pictures and sounds the fields of `Medium`; `problem` says why a row cannot be read.
+            messages, and behind `BESIDE` their pictures; of pictures and sounds the fields of `Medium`; `problem` says
+            why a row cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -229,8 +232,8 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
 
     rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
+    table |= _media(arrow, block, columns, problems)
     if columns.media:
-        table |= media_columns(arrow, _values(block.columns[columns.text]), columns.text, problems)
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
         table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), table["id"])
@@ -251,6 +254,15 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     for name in columns.keep:
         table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
     return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
+
+
+def _media(arrow: Any, block: Block, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
+    """Return the pictures and sounds of a block: those in the place of texts, and those of prompts."""
+    table: dict[str, Any] = {}
+    for name, prefix in ((columns.text if columns.media else None, ""), (columns.image, BESIDE)):
+        if name is not None:
+            table |= media_columns(arrow, _values(block.columns[name]), name, problems, prefix)
+    return table
 
 
 def _values(column: Any) -> list[Any]:

@@ -203,7 +203,6 @@ def source_table(model: TaskModel, settings: Settings, explained: ExplainedPromp
         "kind": Citations.kind if answers else Sources.kind,
         "version": __version__,
         "unit": units.pop() if units else None,
-        "settings": dict(method.settings),
         "signed": method.signed_on(model.task),
         "source_kind": settings.sources,
         "part_kind": settings.parts,

@@ -53,7 +53,7 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
     """Read the picture of a part of a message.
 
     Args:
-        part: `{"type": "image", "image": ...}` with the path of a file, a Pillow picture, or an array of
+        part: `{"type": "image", "image": ...}` with a file's path or open file, a Pillow picture, or an array of
             (height, width) or (height, width, 3) of whole numbers from 0 to 255.
 
     Raises:
@@ -73,6 +73,8 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
             )
         name = Path(picture).name
         picture = open_picture(picture, str(picture))
+    elif hasattr(picture, "read"):
+        picture = open_picture(picture, "the file")
     elif isinstance(picture, np.ndarray):
         if (
             picture.dtype != np.uint8

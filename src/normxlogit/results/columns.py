@@ -97,6 +97,7 @@ CORPUS_SOURCES: Mapping[str, Kind] = {
     "rest": FLOATS,
     "written": FLOATS,
     **_LAST,
+    "settings": "string",
 }
 """The columns of completions with scores of their sources, in their order."""
 
@@ -167,6 +168,7 @@ def source_row(result: "Sources") -> dict[str, Any]:
         "source_texts": [result.text[start:end] for start, end in result.spans],
         "part_spans": [(part.start, part.end) for part in result.parts],
         "part_scores": result.table.ravel(),
+        "settings": json_text(plain(result.settings)),
         "diagnostics": json_text(plain(result.diagnostics)),
     }
 
@@ -251,6 +253,8 @@ def _text_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any
 def _source_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     state = {**common, **json.loads(row.pop("own", None) or "{}")}
     text, spans = row["text"], row["part_spans"]
+    if "settings" in row:  # not in files of older versions
+        row["settings"] = json.loads(row["settings"])
     named = zip(row["sources"], row["source_spans"], strict=True)
     return {
         "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in spans],
