@@ -174,15 +174,6 @@ def test_causal_lm_explains_the_logit_less_its_mean_at_the_last_position(family)
     close(found.scores, (words * gradient).sum(-1))
 
 
-def test_token_classification_and_answers_are_read_at_their_positions():
-    model, made = tiny.model("bert", "TokenClassification"), tiny.tokenizer_for("bert")
-    words, gradient = by_hand(model, made(tiny.TEXTS[0], return_tensors="pt"), lambda logits: logits[0, 3, 1])
-    found = Explainer(model, made)(tiny.TEXTS[0], target=1, position=3, method="gradient-x-input")
-    close(found.scores, (words * gradient).sum(-1))
-    reader = Explainer(tiny.model("bert", "QuestionAnswering"), made)
-    assert reader(tiny.PAIR, target="end", method="gradient-norm").scores.max() > 0
-
-
 # --- promises ---------------------------------------------------------------------------------------------------------
 
 

@@ -127,17 +127,6 @@ def test_a_model_that_is_not_linear_leaves_an_error():
     assert 0.5 < fit.r2 < 0.95 < training, "the error within the sample would hide it"
 
 
-def test_halves_are_distinct_and_balanced():
-    assert sorted(map(tuple, halves_of(3, 16, 0).tolist())) == [(1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
-    assert halves_of(1, 16, 0).tolist() == [[1]]
-    drawn = halves_of(6, 31, 0)
-    assert len({tuple(row) for row in drawn.tolist()}) == 31
-    wide = halves_of(200, 400, 0).float()
-    assert wide.shape == (400, 200)
-    assert (wide[:, 0] == 1).all(), "its complements are the other texts"
-    assert abs(float(wide[:, 1:].mean()) - 0.5) < 0.01
-
-
 # --- promises ---------------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,6 @@ from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOut
 
 from normxlogit import ALL, Explainer, TargetError
 from normxlogit.methods import ContextCite
-from normxlogit.methods.perturbation import PerturbedAnswers
 from normxlogit.methods.surrogates import shapley_subsets
 from tests import tiny
 
@@ -251,23 +250,6 @@ def test_the_mask_that_is_the_question_stays(method):
         place, are, other = found.target.position, tiny.VOCABULARY["are"], tiny.VOCABULARY["is"]
         whole, less = masked_logits(model, inputs, [])[place], masked_logits(model, inputs, [2])[place]
         close(found.scores[2], float((whole - less)[are] - (whole - less)[other]))
-
-
-def test_inputs_are_asked_in_batches_and_each_once():
-    model = Explainer(*bert(), batch_tokens=8)._model
-    encodings = {text: model.encoder([text])[0] for text in ("the cat", "good", "the movie")}
-    asked = []
-
-    def read(inputs, keys):
-        asked.append(keys)
-        return [np.array(len(encoding)) for encoding in inputs]
-
-    answers = PerturbedAnswers(model, encodings.__getitem__, read)
-    keys = ["the cat", "good", "the movie", "good"]
-    assert [int(length) for length in answers(keys)] == [4, 3, 4, 3]
-    assert sorted(len(batch) for batch in asked) == [1, 2]
-    answers(["good", "the cat"])
-    assert sum(map(len, asked)) == 3
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

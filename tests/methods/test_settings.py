@@ -5,7 +5,6 @@ from typing import Literal, Optional, Union
 import numpy as np
 import pytest
 
-from normxlogit.methods import IntegratedGradients, LogAt, NormXLogit
 from normxlogit.methods.settings import Setting, check, format_value, parse, settings_of
 
 MODE = Literal["l1", "l2", "sum"]
@@ -16,21 +15,6 @@ def setting(kind, default=None):
 
 
 # --- read off a constructor -----------------------------------------------------------------------------------------
-
-
-def test_settings_are_the_constructors_arguments_in_their_order():
-    found = settings_of(IntegratedGradients)
-    assert [(s.name, s.default) for s in found.values()] == [
-        ("aggregate", "sum"),
-        ("steps", 50),
-        ("baseline", "zero"),
-        ("internal_batch_size", None),
-        ("protocol", "default"),
-    ]
-    assert found["steps"].kind is int
-    assert found["internal_batch_size"].kind == int | None
-    assert dict(settings_of(LogAt)) == {}
-    assert settings_of(NormXLogit)["norm_of"].allowed == "'embedding_output' or 'word_embedding'"
 
 
 class Untyped:

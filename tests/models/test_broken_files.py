@@ -62,20 +62,6 @@ def test_a_missing_gguf_package(whole, monkeypatch):
         load(whole, gguf_file="model.gguf")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"task": "nonsense"}, "no task 'nonsense'"),
-        ({"dtype": "nonsense"}, "no dtype 'nonsense'"),
-        ({"dtype": "nn"}, "no dtype 'nn'"),
-        ({"device": "nonsense"}, "no device 'nonsense'"),
-    ],
-)
-def test_options_that_do_not_exist(whole, options, message):
-    with pytest.raises(InputError, match=message):
-        load(whole, **options)
-
-
 def test_a_folder_in_the_home_directory(whole, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(whole.parent))
     model, _ = load(f"~/{whole.name}")

@@ -1,7 +1,5 @@
 """Which way to take a model apart, and any module that maps token ids to logits."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ from torch import nn
 from normxlogit import ALL, Explainer
 from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
-from normxlogit.models.wrappers import module_and_reader
 from tests import plain, tiny
 
 TEXT = tiny.TEXTS[2]
@@ -115,37 +112,7 @@ def test_states_with_time_before_texts_are_turned():
     np.testing.assert_allclose(result.scores, own, atol=1e-5)
 
 
-def test_labels_given_replace_those_of_the_settings():
-    tokenizer = tiny.tokenizer_for("bert")
-    model = tiny.model("bert")
-    e = Explainer(model, tokenizer, labels=["bad", "good"])
-    assert e(TEXT).prediction.label in ("bad", "good")
-    with pytest.raises(InputError, match="2 outputs and 3 labels"):
-        Explainer(model, tokenizer, labels=["a", "b", "c"])
-
-
 # --- what a caller passes, and how it is called ---------------------------------------------------------------------
-
-
-def reads(*_, **__):
-    """Stands for a tokenizer: anything that can be called."""
-
-
-@pytest.mark.parametrize(
-    ("model", "tokenizer", "message"),
-    [
-        ("bert", reads, "takes a model or a pipeline, not str"),
-        (SimpleNamespace(model="bert"), reads, "not SimpleNamespace"),
-        (SimpleNamespace(tokenizer=reads), None, "not SimpleNamespace"),
-        (nn.Linear(1, 1), None, "the model needs its tokenizer"),
-        (SimpleNamespace(model=nn.Linear(1, 1)), None, "the model needs its tokenizer"),
-        (nn.Linear(1, 1), "bert", "must be one that was loaded, not a str"),
-        (nn.Linear(1, 1), SimpleNamespace, "must be one that was loaded, not the class SimpleNamespace"),
-    ],
-)
-def test_what_is_no_model_or_reader_is_refused(model, tokenizer, message):
-    with pytest.raises(InputError, match=message):
-        module_and_reader(model, tokenizer)
 
 
 def named(count):

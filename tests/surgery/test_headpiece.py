@@ -25,17 +25,6 @@ def run(family, kind, texts, **options):
         return plain, task, batch, task.run(batch)
 
 
-@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
-def test_head_on_whole_sequence_equals_the_models_logits(family):
-    plain, task, batch, forward = run(family, "SequenceClassification", tiny.TEXTS, num_labels=3)
-    plain.config.get_text_config().pad_token_id = task.pad_id
-    with torch.inference_mode():
-        logits = plain(**batch.inputs).logits
-        whole = task.head.whole(forward.hidden, batch.inputs)
-    torch.testing.assert_close(whole, logits, **TOLERANCE)
-    torch.testing.assert_close(forward.logits, logits.float(), **TOLERANCE)
-
-
 @pytest.mark.parametrize(
     ("family", "kind"),
     [(f, "MaskedLM") for f in tiny.MASKED_LMS] + [(f, "CausalLM") for f in tiny.CAUSAL_LMS],

@@ -9,9 +9,6 @@ from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks.question_answering import QuestionAnswering
 from tests import tiny
 
-TAGS = {"id2label": {0: "O", 1: "PER", 2: "LOC"}, "label2id": {"O": 0, "PER": 1, "LOC": 2}}
-TEXT = "the cat sat on a mat once upon time"
-
 
 def by_hand(model, encoded, head):
     """Norm of the embedding layer's output times HoT(x_i), one token at a time.
@@ -26,38 +23,6 @@ def by_hand(model, encoded, head):
         norm = states[0][0, i].norm()
         scores.append(norm * head(hidden[:, i : i + 1])[0, 0])
     return torch.stack(scores)  # (T, C)
-
-
-def tagger(biases):
-    """A BERT tagger whose tags depend on its random weights and on the biases given."""
-    model = tiny.model("bert", "TokenClassification", **TAGS)
-    with torch.no_grad():
-        model.classifier.bias += torch.tensor(biases)
-    return model, Explainer(model, tiny.tokenizer_for("bert"))
-
-
-def test_the_default_position_is_the_first_entity():
-    found = []
-    for outside in (-3.0, 0.0, 3.0, 6.0):
-        model, explainer = tagger([outside, 0.0, 0.0])
-        encoded = explainer._model.tokenizer(TEXT, return_tensors="pt")
-        tags = model(**encoded).logits[0].argmax(-1)[1:-1].tolist()
-        entities = [i + 1 for i, tag in enumerate(tags) if tag != 0]
-        a = explainer(TEXT)
-        assert a.target.position == (entities[0] if entities else 1)
-        found.append(a.target.position)
-    assert len(set(found)) > 1  # the test sees more than one case
-
-
-def test_a_position_may_be_a_token_a_word_or_characters():
-    _, explainer = tagger([0.0, 0.0, 0.0])
-    by_token = explainer(TEXT, position=6)
-    assert by_token.tokens[6] == "mat"
-    start = TEXT.index("mat")
-    assert explainer(TEXT, position="mat") == by_token
-    assert explainer(TEXT, position=(start, start + 2)) == by_token
-    assert explainer(TEXT, position=-5) == by_token
-    assert explainer("cats sat", position="cats").target.position == 1  # cat ##s: the first piece carries the label
 
 
 def test_a_position_chooses_among_several_masks():
