@@ -109,6 +109,10 @@ BERT, TOKENIZER = tiny.model("bert"), tiny.tokenizer()
 
 TEXTS = [
     texts("nothing", InputError, "cannot read texts from a NoneType", None),
+    texts("no character", InputError, "is empty", ""),
+    texts("spaces", InputError, "is empty", "   "),
+    texts("an index", InputError, "cannot read texts from a int", 7),
+    texts("an object", InputError, "cannot read texts from a object", object()),
     texts("a set", InputError, "a set has no order", {"the cat", "bad"}),
     texts("columns", InputError, "several columns", np.array([["the", "cat"], ["a", "b"]])),
     texts("bytes of another encoding", InputError, "input 1 is bytes that are not UTF-8", ["fine", b"\xff"]),
@@ -220,6 +224,8 @@ METHODS = [
     texts("a method without end", MethodError, "no method named", "x", method=LONG),
     texts("a method that steers", MethodError, r"\x1b[31m", "x", method=STEER),
     texts("an unknown setting", MethodError, "has no setting 'colour'", "x", method="lime:colour=red"),
+    texts("another method's setting", MethodError, "norm_of", "x", method="logat:norm_of=word_embedding"),
+    texts("a value that is none", MethodError, "word_embedding", "x", method="normxlogit:norm_of=words"),
     texts("a word for a number", MethodError, "samples must be a whole number", "x", method="lime:samples=many"),
     texts("no samples", MethodError, "samples", "x", method="lime:samples=0"),
     texts("no steps", MethodError, "steps", "x", method="integrated-gradients:steps=0"),

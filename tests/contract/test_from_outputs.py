@@ -122,3 +122,10 @@ def test_logits_of_fewer_texts_or_tokens_are_seen():
     outputs["logits"] = outputs.logits[:, -1:]
     with pytest.raises(InputError, match="of shape"):
         explainer.from_outputs(inputs, outputs)
+
+
+def test_outputs_that_are_none():
+    explainer, inputs, outputs = passed("bert", "SequenceClassification")
+    for wrong in (outputs.to_tuple(), {}, {"logits": outputs.logits}):
+        with pytest.raises(InputError, match="output_hidden_states=True"):
+            explainer.from_outputs(inputs, wrong)

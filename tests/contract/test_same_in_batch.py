@@ -139,6 +139,16 @@ def test_eager_equals_sdpa(family, kind, method):
         close(a.scores, b.scores, 1e-3 if method in CHEAP.values() else 1e-4)
 
 
+def test_eager_equals_sdpa_at_every_layer():
+    scores = []
+    for attention in ("eager", "sdpa"):
+        model = tiny.model("bert")
+        model.set_attn_implementation(attention)
+        scores.append(Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS, layers=ALL))
+    for a, b in zip(*scores, strict=True):
+        close(a.scores, b.scores)
+
+
 @pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "SequenceClassification"),
                                               ("llama", "CausalLM")])  # fmt: skip

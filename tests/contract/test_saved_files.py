@@ -71,6 +71,23 @@ def test_what_one_result_saved_is_a_collection_of_one_and_back(tmp_path):
         Attribution.load(tmp_path / "b.json")
 
 
+@pytest.mark.parametrize("column", ["rest", "shape", "scores", "tokens", "kind"])
+def test_damaged_parquet_is_refused(column, tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    Attributions([make_attribution()]).save(tmp_path / "a.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(table.drop_columns([column]), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
+        Attributions.load(tmp_path / "b.parquet")
+    rows = table.to_pylist()
+    rows[0][column] = {"rest": "[]", "shape": [-5, 7], "scores": [1.0], "tokens": ["a"], "kind": "x"}[column]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, table.schema), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
+        Attributions.load(tmp_path / "b.parquet")
+
+
 @pytest.mark.parametrize("name", ["a.json", "a.parquet"])
 def test_other_files_are_refused(name, tmp_path):
     with pytest.raises(DataError, match=f"cannot read .*{name}"):
