@@ -1,6 +1,6 @@
 """Each token's contribution to the logits of a frozen pass, from backward passes through it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -111,6 +111,33 @@ def _parts(count: int, read: Tensor | None, sinks: Tensor | None) -> Iterator[tu
         yield others[start : start + AT_ONCE], None
     for k, unheld in alone.items():
         yield [k], unheld
+
+
+def logits_read(
+    head: Callable[[Tensor], Tensor], states: Tensor, ids: Tensor, contrast: Tensor | None = None
+) -> Tensor:
+    """Return the logit of an entry at each place, minus the contrast's or the mean over the vocabulary, (N,).
+
+    Each depends on its own state alone, so the head's gradients are taken here, for few places at a time. No logits are
+    kept for the backward pass: N times the vocabulary, and as many again for each quantity that is explained.
+
+    Args:
+        head: Returns the logits, (n, V), of states, (n, H).
+        states: What the head reads, (N, H), with their graph or without one.
+        ids: The vocabulary entries, (N,).
+        contrast: The entries whose logits are subtracted, (N,).
+    """
+    values, slopes = [], []
+    for part in torch.arange(len(states), device=states.device).split(AT_ONCE):
+        leaf = states[part].detach().requires_grad_(states.requires_grad)
+        logits = head(leaf).float()  # (n, V)
+        other = logits.mean(-1) if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
+        value = logits.gather(-1, ids[part, None])[:, 0] - other  # (n,)
+        values.append(value.detach())
+        if states.requires_grad:
+            slopes.append(torch.autograd.grad(value.sum(), leaf)[0])
+    answer = torch.cat(values)
+    return answer + ((states - states.detach()) * torch.cat(slopes)).sum(-1) if slopes else answer
 
 
 def read_once(read: Tensor, weights: Tensor) -> Tensor:

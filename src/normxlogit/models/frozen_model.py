@@ -26,7 +26,7 @@ from ..surgery.signal_entry import SignalEntry
 from ..surgery.trace import tensor_of, with_tensor
 from ..tasks.positions import at
 from ..tasks.targets import Target
-from .contributions import Contributions, contributions, read_once
+from .contributions import Contributions, contributions, logits_read, read_once
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .frozen_media import entry_of, from_both
@@ -253,14 +253,12 @@ class FrozenModel:
         """Return what `contributions_each` explains, (B, K), of states that the head reads, (B, T, H)."""
         is_read = (read >= 0).to(states.device)  # (B, G)
         texts, order = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        places, rows = torch.stack([texts, read.to(states.device)[is_read]], 1).unique(dim=0, return_inverse=True)
-        logits = self.model.head.tokens(states[places[:, 0], places[:, 1]]).float()  # (P, V), P distinct places
-        ids = target.ids.to(states.device)[is_read]  # (N,)
-        if target.contrast is None:
-            other = logits.mean(-1)[rows]  # (N,)
-        else:
-            other = logits[rows, target.contrast.to(states.device)[texts]]  # (N,)
-        each = logits[rows, ids] - other  # (N,)
+        each = logits_read(
+            self.model.head.tokens,
+            states[texts, read.to(states.device)[is_read]],
+            target.ids.to(states.device)[is_read],
+            None if target.contrast is None else target.contrast.to(states.device)[texts],
+        )
         answer = each.new_zeros(is_read.shape).index_put((texts, order), each)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
