@@ -1,6 +1,5 @@
 """The frozen form of a task model: each token's contribution to its logits, proved on the first text."""
 
-import inspect
 import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,12 +136,7 @@ class FrozenModel:
         model, parts = self.model, self.model.parts
         by_head = model.task.vocabulary and parts.trunk is not None  # a vocabulary's logits are not kept
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        options: dict[str, Any] = {}
-        if batch.mask.numel() > LONG:
-            options["sparing"] = True
-        inputs: dict[str, Any] = dict(batch.inputs)
-        if options and "use_cache" in inspect.signature(type(self.module).forward).parameters:
-            inputs["use_cache"] = False  # a layer that runs again must not find what it left there
+        options: dict[str, Any] = {"sparing": batch.mask.numel() > LONG}
         readouts: dict[int, Readout] = {}
         words = None if tuple(places) != (0,) else self._embeddings
         replacing = self._readers(places if words is None else (), batch, sink_threshold, readouts)
@@ -162,7 +156,7 @@ class FrozenModel:
                 if batch.media:
                     replacing = in_turn(replacing, self._entry(batch.inputs).reading(readouts, PARTS))
             done, _ = lease.lent.run(
-                inputs,
+                batch.inputs,
                 record=[site for site in (trunk, tap) if site is not None],
                 replace=replacing,
                 stop=trunk if by_head else None,

@@ -173,6 +173,9 @@ class FrozenNetwork:
         for module in model.modules():
             if (other := opened(module)) is not None:
                 self._two_ways(module, other)
+            config: Any = getattr(module, "config", None)
+            if hasattr(config, "use_cache"):
+                config.use_cache = False  # a layer that runs again must not find the keys that it left
 
     @contextmanager
     def frozen(self) -> Iterator[Report]:
