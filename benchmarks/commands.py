@@ -103,18 +103,24 @@ def memory(
 
 @app.command("layer-memory")
 def layers(
-    length: Annotated[int, typer.Option(min=1, max=512, help="Tokens of the text.")] = 512,
+    models: Annotated[str, typer.Option(help="bert, llama and llava, separated by spaces.")] = "bert llama",
+    length: Annotated[
+        int, typer.Option(min=1, max=512, help="Tokens of the text; of llava those explained after a picture.")
+    ] = 512,
     batch: Annotated[int, typer.Option(min=1, help="Texts at once.")] = 1,
     rounds: Rounds = 5,
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """Measure the peak memory of the frozen gradient, read at all layers and at the word embeddings alone."""
+    """Measure the peak memory of the frozen gradient, read at all layers and where the input enters the model."""
+    names = models.split()
+    if unknown := sorted(set(names) - memory_of_layers.MODELS.keys()):
+        raise InputError(f"--models has no {unknown[0]}; it takes {', '.join(memory_of_layers.MODELS)}")
     with quiet():
         _use(threads)
         peaks = list(
             memory_of_layers.compare(
-                length, batch, rounds, on_progress=lambda what: typer.echo(f"{what} ...", err=True)
+                names, length, batch, rounds, on_progress=lambda what: typer.echo(f"{what} ...", err=True)
             )
         )
     state = {"environment": environment(device_named(AUTO)), "rows": [asdict(row) for row in peaks]}

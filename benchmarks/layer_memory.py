@@ -1,14 +1,17 @@
-"""Peak memory of the frozen gradient read at all layers, beside the word embeddings alone and the forward pass."""
+"""Peak memory of the frozen gradient read at all layers or where the input enters, beside the forward pass."""
 
 import json
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import transformers
+from PIL import Image
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
@@ -20,8 +23,12 @@ from .random_models import SMOLLM2, language_model
 
 __all__ = ["MODELS", "Peaks", "as_table", "compare"]
 
-MODELS = {"bert": "BERT-base, 12 layers", "llama": "Llama of SmolLM2-135M's shape, 30 layers"}
-METHODS = (FORWARD, "frozen-gradient:read_at=0", "frozen-gradient")
+MODELS = {
+    "bert": "BERT-base, 12 layers, {} tokens",
+    "llama": "Llama of SmolLM2-135M's shape, 30 layers, {} tokens",
+    "llava": "LLaVA of it and a picture of 576 patches, {} tokens after them explained one by one",
+}
+METHODS = (FORWARD, "frozen-gradient:read_at=0", "frozen-gradient:read_at=all")
 
 
 @dataclass(frozen=True)
@@ -39,13 +46,33 @@ class Peaks:
     added: dict[str, float]
 
 
+VISION: dict[str, Any] = {
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "image_size": 336,
+    "patch_size": 14,
+}
+"""CLIP's base tower, with the 24 x 24 patches of LLaVA's."""
+
+TEMPLATE = (
+    "{% for part in messages[0]['content'] %}{{ '<image>' if part['type'] == 'image' else part['text'] }}{% endfor %}"
+)
+
+
 def compare(
-    tokens: int = 512, batch: int = 1, rounds: int = 5, on_progress: Callable[[str], None] | None = None
+    models: Sequence[str] = ("bert", "llama"),
+    tokens: int = 512,
+    batch: int = 1,
+    rounds: int = 5,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Iterator[Peaks]:
     """Measure each model and method, each round in a process of its own.
 
     Args:
-        tokens: Length of the texts.
+        models: Keys of `MODELS`.
+        tokens: Length of the texts; with a picture the tokens that are explained.
         batch: Texts at once.
         rounds: Processes for each figure.
         on_progress: Called with what is measured next.
@@ -53,7 +80,7 @@ def compare(
     Raises:
         DataError: If a process fails, for want of memory for example.
     """
-    for model in MODELS:
+    for model in models:
         added: dict[str, list[float]] = {method: [] for method in METHODS}
         for _ in range(rounds):
             for method, values in added.items():
@@ -72,17 +99,18 @@ def compare(
 def as_table(peaks: list[Peaks]) -> str:
     """Return the measurements in Markdown, a row for each model."""
     lines = [
-        "| model, one text of | forward pass | `read_at=0` | `read_at=all` | all / 0 |",
-        "|---|---:|---:|---:|---:|",
+        "| model | forward pass | `read_at=0` | `read_at=all` | 0 / forward | all / 0 |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for row in peaks:
         forward, embeddings, layers = (row.added[method] for method in METHODS)
         cells = " | ".join(f"{value:.0f} MiB" for value in (forward, embeddings, layers))
-        lines.append(f"| {MODELS[row.model]}, {row.tokens} tokens | {cells} | {layers / embeddings:.3f} |")
+        ratios = f"{embeddings / forward:.2f} | {layers / embeddings:.3f}"
+        lines.append(f"| {MODELS[row.model].format(row.tokens)} | {cells} | {ratios} |")
     return "\n".join(lines) + "\n"
 
 
-def _measure(name: str, method: str, tokens: int, batch: int) -> float:
+def _of_texts(name: str, method: str, tokens: int, batch: int) -> Callable[[bool], None]:
     if name == "bert":
         model, tokenizer = random_bert({}), reference_tokenizer()
     else:
@@ -90,17 +118,69 @@ def _measure(name: str, method: str, tokens: int, batch: int) -> float:
     explainer = Explainer(model, tokenizer, batch_tokens=batch * tokens)
     vocabulary = model.config.vocab_size
 
-    def work(length: int, count: int) -> None:
-        inputs = random_ids(length, vocabulary, count)
+    def work(small: bool) -> None:
+        inputs = random_ids(8 if small else tokens, vocabulary, 1 if small else batch)
         if method == FORWARD:
             with torch.inference_mode():
                 model(**inputs)
         else:
             explainer(inputs, method=method)
 
-    work(8, 1)  # the proofs, and what libraries set up once
+    return work
+
+
+def _of_a_picture(method: str, tokens: int) -> Callable[[bool], None]:
+    model, processor = _llava()
+    explainer = Explainer(model, processor)
+    content: list[dict[str, Any]] = [
+        {"type": "image", "image": Image.effect_noise((400, 360), 80).convert("RGB")},
+        {"type": "text", "text": " what is on the left of the picture ?"},
+    ]
+    messages: Any = [{"role": "user", "content": content}]
+    read: Any = processor.apply_chat_template(messages, tokenize=True, return_dict=True, return_tensors="pt")
+    completion = torch.randint(1000, 5000, (tokens,))
+    ids = torch.cat([read["input_ids"], completion[None]], 1)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values": read["pixel_values"]}
+
+    def work(small: bool) -> None:
+        if method == FORWARD:
+            with torch.inference_mode():
+                model(**inputs)
+        else:
+            explainer.explain_completion(messages, completion[: 2 if small else tokens].tolist(), method=method)
+
+    return work
+
+
+def _llava() -> tuple[transformers.LlavaForConditionalGeneration, transformers.LlavaProcessor]:
+    tokenizer = reference_tokenizer()
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.init_kwargs.pop("max_length", None)
+    tokenizer.init_kwargs.pop("truncation_side", None)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    config = transformers.LlavaConfig(
+        vision_config=transformers.CLIPVisionConfig(**VISION),
+        text_config=transformers.LlamaConfig(**SMOLLM2),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+    )
+    side = VISION["image_size"]
+    processor = transformers.LlavaProcessor(
+        transformers.CLIPImageProcessorPil(size={"shortest_edge": side}, crop_size={"height": side, "width": side}),
+        tokenizer,
+        patch_size=VISION["patch_size"],
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=TEMPLATE,
+    )
+    return transformers.LlavaForConditionalGeneration(config).eval(), processor
+
+
+def _measure(name: str, method: str, tokens: int, batch: int) -> float:
+    torch.manual_seed(0)
+    work = _of_a_picture(method, tokens) if name == "llava" else _of_texts(name, method, tokens, batch)
+    work(True)  # the proofs, and what libraries set up once
     with Peak() as peak:
-        work(tokens, batch)
+        work(False)
     return peak.added / 2**20
 
 

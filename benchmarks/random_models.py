@@ -11,7 +11,7 @@ from paper.costs.random_models import reference_tokenizer
 
 __all__ = ["LLAMA2_7B", "MINILM", "SMOLLM2", "language_model", "random_texts"]
 
-SMOLLM2 = {
+SMOLLM2: dict[str, Any] = {
     "vocab_size": 49152,
     "hidden_size": 576,
     "intermediate_size": 1536,

@@ -1,5 +1,6 @@
 """Long prompts in bounded memory, grouped heads, sliding windows, quantised weights: the same scores, or an error."""
 
+import gc
 import warnings
 
 import numpy as np
@@ -11,7 +12,8 @@ from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models import frozen_model
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import frozen_maps
-from tests import tiny
+from normxlogit.surgery.frozen import FrozenNetwork
+from tests import tiny, vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
 AFTER = " but the film was bad"
@@ -63,6 +65,44 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
         return sum(sizes)
 
     assert kept(1) < kept(10_000) / 10
+
+
+@pytest.mark.parametrize("make", [vlm.llava, vlm.qwen2_vl, vlm.gemma3])
+def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make, monkeypatch):
+    """The configurations of some of these models are the only place where the cache of keys can be switched off."""
+    model, processor = make()
+    messages, written = vlm.question(vlm.picture()), "the cat is red"
+    run, seen = FrozenNetwork.run, set()
+
+    def explained(change):
+        monkeypatch.setattr(FrozenNetwork, "run", change)
+        return Explainer(model, processor).explain_completion(messages, written)
+
+    def keeping_everything(self, *args, **options):
+        seen.add(options["sparing"])
+        return run(self, *args, **options | {"sparing": False})
+
+    kept, spared = explained(keeping_everything), explained(run)
+    assert seen == {True}
+    scale = np.abs(kept.images[0].scores).max()
+    np.testing.assert_allclose(spared.images[0].scores, kept.images[0].scores, atol=1e-5 * scale)
+    np.testing.assert_allclose(spared.scores, kept.scores, atol=1e-5 * np.abs(kept.scores).max())
+    assert not [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and t.grad_fn is not None]
+
+
+def test_no_logits_of_all_explained_tokens_are_kept():
+    explainer, tokens = explainer_for("llama"), [5, 6, 7] * 6
+    rows, weights = [], {weight.untyped_storage().data_ptr() for weight in explainer.model.parameters()}
+
+    def pack(tensor):
+        weight = tensor.untyped_storage().data_ptr() in weights
+        if tensor.shape[-1:] == (explainer.model.config.vocab_size,) and not weight:
+            rows.append(tensor.numel() // tensor.shape[-1])
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        explainer.explain_completion(PROMPT, tokens)
+    assert max(rows, default=0) <= 8
 
 
 @pytest.mark.parametrize("name", ["llama", "t5"])

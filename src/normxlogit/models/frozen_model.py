@@ -136,7 +136,8 @@ class FrozenModel:
         model, parts = self.model, self.model.parts
         by_head = model.task.vocabulary and parts.trunk is not None  # a vocabulary's logits are not kept
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        options: dict[str, Any] = {"sparing": batch.mask.numel() > LONG}
+        # A picture brings hundreds of tokens, and the activations of its encoder.
+        options: dict[str, Any] = {"sparing": bool(batch.media) or batch.mask.numel() > LONG}
         readouts: dict[int, Readout] = {}
         words = None if tuple(places) != (0,) else self._embeddings
         replacing = self._readers(places if words is None else (), batch, sink_threshold, readouts)

@@ -219,18 +219,15 @@ class FrozenNetwork:
             begin: At which output of a module the pass begins to be frozen, such as a layer's; None for a pass that is
                 frozen as a whole. What is below runs as it is and nothing is kept of it, so the last layer costs
                 little more than the forward pass.
-            sparing: Keep little: layers named to `cut_at` run again in the backward pass.
+            sparing: Keep little: layers named to `cut_at` run again in the backward pass, unless something inside one
+                is replaced.
 
         Returns:
             What the pass left, and what was held; its `leaf` is what the module returned that the pass began with.
         """
         replace = replace or {}
-        inside = [path for path in replace if any(path.startswith(f"{cut}.") for cut in self._cut)]
-        if sparing and inside:
-            raise UnsupportedModelError(
-                f"{type(self.model).__name__} runs its layers again in the backward pass of a text this long, and "
-                f"{inside[0]}, which is in one of them, cannot be replaced there; shorten the text"
-            )
+        # What is replaced inside a layer would not be replaced when the layer runs again.
+        sparing = sparing and not any(path.startswith(f"{cut}.") for path in replace for cut in self._cut)
         mode, before = _Mode(Report()), self._sparing
         self._sparing = sparing
         try:
