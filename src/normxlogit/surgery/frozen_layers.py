@@ -1,5 +1,6 @@
 """Rules for whole layers: attention, norms, convolutions, pooling, gated linear units."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +15,31 @@ def _given(names: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
     return dict(zip(names.split(), args, strict=False)) | kwargs
 
 
+def _layer(
+    names: str, held: str = "", called: str = ""
+) -> Callable[[Callable[[Frozen, Any, dict[str, Any]], Any]], Rule]:
+    """Make a rule of a function of named arguments, which is used where the input flows.
+
+    Args:
+        names: Names of the arguments; the first is the input.
+        held: What the rule holds, for the report.
+        called: What a report calls the operation; by default its own name.
+    """
+
+    def make(linear: Callable[[Frozen, Any, dict[str, Any]], Any]) -> Rule:
+        def rule(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            arguments = _given(names, args, kwargs)
+            if not flows(arguments.get("input")):
+                return function(*args, **kwargs)
+            if held:
+                frozen.note(called or function.__name__, held)
+            return linear(frozen, function, arguments)
+
+        return rule
+
+    return make
+
+
 def _attention(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold queries, keys and mask."""
     arguments = _given("query key value attn_mask dropout_p is_causal", args, kwargs)
@@ -26,22 +52,16 @@ def _attention(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dic
     return maps.attended(q.detach(), k.detach(), v, mask, arguments)
 
 
-def _log_softmax(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_layer("input dim", "the normaliser", "log_softmax")
+def _log_softmax(frozen: Frozen, function: Any, arguments: dict[str, Any]) -> Any:
     """Hold the normaliser."""
-    arguments = _given("input dim", args, kwargs)
-    x = arguments.pop("input", None)
-    if not flows(x):
-        return function(*args, **kwargs)
-    frozen.note("log_softmax", "the normaliser")
+    x = arguments.pop("input")
     return maps.shifted(x, function(x.detach(), **arguments))
 
 
-def _layer_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_layer("input normalized_shape weight bias eps", "the standard deviation", "layer_norm")
+def _layer_norm(frozen: Frozen, function: Any, arguments: dict[str, Any]) -> Any:
     """Hold the standard deviation."""
-    arguments = _given("input normalized_shape weight bias eps", args, kwargs)
-    if not flows(arguments["input"]):
-        return function(*args, **kwargs)
-    frozen.note("layer_norm", "the standard deviation")
     weight, bias = still(arguments.get("weight")), arguments.get("bias")
     result = maps.layer_norm(
         arguments["input"], arguments["normalized_shape"], weight, still(bias), arguments.get("eps", 1e-5)
@@ -49,34 +69,26 @@ def _layer_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
     return result + (bias - bias.detach()) if isinstance(bias, Tensor) and flows(bias) else result
 
 
-def _rms_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_layer("input normalized_shape weight eps", "the root mean square", "rms_norm")
+def _rms_norm(frozen: Frozen, function: Any, arguments: dict[str, Any]) -> Any:
     """Hold the root mean square."""
-    arguments = _given("input normalized_shape weight eps", args, kwargs)
-    if not flows(arguments["input"]):
-        return function(*args, **kwargs)
-    frozen.note("rms_norm", "the root mean square")
     return maps.rms_norm(
         arguments["input"], arguments["normalized_shape"], still(arguments.get("weight")), arguments.get("eps")
     )
 
 
-def _group_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_layer("input num_groups weight bias eps", "the standard deviation", "group_norm")
+def _group_norm(frozen: Frozen, function: Any, arguments: dict[str, Any]) -> Any:
     """Hold the standard deviation of each group."""
-    arguments = _given("input num_groups weight bias eps", args, kwargs)
-    if not flows(arguments["input"]):
-        return function(*args, **kwargs)
-    frozen.note("group_norm", "the standard deviation")
     weight, bias = still(arguments.get("weight")), still(arguments.get("bias"))
     return maps.grouped_norm(arguments["input"], arguments["num_groups"], weight, bias, arguments.get("eps", 1e-5))
 
 
-def _batch_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_layer("input running_mean running_var weight bias training momentum eps")
+def _batch_norm(frozen: Frozen, function: Any, arguments: dict[str, Any]) -> Any:
     """Write out the multiplication and addition of evaluation mode."""
-    arguments = _given("input running_mean running_var weight bias training momentum eps", args, kwargs)
-    x, mean, var = (arguments.get(name) for name in ("input", "running_mean", "running_var"))
+    x, mean, var = arguments["input"], arguments.get("running_mean"), arguments.get("running_var")
     live = arguments.get("use_input_stats" if "instance" in function.__name__ else "training", False)
-    if not isinstance(x, Tensor) or not flows(x):
-        return function(*args, **kwargs)
     weight, bias, eps = still(arguments.get("weight")), still(arguments.get("bias")), arguments.get("eps", 1e-5)
     if live or mean is None or var is None:
         frozen.note(function.__name__, "the standard deviation")
@@ -132,12 +144,9 @@ def _padding(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[
     return function(*args, **kwargs) if plain else _choice(frozen, function, args, kwargs)
 
 
-def _glu(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@_layer("input dim", "the gate", "glu")
+def _glu(frozen: Frozen, function: Any, arguments: dict[str, Any]) -> Any:
     """Hold the gate."""
-    arguments = _given("input dim", args, kwargs)
-    if not flows(arguments["input"]):
-        return function(*args, **kwargs)
-    frozen.note("glu", "the gate")
     signal, gate = arguments["input"].chunk(2, arguments.get("dim", -1))
     return signal * gate.detach().sigmoid()
 

@@ -127,50 +127,25 @@ _FACTORS = {
 }
 
 
-def _linear(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold a weight that was computed from the input."""
-    args, kwargs = _first(args, kwargs, "input", "weight")
-    if flows(args[0]) and flows(args[1]):
-        frozen.note(function.__name__, "the kernel")
-        args = (args[0], args[1].detach(), *args[2:])
-    return function(*args, **kwargs)
+def _holding(index: int, what: str, names: str, *, called: str = "", beside: int | None = None) -> Rule:
+    """Make the rule that holds one argument, such as a denominator.
 
+    Args:
+        index: Which argument.
+        what: What it is.
+        names: Names of the arguments up to it.
+        called: What a report calls the function; by default its own name.
+        beside: The argument that must flow too; None where the first is held in any case.
+    """
 
-def _division(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold the denominator."""
-    args, kwargs = _first(args, kwargs, "input", "other")
-    if flows(args[1]) and torch.is_grad_enabled():
-        frozen.note("div", "the denominator")
-        args = (args[0], args[1].detach(), *args[2:])
-    return function(*args, **kwargs)
+    def rule(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = _first(args, kwargs, *names.split())
+        if flows(args[index]) and (beside is None or flows(args[beside])) and torch.is_grad_enabled():
+            frozen.note(called or function.__name__, what)
+            args = (*args[:index], args[index].detach(), *args[index + 1 :])
+        return function(*args, **kwargs)
 
-
-def _divided(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold the denominator of `2 / x`."""
-    if flows(args[0]):
-        frozen.note("div", "the denominator")
-    return function(args[0].detach(), *args[1:], **kwargs)
-
-
-def _addcdiv(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = _first(args, kwargs, "input", "tensor1", "tensor2")
-    return function(*args[:2], still(args[2]), *args[3:], **kwargs)
-
-
-def _lerp(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = _first(args, kwargs, "input", "end", "weight")
-    return function(*args[:2], still(args[2]), *args[3:], **kwargs)
-
-
-def _solution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold the matrix of a linear system."""
-    right_first = function.__name__ == "triangular_solve"
-    args, kwargs = _first(args, kwargs, *(("b", "A") if right_first else ("A", "B")))
-    index = int(right_first)
-    if flows(args[index]):
-        frozen.note(function.__name__, "the matrix")
-        args = (*args[:index], args[index].detach(), *args[index + 1 :])
-    return function(*args, **kwargs)
+    return rule
 
 
 def _elementwise(equation: str) -> bool:
@@ -245,15 +220,16 @@ RULES: dict[str, Rule] = {
     **_named("matmul mm bmm mv dot vdot inner outer ger tensordot kron", _products(0, True)),
     **_named("baddbmm addbmm addmm addmv addr", _products(1, True)),
     **_named("addcmul", _products(1, False)),
-    **_named("linear bilinear", _linear),
-    **_named("div divide true_divide", _division),
-    **_named("rdiv rtruediv", _divided),
+    **_named("linear bilinear", _holding(1, "the kernel", "input weight", beside=0)),
+    **_named("div divide true_divide", _holding(1, "the denominator", "input other", called="div")),
+    **_named("rdiv rtruediv", _holding(0, "the denominator", "self", called="div")),
     **_named("pow float_power", _power),
     **_named("square", _square),
-    "addcdiv": _addcdiv,
-    "lerp": _lerp,
+    "addcdiv": _holding(2, "the denominator", "input tensor1 tensor2"),
+    "lerp": _holding(2, "the weight", "input end weight"),
     "einsum": _einsum,
-    **_named("linalg_solve_triangular linalg_solve solve_triangular triangular_solve", _solution),
+    **_named("linalg_solve_triangular linalg_solve solve_triangular", _holding(0, "the matrix", "A B")),
+    "triangular_solve": _holding(1, "the matrix", "b A"),
     **_named("inverse linalg_inv linalg_pinv pinverse", _weight),
     **LAYERS,
     "set_grad_enabled": _always_on,
