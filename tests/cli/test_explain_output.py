@@ -108,6 +108,8 @@ def test_a_prompt_on_standard_input_has_no_byte_order_mark(run, monkeypatch):
     seen = []
 
     class Writer:
+        _model = None  # no target is named, for which it would be asked
+
         def generate(self, prompt, **options):
             seen.append(prompt)
             raise InputError("asked")

@@ -12,6 +12,7 @@ import torch
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
+from ..methods import Method
 from ..models.devices import synchronise
 from ..models.local_models import SMALL
 from ..render.collection_blocks import cards
@@ -22,7 +23,7 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.comparison import Comparison
 from ..results.files import json_text
-from ..tasks.targets import ALL, choice_from_text
+from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
@@ -105,7 +106,8 @@ class App:
         read = explainer._model
         if read.task.compares or not read.task.reads_tokens:
             raise UnsupportedModelError(f"the app explains texts, and {read.name} is for {_task(explainer)}")
-        options = self._targets(explainer, targets, contrast) | ({"layers": ALL} if every_layer else {})
+        named = [target for target in targets if target.strip()]
+        options = typed_targets(read, named, contrast) | ({"layers": ALL} if every_layer else {})
         results: list[Attribution] = []
         taken, curves, refused = [], [], {}
         forward = [_forward_seconds(explainer, model_input)]
@@ -151,9 +153,9 @@ class App:
         explainer = self._writer(model)
         text = self.limits.text(prompt, "prompt")
         model_prompt: Any = [{"role": "user", "content": text}] if chat else text
-        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        chosen = self._method(method)
         result = explainer.generate(model_prompt, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
-        return Shown(result.to_html(), json_text(result.to_dict()))
+        return _shown(result)
 
     def cite(
         self,
@@ -181,7 +183,7 @@ class App:
         explainer = self._writer(model)
         checked_question = self.limits.text(question, "question")
         texts = split_documents(self.limits.text(documents, "field for documents"))
-        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        chosen = self._method(method)
         result = explainer.cite(
             checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
@@ -189,7 +191,7 @@ class App:
             method=chosen,
             verify=int(verify),
         )
-        return Shown(result.to_html(), json_text(result.to_dict()))
+        return _shown(result)
 
     def picture(
         self,
@@ -214,7 +216,7 @@ class App:
         """
         image: Any = self.limits.picture(picture).convert("RGB")
         explainer = self.models(model)
-        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        chosen = self._method(method)
         task = explainer._model.task
         if task.reads_tokens and not task.generates:
             raise UnsupportedModelError(
@@ -231,7 +233,7 @@ class App:
         else:
             compared = explainer.similarity(image, self.limits.lines(text), method=chosen)
             result = Attributions(sorted(compared, key=lambda s: -s.cosine))
-        return Shown(result.to_html(), json_text(result.to_dict()))
+        return _shown(result)
 
     def _writer(self, model: str | None) -> Explainer:
         explainer = self.models(model)
@@ -248,14 +250,8 @@ class App:
             raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {count:g}")
         return int(count)
 
-    def _targets(self, explainer: Explainer, targets: Sequence[str], contrast: str | None) -> dict[str, Any]:
-        read = [choice_from_text(explainer._model, target) for target in targets if target.strip()]
-        options: dict[str, Any] = {}
-        if read:
-            options["target"] = read[0] if len(read) == 1 else read
-        if contrast and contrast.strip():
-            options["contrast"] = choice_from_text(explainer._model, contrast)
-        return options
+    def _method(self, method: str | None) -> Method | None:
+        return self.limits.chosen([method])[0] if method and method.strip() else None
 
 
 def split_documents(text: str) -> list[str]:
@@ -267,6 +263,10 @@ def split_documents(text: str) -> list[str]:
         else:
             documents[-1].append(line)
     return [document for lines in documents if (document := "\n".join(lines).strip())]
+
+
+def _shown(result: Any) -> Shown:
+    return Shown(result.to_html(), json_text(result.to_dict()))
 
 
 def _task(explainer: Explainer) -> str:

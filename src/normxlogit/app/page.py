@@ -159,7 +159,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
             return gr.update(choices=[], value=[]), gr.update(choices=[""], value=""), _told(error)
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
 
-    event = {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
+    event = _queue(app)
     # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then. One
     # that typing began may still run; should it end later, it is not shown.
     gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
@@ -184,15 +184,7 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
             "Generated text and what it rests on",
         )
 
-    button.click(
-        generate,
-        [prompt, model, count, chat, method],
-        result,
-        trigger_mode="always_last",
-        concurrency_id="work",
-        concurrency_limit=app.limits.at_once,
-        api_visibility="private",
-    )
+    button.click(generate, [prompt, model, count, chat, method], result, trigger_mode="always_last", **_queue(app))
 
 
 def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
@@ -221,13 +213,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
         )
 
     button.click(
-        cite,
-        [question, documents, model, count, method, verify],
-        result,
-        trigger_mode="always_last",
-        concurrency_id="work",
-        concurrency_limit=app.limits.at_once,
-        api_visibility="private",
+        cite, [question, documents, model, count, method, verify], result, trigger_mode="always_last", **_queue(app)
     )
 
 
@@ -256,16 +242,14 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
             "A picture and what the answer rests on",
         )
 
-    button.click(
-        look,
-        [picture, text, model, count, method],
-        result,
-        js=READ.replace("MOST", str(app.limits.picture_bytes)),
-        trigger_mode="always_last",
-        concurrency_id="work",
-        concurrency_limit=app.limits.at_once,
-        api_visibility="private",
-    )
+    read = READ.replace("MOST", str(app.limits.picture_bytes))
+    fields = [picture, text, model, count, method]
+    button.click(look, fields, result, js=read, trigger_mode="always_last", **_queue(app))
+
+
+def _queue(app: App) -> Any:
+    """Return how requests of all tabs wait: in one queue, and reached from the page alone."""
+    return {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
 
 
 def shown(work: Callable[[], Shown], what: str) -> str:

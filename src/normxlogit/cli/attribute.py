@@ -13,7 +13,6 @@ import typer
 
 from ..errors import InputError
 from .console import layers_of, quiet, write
-from .explain import targets_of
 from .options import (
     AUTO,
     AllLabels,
@@ -137,6 +136,7 @@ def attribute(
     with quiet(), _stoppable(output):
         from ..corpus.local import bound_kernels
         from ..corpus.run import attribute as run
+        from ..tasks.targets import typed_targets
 
         bound_kernels()
         if engine == "ray" and device == AUTO:
@@ -145,7 +145,7 @@ def attribute(
         if words is None:
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
             words = has_words and sources is None and answer_column is None
-        options: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
+        options: dict[str, Any] = {**typed_targets(explainer._model, target or [], contrast, all_labels=all_labels)}
         if engine == "ray":
             from ..corpus.ray_engine import Cluster
 

@@ -5,7 +5,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from ..results.files import write_text
 
 if TYPE_CHECKING:
     from ..models.layers import Layers
+    from ..render.blocks import Block
 
 
 Format = Literal["terminal", "json", "html", "csv"]
@@ -74,8 +75,14 @@ def deliver(content: str, output: Path | None) -> None:
     write_text(content, output)
 
 
-def deliver_result(result: Any, kind: Format, output: Path | None) -> None:
-    """Write a result in a format, to a file or to standard output.
+def deliver_result(result: Any, kind: Format, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
+    """Write a result, or several, in a format, to a file or to standard output.
+
+    Args:
+        result: The result.
+        kind: The format.
+        output: The file; None for standard output.
+        blocks: What a terminal shows; by default the blocks of the result.
 
     Raises:
         DataError: If the file cannot be written.
@@ -91,7 +98,8 @@ def deliver_result(result: Any, kind: Format, output: Path | None) -> None:
     else:
         from ..render.terminal import text_of_blocks
 
-        content = text_of_blocks(result._blocks(), color=None if output is None else False) + "\n"
+        blocks = result._blocks() if blocks is None else blocks
+        content = text_of_blocks(blocks, color=None if output is None else False) + "\n"
     deliver(content, output)
 
 

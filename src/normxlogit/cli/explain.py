@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -96,6 +96,7 @@ def explain(
     with quiet():
         from ..methods import method_named
         from ..methods.defaults import default_methods
+        from ..tasks.targets import typed_targets
 
         named = [method_named(text) for text in method or ()]
         explainer = load(model, device, dtype, gguf_file)
@@ -106,7 +107,7 @@ def explain(
         common: ExplainOptions = {"layers": chosen}
         if not explainer._model.task.compares or long_text != "truncate":
             common["long_text"] = long_text
-        common |= targets_of(explainer, target or [], contrast, all_labels=all_labels)
+        common |= cast(Any, typed_targets(explainer._model, target or [], contrast, all_labels=all_labels))
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common, all_must_work=bool(method))
     content = _render(results, kind, words, merge, output)
@@ -182,25 +183,6 @@ def _lines(content: bytes, name: str) -> list[str]:
     if not lines:
         raise InputError(f"{name}: empty; put one text on each line")
     return lines
-
-
-def targets_of(
-    explainer: "Explainer", targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
-) -> "ExplainOptions":
-    """Return the targets of a command line: a string of digits is an index where nothing has that name."""
-    from ..tasks.targets import ALL, choice_from_text
-
-    def read(text: str) -> Any:
-        return text if explainer._model.task.compares else choice_from_text(explainer._model, text)
-
-    options: ExplainOptions = {}
-    if all_labels:
-        options["target"] = ALL
-    elif targets:
-        options["target"] = read(targets[0]) if len(targets) == 1 else [read(text) for text in targets]
-    if contrast is not None:
-        options["contrast"] = read(contrast)
-    return options
 
 
 def _explain(

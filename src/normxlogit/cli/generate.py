@@ -7,7 +7,6 @@ import typer
 
 from ..errors import InputError
 from .console import deliver_result, format_for, layers_of, quiet
-from .explain import targets_of
 from .options import (
     AUTO,
     NO_LANGUAGE_MODEL,
@@ -75,8 +74,10 @@ def generate(
         request = [{"role": "user", "content": [*pictures, {"type": "text", "text": prompt}]}]
     options: dict[str, Any] = {"layers": layers_of(layers)}
     with quiet():
+        from ..tasks.targets import typed_targets
+
         explainer = load(model, device, dtype, gguf_file)
-        options |= targets_of(explainer, [] if target is None else [target], contrast)
+        options |= typed_targets(explainer._model, [] if target is None else [target], contrast)
         if completion is None:
             result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **options)
         else:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .console import ascii_only, deliver, format_for, quiet
+from .console import deliver_result, format_for, quiet
 from .options import AUTO, Device, DType, EmbeddingModel, GGUFFile, MethodName, OutputFile, OutputFormat, load, required
 
 
@@ -33,16 +33,6 @@ def similarity(
     with quiet():
         explainer = load(model, device, dtype, gguf_file, task="embedding", pooling=pooling)
         results = explainer.similarity(first, others, method=method, matrix=matrix)
-    if kind == "html":
-        content = results.to_html()
-    elif kind == "csv":
-        content = results.to_csv()
-    elif kind == "json":
-        content = results.to_json(ascii_only=ascii_only(output))
-    else:
         from ..render.similarity_blocks import ranking_blocks
-        from ..render.terminal import text_of_blocks
-
-        blocks = results[0]._blocks() if len(results) == 1 else ranking_blocks(results)
-        content = text_of_blocks(blocks, color=None if output is None else False) + "\n"
-    deliver(content, output)
+    blocks = results[0]._blocks() if len(results) == 1 else ranking_blocks(results)
+    deliver_result(results, kind, output, blocks)

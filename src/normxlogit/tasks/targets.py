@@ -5,7 +5,7 @@ import operator
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex, TypeGuard
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 import torch
@@ -277,3 +277,28 @@ def choice_from_text(model: Model, text: str) -> Choice:
     except TargetError:
         return int(text) if text.isdecimal() and text.isascii() else text
     return text
+
+
+def typed_targets(
+    model: Model, targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
+) -> dict[str, Any]:
+    """Read targets that were typed, as keywords of `Explainer`; see `choice_from_text`.
+
+    Args:
+        model: The model.
+        targets: The targets; none for the prediction.
+        contrast: What is subtracted; empty for none.
+        all_labels: Whether every label is explained instead.
+    """
+
+    def read(text: str) -> Choice:
+        return text if model.task.compares else choice_from_text(model, text)
+
+    options: dict[str, Any] = {}
+    if all_labels:
+        options["target"] = ALL
+    elif targets:
+        options["target"] = read(targets[0]) if len(targets) == 1 else [read(text) for text in targets]
+    if contrast and contrast.strip():
+        options["contrast"] = read(contrast)
+    return options
