@@ -4,13 +4,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import TASKS, load_examples
 from normxlogit.evaluation.faithfulness import Faithfulness, Protocol, check_head, count_texts
-from normxlogit.evaluation.report import curves_figure, grid, write_faithfulness
+from normxlogit.evaluation.report import curves_figure, emphasised, markdown_table, write_faithfulness
 from normxlogit.evaluation.runs import run_methods, under
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
@@ -239,6 +240,40 @@ def run_table(
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(content, encoding="utf-8")
     return content
+
+
+def grid(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[str, str], float | None],
+    published: Mapping[tuple[str, str], float | str | None],
+    *,
+    lower_is_better: Sequence[str] = (),
+) -> str:
+    """Return a table like the paper's: ours, the published figure in brackets; best bold, second best underlined.
+
+    Args:
+        rows: Methods.
+        columns: Data sets or models.
+        cells: Our figures; None is N/A, a missing cell was not run.
+        published: The paper's figures, or other text for the brackets.
+        lower_is_better: Columns in which the smallest figure is the best.
+    """
+    ranks: dict[tuple[str, str], int] = {}
+    for column in columns:
+        sign = 1 if column in lower_is_better else -1
+        measured = [(sign * value, row) for row in rows if (value := cells.get((row, column))) is not None]
+        ranks |= {(row, column): rank for rank, (_, row) in enumerate(sorted(measured, key=itemgetter(0)))}
+
+    def cell(row: str, column: str) -> str:
+        if (row, column) not in cells:
+            return ""
+        value, theirs = cells[row, column], published.get((row, column))
+        ours = "N/A" if value is None else emphasised(f"{value:.3f}", ranks[row, column])
+        bracket = f"{theirs:.3f}" if isinstance(theirs, float) else theirs
+        return ours + (f" ({bracket})" if bracket else "")
+
+    return markdown_table(["method", *columns], [[row, *(cell(row, column) for column in columns)] for row in rows])
 
 
 def _bracket(

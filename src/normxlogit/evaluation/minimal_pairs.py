@@ -1,6 +1,5 @@
 """Minimal pairs: two sentences that differ in one word, and the words (the evidence) that tell which one is right."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from ..errors import DataError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Encoding
 from ..tasks import TaskName
+from .questions import read_lines
 
 Span = tuple[int, int]
 """First character and one past the last."""
@@ -85,21 +85,10 @@ def load_minimal_pairs(path: Path, limit: int | None = None) -> tuple[list[Pair]
     Raises:
         DataError: If the file cannot be read; names the line.
     """
-    try:
-        lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    pairs, evidence = [], []
-    for number, line in enumerate(lines[:limit], start=1):
-        try:
-            pair, spans = _pair_of(json.loads(line))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}, line {number}: not a minimal pair with evidence: {error}") from None
-        pairs.append(pair)
-        evidence.append(spans)
-    if not pairs:
+    rows = read_lines(path, _pair_of, "not a minimal pair with evidence", limit)
+    if not rows:
         raise DataError(f"{path}: empty")
-    return pairs, evidence
+    return [pair for pair, _ in rows], [spans for _, spans in rows]
 
 
 def _pair_of(row: Mapping[str, Any]) -> tuple[Pair, tuple[Span, ...]]:

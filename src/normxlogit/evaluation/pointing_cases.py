@@ -59,10 +59,10 @@ def load_pointing_cases(path: str | Path, limit: int) -> list[PointingCase]:
     Raises:
         DataError: If the file cannot be read; names file and line.
     """
-    cases = read_lines(path, partial(_case, Path(path).parent), "no picture or sound with its evidence")
+    cases = read_lines(path, partial(_case, Path(path).parent), "no picture or sound with its evidence", limit)
     if not cases:
         raise DataError(f"{path}: empty")
-    return cases[:limit]
+    return cases
 
 
 def _case(folder: Path, row: Mapping[str, Any]) -> PointingCase:

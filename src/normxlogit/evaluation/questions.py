@@ -85,13 +85,16 @@ def read_questions(
     return questions, pairs
 
 
-def read_lines(path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wrong: str) -> list[Line]:
+def read_lines(
+    path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wrong: str, limit: int | None = None
+) -> list[Line]:
     """Read a JSONL file.
 
     Args:
         path: The file.
         parse: Makes something of a line; its errors are reported with the line's number.
         wrong: The message for a line that cannot be parsed.
+        limit: Most lines; None for all.
 
     Raises:
         DataError: If the file cannot be read; names file and line.
@@ -101,12 +104,11 @@ def read_lines(path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wro
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     parsed: list[Line] = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                parsed.append(parse(json.loads(line)))
-            except (ValueError, KeyError, TypeError, InputError) as error:
-                raise DataError(f"{path}, line {number}: {wrong}: {error}") from None
+    for number, line in islice(((i, line) for i, line in enumerate(lines, start=1) if line.strip()), limit):
+        try:
+            parsed.append(parse(json.loads(line)))
+        except (ValueError, KeyError, TypeError, InputError) as error:  # noqa: PERF203  # names the line
+            raise DataError(f"{path}, line {number}: {wrong}: {error}") from None
     return parsed
 
 

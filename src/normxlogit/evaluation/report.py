@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 __all__ = [
     "curves_figure",
     "faithfulness_table",
-    "grid",
     "markdown_table",
     "write_faithfulness",
     "report",
@@ -65,43 +63,9 @@ def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[s
         low, high = r.aopc_interval
         p = f"{paired_p_value(r, ranked[0]):.2g}" if rank else ""
         figures = [f"{low:.3f} to {high:.3f}", f"{r.sufficiency:.3f}", f"{r.quality:.3f}"]
-        rows.append([r.method, _emphasised(f"{r.aopc:.3f}", rank), *figures, p])
+        rows.append([r.method, emphasised(f"{r.aopc:.3f}", rank), *figures, p])
     rows += [[name, "N/A", "", "", "", ""] for r, name in zip(results, names, strict=True) if r is None]
     return markdown_table(columns, rows)
-
-
-def grid(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    cells: Mapping[tuple[str, str], float | None],
-    published: Mapping[tuple[str, str], float | str | None],
-    *,
-    lower_is_better: Sequence[str] = (),
-) -> str:
-    """Return a table like the paper's: ours, the published figure in brackets; best bold, second best underlined.
-
-    Args:
-        rows: Methods.
-        columns: Data sets or models.
-        cells: Our figures; None is N/A, a missing cell was not run.
-        published: The paper's figures, or other text for the brackets.
-        lower_is_better: Columns in which the smallest figure is the best.
-    """
-    ranks: dict[tuple[str, str], int] = {}
-    for column in columns:
-        sign = 1 if column in lower_is_better else -1
-        measured = [(sign * value, row) for row in rows if (value := cells.get((row, column))) is not None]
-        ranks |= {(row, column): rank for rank, (_, row) in enumerate(sorted(measured, key=itemgetter(0)))}
-
-    def cell(row: str, column: str) -> str:
-        if (row, column) not in cells:
-            return ""
-        value, theirs = cells[row, column], published.get((row, column))
-        ours = "N/A" if value is None else _emphasised(f"{value:.3f}", ranks[row, column])
-        bracket = f"{theirs:.3f}" if isinstance(theirs, float) else theirs
-        return ours + (f" ({bracket})" if bracket else "")
-
-    return markdown_table(["method", *columns], [[row, *(cell(row, column) for column in columns)] for row in rows])
 
 
 def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
@@ -152,5 +116,6 @@ def write_faithfulness(
     return text
 
 
-def _emphasised(text: str, rank: int) -> str:
+def emphasised(text: str, rank: int) -> str:
+    """Return the best of a table in bold, the second best underlined."""
     return {0: f"**{text}**", 1: f"<u>{text}</u>"}.get(rank, text)
