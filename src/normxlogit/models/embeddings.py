@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
 from ..surgery.run import Replace
-from ..surgery.trace import tensor_of, with_tensor
+from ..surgery.trace import path_of, tensor_of, with_tensor
 
 
 class WordEmbeddings:
@@ -35,7 +35,7 @@ class WordEmbeddings:
                 "frozen-gradient and occlusion need none"
             )
         self.table = table
-        self.path = next(path for path, module in model.named_modules() if module is table)
+        self.path = str(path_of(model, table))
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""

@@ -1,6 +1,6 @@
 """Where pictures and sounds enter a frozen network, and the answer as what flows from there and from the words."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -27,6 +27,13 @@ def entry_of(model: TaskModel, inputs: Mapping[str, Tensor]) -> SignalEntry:
             "its parts cannot be scored"
         )
     return entry
+
+
+def one_leaf(values: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    """Return values in one row, as a leaf, and its parts in the shapes of the values."""
+    leaf = torch.cat([value.flatten() for value in values]).detach().requires_grad_()
+    parts = leaf.split([value.numel() for value in values])
+    return leaf, [part.view_as(value) for part, value in zip(parts, values, strict=True)]
 
 
 def from_both(
@@ -58,10 +65,7 @@ def from_both(
             return parts
 
         model.answer(inputs, place, rows, replace=entry.replaced(keep))
-    leaf = torch.cat([value.flatten() for value in values]).detach().requires_grad_()  # (T H + N H',)
-    words, parts = (
-        part.view_as(value) for part, value in zip(leaf.split([v.numel() for v in values]), values, strict=True)
-    )
+    leaf, (words, parts) = one_leaf(values)  # (T H + N H',)
     with model.embeddings.replaced(words, ids, stand_ins) as replacing:
         replacing = in_turn(replacing, entry.replaced(lambda _: parts))
         return model.answer(inputs, place, rows, replace=replacing, on=network.model), leaf

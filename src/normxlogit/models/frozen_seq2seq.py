@@ -16,9 +16,10 @@ from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
 from ..surgery.readout import PLAIN, Readout, read_out, readers
 from ..surgery.run import Replace, in_turn
-from ..surgery.trace import hidden_of, trace
+from ..surgery.trace import hidden_of, path_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass, no_states
+from .frozen_media import one_leaf
 from .frozen_model import LONG, FrozenModel
 from .layers import ReadAt, layers_read
 from .proof import reading
@@ -39,7 +40,7 @@ class FrozenSeq2Seq(FrozenModel):
     def __init__(self, model: TaskModel) -> None:
         super().__init__(model)
         self._layers: tuple[LayerOutput, ...] | None = None
-        self._table_paths = [_path_of(model.module, table) for table in self._tables_of_sides()]
+        self._table_paths = [str(path_of(model.module, table)) for table in self._tables_of_sides()]
 
     def _frozen(self, copy: nn.Module) -> FrozenNetwork:
         network = super()._frozen(copy)
@@ -125,9 +126,7 @@ class FrozenSeq2Seq(FrozenModel):
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of one text, and the word embeddings of both sides in one row."""
         both = self.sides(inputs)
-        leaf = torch.cat([vectors.flatten() for vectors in both]).requires_grad_()  # (S H + T H,)
-        parts = leaf.split([vectors.numel() for vectors in both])
-        placed = [part.view_as(vectors) for part, vectors in zip(parts, both, strict=True)]
+        leaf, placed = one_leaf(both)  # (S H + T H,)
         with self._replaced(inputs, placed) as words:
             return self.model.answer(inputs, position, rows, replace=words, on=network.model), leaf
 
@@ -185,26 +184,15 @@ class FrozenSeq2Seq(FrozenModel):
 
     def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
-        if self._layers is not None:
-            return self._layers
-        reference = private_clone(self.model.copy.reference)
-        ids = batch.inputs["source"][..., 0]  # (1, S)
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-        calls, outputs = trace(reference, inputs | {"decoder_input_ids": batch.inputs["input_ids"]})
-        encoder: Any = cast(Any, reference).get_encoder()
-        path = next(path for path, module in reference.named_modules() if module is encoder)
-        states = outputs.get("encoder_hidden_states") or ()
-        plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-        outputs_of = layer_outputs(calls, path, states) if plain else None
-        if outputs_of is None or any(output.axes != PLAIN for output in outputs_of):
-            outputs_of = ()
-        self._layers = outputs_of
-        return outputs_of
-
-
-def _path_of(model: nn.Module, part: nn.Module) -> str:
-    path: str = next(path for path, module in model.named_modules() if module is part)
-    return path
+        if self._layers is None:
+            reference: Any = private_clone(self.model.copy.reference)
+            inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
+            calls, outputs = trace(reference, {**inputs, "use_cache": False})
+            states = outputs.get("encoder_hidden_states") or ()
+            plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
+            layers = layer_outputs(calls, path_of(reference, reference.get_encoder()), states) if plain else None
+            self._layers = () if layers is None or any(layer.axes != PLAIN for layer in layers) else layers
+        return self._layers
 
 
 def _ids(inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

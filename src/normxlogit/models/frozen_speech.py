@@ -9,11 +9,8 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
-from ..surgery.readout import PLAIN
 from ..surgery.run import Replace, Site, in_turn, run
-from ..surgery.trace import trace
 from .embeddings import table_of
 from .frozen_seq2seq import FrozenSeq2Seq
 from .layers import ReadAt, layers_read
@@ -73,18 +70,6 @@ class FrozenSpeech(FrozenSeq2Seq):
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} looks its decoder's tokens up {looked_up} times in one pass"
             )
-
-    def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        if self._layers is None:
-            reference = private_clone(self.model.copy.reference)
-            values = {reference.main_input_name: batch.inputs["source"], "use_cache": False}
-            calls, outputs = trace(reference, values | {"decoder_input_ids": batch.inputs["input_ids"]})
-            encoder: Any = cast(Any, reference).get_encoder()
-            path = next(path for path, module in reference.named_modules() if module is encoder)
-            states = outputs.get("encoder_hidden_states") or ()
-            layers = layer_outputs(calls, path, states) if len(states) > 1 else None
-            self._layers = () if layers is None or any(layer.axes != PLAIN for layer in layers) else layers
-        return self._layers
 
 
 def frozen_both(model: TaskModel) -> FrozenSeq2Seq:

@@ -41,14 +41,6 @@ class SetFitForSequenceClassification(PreTrainedModel):
         self.setfit = setfit
         self.training = body.training
 
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the trunk's table of word embeddings."""
-        return self.body.get_input_embeddings()
-
-    def get_output_embeddings(self) -> None:
-        """Return None: the outputs are not a vocabulary."""
-        return
-
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
         """Classify texts."""
         output = self.body(**inputs)

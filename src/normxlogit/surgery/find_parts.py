@@ -21,7 +21,7 @@ from .parts import EmbeddingTap, Parts
 from .pool import Pool, private_clone
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_places
-from .trace import Call, Form, axes_of, embedded_of, states_of, tensor_of, trace
+from .trace import Call, Form, axes_of, embedded_of, path_of, states_of, tensor_of, trace
 
 
 def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> Parts:
@@ -142,7 +142,7 @@ def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor |
             words = model.get_input_embeddings()
         except NotImplementedError:  # of pyramids of feature maps
             return None
-        path = next((path for path, module in model.named_modules() if module is words), None)
+        path = path_of(model, words)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
     begun = {call.path: call for call in reversed(calls)}
     first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
@@ -165,9 +165,10 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
     last = states[-2] if states and len(states) > 1 else None
     after = max((call.end for call in calls if last is not None and call.main_input is last), default=-1)
     called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
-    base = model.base_model
-    first = next((path for path, module in model.named_modules() if module is base and path), None)
-    order = [first, *(path for path, call in called.items() if isinstance(call.returned, ModelOutput))]
+    order = [
+        path_of(model, model.base_model) or None,
+        *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
+    ]
     order += [path for path in called if path.count(".") <= 1]
     for path in dict.fromkeys(order):
         if path in called:

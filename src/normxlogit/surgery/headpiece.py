@@ -18,7 +18,7 @@ from ..errors import UnsupportedModelError
 from .autocast import without_autocast
 from .pool import Pool, kind_of
 from .run import Instead, run
-from .trace import Form
+from .trace import Form, path_of
 
 Inputs = Mapping[str, Any]
 
@@ -138,7 +138,7 @@ def output_embedding(model: PreTrainedModel) -> str | None:
         return None
     if embedding._forward_hooks or embedding._forward_pre_hooks:
         return None  # they see the whole vocabulary, and may change single entries of it
-    return next((path for path, module in model.named_modules() if module is embedding), None)
+    return path_of(model, embedding)
 
 
 def _pass_through(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:

@@ -104,6 +104,11 @@ class Form:
         return self.holding(main_input(args, kwargs))
 
 
+def path_of(model: nn.Module, part: object) -> str | None:
+    """Return the path of a module in a model, None if it is not there."""
+    return next((path for path, module in model.named_modules() if module is part), None)
+
+
 def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
     """Group calls by their family, in their order."""
     kinds: dict[str, list[Call]] = {}

@@ -40,20 +40,20 @@ class AudioClassification(SignalTask):
         return feature_extractor_of(self.processor)
 
     @property
-    def _rate(self) -> int | None:
+    def rate(self) -> int | None:
         """Samples a second that the model reads."""
         return getattr(self._extractor, "sampling_rate", None)
 
     def trial(self, model: Model) -> Any:
         """Return a tone of a second."""
-        rate = self._rate or TRIAL_RATE
+        rate = self.rate or TRIAL_RATE
         return np.sin(2 * np.pi * TRIAL_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
     def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None]:
-        sound = read_sound(item, self._rate)
+        sound = read_sound(item, self.rate)
         chunk = getattr(self._extractor, "chunk_length", None)
-        seconds = None if self._rate is None else float(chunk) if chunk else sound.seconds
-        return sound.samples, {"sampling_rate": self._rate}, seconds
+        seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
+        return sound.samples, {"sampling_rate": self.rate}, seconds
 
     def _times(
         self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
@@ -64,7 +64,7 @@ class AudioClassification(SignalTask):
             step, width = 0.01 * config.time_stride, 0.01 * config.patch_size
             spans = [((i % columns) * step, (i % columns) * step + width) for i in range(count - first)]
             return (*((0.0, 0.0) for _ in range(first)), *spans)
-        waveform, rate = inputs.get("input_values"), self._rate
+        waveform, rate = inputs.get("input_values"), self.rate
         if seconds is None and waveform is not None and rate is not None:
             seconds = len(waveform) / rate
         if seconds is None:

@@ -37,13 +37,15 @@ class Classification(Task):
         self.problem: Problem = problem
 
     @classmethod
-    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Classification":
+    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> Task:
         """Return the task of a model, with its labels and its problem type.
 
         Raises:
             InputError: If the labels do not match the number of outputs.
             UnsupportedModelError: If the configuration does not name the outputs.
         """
+        if not cls.labelled:
+            return super().of(model, labels, tokenizer)
         if not isinstance(model, PreTrainedModel):  # how many outputs it has is known when it was called
             return cls(label_names(labels), tokenizer)
         defaults = _labels(model.config)
@@ -76,7 +78,7 @@ class Classification(Task):
     def check_answer(self, logits: Tensor, name: str) -> None:
         """Refuse an answer of another shape, or with more or fewer numbers than there are labels."""
         super().check_answer(logits, name)
-        if logits.shape[-1] != len(self.labels):
+        if self.labelled and logits.shape[-1] != len(self.labels):
             raise UnsupportedModelError(
                 f"the head of {name} answers with {logits.shape[-1]} numbers and its configuration names "
                 f"{len(self.labels)} labels; set config.id2label to the names of all of them"

@@ -69,14 +69,6 @@ class SentenceEmbedding(PreTrainedModel):
         self.dense = nn.ModuleList(steps.dense)
         self.training = trunk.training
 
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the trunk's table of word embeddings."""
-        return self.trunk.get_input_embeddings()
-
-    def get_output_embeddings(self) -> None:
-        """Return None: the outputs are not a vocabulary."""
-        return
-
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> SequenceClassifierOutput:

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import AutoProcessor, PreTrainedModel
 
 from ..errors import InputError, UnsupportedModelError
@@ -15,7 +15,7 @@ from ..inputs.encoding import Encoding, Signal
 from ..inputs.sounds import Sound, feature_extractor_of
 from ..surgery.clone import override_forward
 from .audio import AudioClassification
-from .base import Task, TaskName
+from .base import TaskName
 from .model import Model
 from .seq2seq import Seq2Seq, call_decoder, encoder_states
 from .targets import Target
@@ -93,29 +93,6 @@ class CTC(AudioClassification):
     generates = True
     hears = True
     per_frame = True
-
-    @classmethod
-    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "CTC":
-        """Return the task.
-
-        Raises:
-            InputError: If there are labels.
-        """
-        if labels is not None:
-            raise InputError(
-                f"labels= names the outputs of a classifier, and {type(model).__name__} answers with tokens: leave out "
-                "labels="
-            )
-        return cls((), tokenizer)
-
-    @property
-    def rate(self) -> int | None:
-        """Samples a second that the model reads."""
-        return self._rate
-
-    def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse an answer that is not one for each frame."""
-        Task.check_answer(self, logits, name)
 
     def check_explains_inputs(self, model: Model) -> None:
         """Refuse to explain a sound by itself."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoProcessor, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
@@ -49,10 +49,6 @@ class Tower(PreTrainedModel):
             raise NotImplementedError
         return cast(Any, self.towers).text_model.get_input_embeddings()  # type: ignore[no-any-return]
 
-    def get_output_embeddings(self) -> None:
-        """Return nothing: no vocabulary is answered with."""
-        return
-
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
         """Embed texts or pictures, before their vectors are brought to length 1.
 
@@ -81,19 +77,13 @@ class TextTower(Task):
 class PictureTower(ImageClassification):
     """The side of two towers that reads pictures."""
 
+    labelled = False
+    outputs = "vectors"
+
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
         super().__init__(labels, tokenizer)
         self._boxes = PictureBoxes(tokenizer)
         self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
-
-    @classmethod
-    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "PictureTower":
-        """Return the task."""
-        return cls((), tokenizer)
-
-    def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse an answer that is not one vector."""
-        Task.check_answer(self, logits, name)
 
     def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures, with the places of their patches."""
