@@ -14,6 +14,7 @@ from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
 from ..surgery.proofs import padding_changes_nothing
+from .forward_pass import ForwardPass
 from .proof import failed_inside
 from .proved_lengths import lengths_to_try
 from .task_model import TaskModel
@@ -97,6 +98,17 @@ def map_batches(
     for places, results in run_batches(model, encodings, work, share):
         by_index.update(zip(places, results, strict=True))
     return [by_index[index] for index in range(len(encodings))]
+
+
+def each_run(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
+    """Read encodings, and return the forward pass of each by itself; with every layer's output if asked for."""
+
+    def work(group: list[int]) -> list[ForwardPass]:
+        with torch.inference_mode():
+            run = model.run(model.batch([encodings[i] for i in group], group), layers=layers)
+        return [run.row(row) for row in range(len(group))]
+
+    return map_batches(model, encodings, work)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:

@@ -54,10 +54,10 @@ def write_each(
     alone = any(prompt.source is not None or prompt.media for prompt in prompts)
     if len(prompts) == 1 or options or alone or not _plain(config):
         return [_written(model, [prompt], config, options)[0] for prompt in prompts]
-    ends = _ends(config)
+    ends = end_ids(config)
 
     def work(places: list[int]) -> list[list[int]]:
-        return [_until(ids, ends) for ids in _together(model, [prompts[i] for i in places], config)]
+        return [until_end(ids, ends) for ids in _together(model, [prompts[i] for i in places], config)]
 
     return map_batches(model, prompts, work, share=2)  # keys and values are kept
 
@@ -117,12 +117,13 @@ def _plain(config: GenerationConfig) -> bool:
     return changed <= HARMLESS
 
 
-def _ends(config: GenerationConfig) -> set[int]:
-    end_ids = config.eos_token_id
-    return set() if end_ids is None else {int(end_ids)} if isinstance(end_ids, int) else {int(i) for i in end_ids}
+def end_ids(config: GenerationConfig) -> set[int]:
+    """Return the end-of-sequence tokens."""
+    ends = config.eos_token_id
+    return set() if ends is None else {int(ends)} if isinstance(ends, int) else {int(i) for i in ends}
 
 
-def _until(ids: list[int], ends: set[int]) -> list[int]:
+def until_end(ids: list[int], ends: set[int]) -> list[int]:
     """Return a row up to its end-of-sequence token; the rest is padding."""
     for index, token in enumerate(ids):
         if token in ends:

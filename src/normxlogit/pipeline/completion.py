@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._version import __version__
 from ..errors import MethodError, TargetError
 from ..inputs.encoding import Encoding
 from ..methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
@@ -25,7 +24,7 @@ from ..tasks.targets import Target, check_target, index_of, is_choice, name_of, 
 from .completed import Completed
 from .explain import sink_note
 from .media import check_reads_media, joined_media, with_media
-from .options import Options
+from .options import Options, provenance
 from .predictions import predictions_of
 from .progress import progress_bar
 
@@ -295,12 +294,8 @@ def _result(
             for g, (name, index) in enumerate(zip(names, one.ids, strict=True))
         ),
         layers=layers or None,
-        method=options.method.info.name,
-        settings=options.method.settings,
-        model=model.name,
-        signed=options.method.signed_on(model.task),
+        **provenance(model, options.method),
         notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
-        version=__version__,
         diagnostics={name: tuple(values.tolist()) for name, values in row_scores.diagnostics.items()},
         bias=None if row_scores.bias is None else row_scores.bias[axes].contiguous().numpy(),
         sink=row_scores.sink[axes].contiguous().numpy() if row_scores.sink is not None and sinks else None,

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._version import __version__
 from ..errors import HeadMismatchError
 from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives
@@ -19,7 +18,7 @@ from ..results.attribution import Attribution, Prediction
 from ..results.schema import FloatArray
 from ..surgery.autocast import autocast_note
 from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
-from .options import Options
+from .options import Options, provenance
 
 
 @dataclass(frozen=True)
@@ -126,11 +125,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 target=info,
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
-                method=method.info.name,
-                settings=method.settings,
-                model=model.name,
-                signed=method.signed_on(model.task),
-                version=__version__,
+                **provenance(model, method),
                 diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
                 bias=bias,
                 sink=sink,

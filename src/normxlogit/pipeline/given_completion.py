@@ -13,6 +13,7 @@ from ..inputs.batching import Batch
 from ..models.forward_pass import ForwardPass
 from ..models.given_outputs import check_layer_count, check_same, read_embedded
 from ..models.task_model import TaskModel
+from ..models.write_each import end_ids, until_end
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
 from ..surgery.proofs import tolerance_for
@@ -75,12 +76,8 @@ def _checked(
             f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
         )
-    ends = model.copy.reference.generation_config.eos_token_id
-    end_ids = set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
-    written = []
-    for row in sequences[:, prompts.shape[1] :].tolist():
-        last = next((index for index, token in enumerate(row) if token in end_ids), len(row) - 1)
-        written.append(row[: last + 1])
+    ends = end_ids(model.copy.reference.generation_config)
+    written = [until_end(row, ends) for row in sequences[:, prompts.shape[1] :].tolist()]
     return prompts, states, torch.stack(list(logits), 1), written
 
 

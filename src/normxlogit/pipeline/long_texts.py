@@ -8,8 +8,7 @@ import torch
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..models.forward_pass import ForwardPass
-from ..models.map_batches import map_batches
+from ..models.map_batches import each_run
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
@@ -40,7 +39,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     position = model.task.known_position(encoding)
     kept_windows = windows(encoding, limit) if position is None else [_around(encoding, limit, position)]
     parts = [encoding.take(places) for places in kept_windows]
-    runs = _read(model, parts, options)
+    runs = each_run(model, parts, layers=options.layers is not None)
     if model.task.per_token:
         chosen = model.task.answering_window(runs)
         result = explain_batch(model, runs[chosen], options)[0]
@@ -97,15 +96,6 @@ def _around(encoding: Encoding, limit: int, position: int) -> Places:
     middle = sum(i < position for i in content)
     start = min(max(0, middle - room // 2), len(content) - room)
     return _without(encoding, content, start, room)
-
-
-def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[ForwardPass]:
-    def work(group: list[int]) -> list[ForwardPass]:
-        with torch.inference_mode():
-            run = model.run(model.batch([parts[i] for i in group], group), layers=options.layers is not None)
-        return [run.row(i) for i in range(len(group))]
-
-    return map_batches(model, parts, work)
 
 
 def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:

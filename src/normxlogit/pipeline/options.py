@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, get_args
+from typing import Any, TypedDict, get_args
 
+from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..methods import Method, method_named
 from ..methods.defaults import default_methods
 from ..models.layers import Layers
+from ..models.task_model import TaskModel
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec, is_choice
 
@@ -113,3 +115,14 @@ def _listed(targets: object) -> list[Choice]:
         return list(targets)  # type: ignore[call-overload, no-any-return]
     except TypeError:
         raise TargetError(f"targets= takes a list with one for each input, not {type(targets).__name__}") from None
+
+
+def provenance(model: TaskModel, method: Method) -> dict[str, Any]:
+    """Return the fields by which a result says where it comes from."""
+    return {
+        "method": method.info.name,
+        "settings": method.settings,
+        "model": model.name,
+        "signed": method.signed_on(model.task),
+        "version": __version__,
+    }

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._version import __version__
 from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
 from ..methods import Method, Request, Scores, check_finite, run_method
@@ -23,6 +22,7 @@ from ..results.schema import FloatArray
 from ..results.similarity import Similarity
 from ..tasks.embedding import Direction
 from .media import with_media
+from .options import provenance
 
 
 class Side(NamedTuple):
@@ -200,12 +200,8 @@ def _result(
         target=TargetInfo("value", ("the cosine",), (0,)),
         layers=None,
         token_predictions=None,
-        method=method.info.name,
-        settings=method.settings,
-        model=model.name,
-        signed=method.signed_on(model.task),
+        **provenance(model, method),
         notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes, *note))),
-        version=__version__,
         merge=method.word_merge,
         first_tokens=count,
         images=(*images, *other_images),

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from .._version import __version__
 from ..errors import InputError, MethodError
 from ..methods import FrozenGradient, Method, Request
 from ..methods.perturbation import Perturbation
@@ -22,7 +21,7 @@ from .ablations import Ablations, Array, score_sources
 from .completed import Completed
 from .completion import explain_completion
 from .explain import sink_note
-from .options import Options
+from .options import Options, provenance
 
 
 @enough_memory("find the sources of this answer")
@@ -91,7 +90,7 @@ def explain_sources(
             passes |= {"backward_passes": float(weights.shape[1])}
         elif not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
-    text, encoding = sequence.text, completed.joined().encoding
+    text, encoding, about = sequence.text, completed.joined().encoding, provenance(model, options.method)
     return Sources(
         scores=table.sum(0),
         table=table,
@@ -105,12 +104,8 @@ def explain_sources(
         text=text,
         completion=text[sequence.prompt_characters :],
         unit=unit,
-        method=options.method.info.name,
-        settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
-        model=model.name,
-        signed=options.method.signed_on(model.task),
+        **about | {"settings": {**about["settings"], **({"merge": merge} if merge != "sum" else {})}},
         notes=(*completed.encoding.notes, *sink_note(encoding.tokens, encoding.special, sinks)),
-        version=__version__,
         diagnostics=passes | measured,
     )
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.encoding import Encoding, Signal, readable_tokens
@@ -22,12 +21,13 @@ from ..results.generation import GenerationAttribution
 from ..surgery.memory import enough_memory
 from ..surgery.pool import private_clone
 from ..surgery.run import Site, run
+from ..surgery.trace import path_of
 from ..tasks.reading import naming_input
 from ..tasks.speech import Emitted
 from .completed import Completed
 from .completion import explain_completion
 from .media import with_media
-from .options import Options
+from .options import Options, provenance
 from .writing import generation_config
 
 DECODER_PROMPT = 4
@@ -91,8 +91,7 @@ def _explain_decoder(
 def _generated(model: TaskModel, signal: Signal, most: int, extra: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """Return the tokens that the decoder begins with, and those that it generates after them."""
     copy: Any = private_clone(model.reference)
-    table = table_of(copy.get_decoder())
-    path = next(path for path, module in copy.named_modules() if module is table)
+    path = str(path_of(copy, table_of(copy.get_decoder())))
     limit = model.encoder.limit
     room = most if limit is None else min(most, max(limit - DECODER_PROMPT, 1))
     config, generate_options = generation_config(model, extra, room)
@@ -157,12 +156,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
             for name, token in zip(names, emitted, strict=True)
         ),
         layers=None,
-        method=method.info.name,
-        settings=method.settings,
-        model=model.name,
-        signed=method.signed_on(task),
+        **provenance(model, method),
         notes=(*sound.notes, *encoding.notes),
-        version=__version__,
         bias=np.asarray(scores.bias)[:, 0].copy(),
         sink=None,
         sinks=(),

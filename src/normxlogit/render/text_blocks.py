@@ -91,13 +91,13 @@ def sentence_of(
     return Sentence(caption or row.name, texts, step, _summary(drawn, row, signed=signed))
 
 
-def legend_of(described: Facts, drawn: Layout, *, layers: bool, notes: Sequence[str] = ()) -> Legend:
+def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
     """Return what the colours of a result mean."""
     shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
     scales = [row.scale for row in drawn.rows]
     layer_notes = ["each layer by its own largest score"] if layers else []
     layer_notes += [f"{row.name}: {NOTHING}" for row in drawn.rows if layers and not strongest(drawn, row, 1)]
-    return Legend(described.positive, described.negative, scales, [*notes, *layer_notes, *shared])
+    return Legend(described.positive, described.negative, scales, [*layer_notes, *shared])
 
 
 def bars_of(drawn: Layout, described: Facts, columns: Sequence[int], *, signed: bool) -> Bars:

@@ -28,18 +28,15 @@ class WordMoments:
     scores: FloatArray
 
 
-def word_moments(
-    audio: AudioScores, words: Sequence[Word], prompt_tokens: int, layer: int | None = None
-) -> list[WordMoments]:
+def word_moments(audio: AudioScores, words: Sequence[Word], prompt_tokens: int) -> list[WordMoments]:
     """Sum the scores of moments over the tokens of each generated word.
 
     Args:
         audio: The moments.
         words: The words of prompt and completion.
         prompt_tokens: How many tokens were not generated.
-        layer: Which of several layers, counted from 0; None for scores without layers.
     """
-    scores = audio.scores if layer is None else audio.scores[:, layer]  # (G, n)
+    scores = audio.scores  # (G, n)
     if scores.ndim != 2:
         raise DataError("the result has several layers; take one with select(layer=...)")
     heard = []

@@ -93,10 +93,10 @@ def _size(logits: Tensor) -> float:
     return max(1.0, torch.where(size < EXCLUDED, size, 0.0).max().item()) if size.numel() else 1.0
 
 
-def beyond_rounding(actual: Tensor, expected: Tensor, times: float = 1.0) -> float | None:
+def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
     """Return the difference if it is larger than rounding or NaN, else None."""
     difference = apart(actual, expected)
-    return None if difference <= times * tolerance_for(expected) else difference
+    return None if difference <= tolerance_for(expected) else difference
 
 
 # --- the model -----------------------------------------------------------------------------------------------------

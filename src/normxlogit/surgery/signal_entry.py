@@ -12,7 +12,7 @@ from .headpiece import answer_of
 from .layer_outputs import LayerOutput
 from .proofs import nothing_bypasses
 from .readout import Readout, read_out
-from .run import Replace, Site, run
+from .run import Replace, run
 
 ENTRIES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
@@ -77,7 +77,7 @@ class SignalEntry:
         return self.replaced(read)
 
 
-def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known_path: str | None = None) -> SignalEntry | None:
+def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
     """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read."""
     entries: list[SignalEntry] = []
 
@@ -100,7 +100,7 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known_path: s
 
     candidates = {path: noting(path, m) for path, m in model.named_modules() if isinstance(m, ENTRIES)}
     with torch.no_grad():
-        run(model, inputs, replace=candidates, stop=None if known_path is None else Site(known_path))
+        run(model, inputs, replace=candidates)
     return entries[0] if entries else None
 
 
