@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit.models.padding import filler_id, padding_id
+from normxlogit.models.input_limits import filler_id, padding_id
 from tests import tiny
 
 

@@ -1,4 +1,4 @@
-"""Limits of a model's inputs: length, token ids, and the names of further inputs."""
+"""Limits of a model's inputs: length, token ids, those for padding, and the names of further inputs."""
 
 import inspect
 import math
@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
@@ -118,7 +117,37 @@ def vocabulary_limit(model: nn.Module) -> int | None:
         table = model.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):
         return None
-    return table.num_embeddings if isinstance(table, torch.nn.Embedding) else None
+    count = getattr(table, "num_embeddings", None)
+    return count if isinstance(count, int) else None
+
+
+def padding_id(
+    module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase
+) -> tuple[int, bool]:
+    """Choose the token id to pad with: the model's own, or any that it can look up.
+
+    Returns:
+        The id, and whether it is the padding id of the model's configuration, which some heads pool by; if not, the
+        texts of a batch must be of one length.
+    """
+    if not isinstance(module, PreTrainedModel):
+        return _first((tokenizer.pad_token_id, 0), None), True
+    configured = getattr(config.get_text_config(), "pad_token_id", None)
+    chosen = _first((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
+    return chosen, chosen == configured
+
+
+def filler_id(config: PretrainedConfig, pad: int) -> int:
+    """Return a token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
+    eos = getattr(config.get_text_config(), "eos_token_id", None)
+    eos = eos[0] if isinstance(eos, list) else eos
+    if eos is not None and eos != pad:
+        return int(eos)
+    return 1 if pad == 0 else 0
+
+
+def _first(candidates: tuple[int | None, ...], rows: int | None) -> int:
+    return next(int(i) for i in candidates if i is not None and i >= 0 and (rows is None or i < rows))
 
 
 def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:

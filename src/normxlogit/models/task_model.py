@@ -29,9 +29,8 @@ from ..tasks.zero_shot import Hypotheses
 from .adapt import adapt
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
-from .input_limits import input_names, position_limit, vocabulary_limit
+from .input_limits import filler_id, input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
-from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .token_budget import TokenBudget
 

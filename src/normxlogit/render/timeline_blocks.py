@@ -6,8 +6,7 @@ import numpy as np
 
 from ..results.characters import direction, quoted, visible
 from ..results.generation import GenerationAttribution
-from ..results.media import AudioScores
-from ..results.moments import WordMoments, word_moments
+from ..results.media import AudioScores, WordMoments, word_moments
 from .blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid
 from .describe import Facts

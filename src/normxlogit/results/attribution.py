@@ -9,8 +9,7 @@ import numpy as np
 from ..errors import DataError, TargetError
 from .base import require
 from .schema import FloatArray, Index, Number
-from .tables import Columns, Shap, text_pieces
-from .text_rows import text_row
+from .tables import Columns, Shap, text_pieces, text_row
 from .tokens import Token, TokenScores
 from .words import Merge
 

@@ -9,8 +9,7 @@ import numpy as np
 from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction, TargetInfo
 from .base import require
-from .media import AudioScores, ImageScores, MediaScores
-from .moments import WordMoments, word_moments
+from .media import AudioScores, ImageScores, MediaScores, WordMoments, word_moments
 from .regions import regions_of
 from .schema import Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources

@@ -1,13 +1,16 @@
 """Pictures and sounds beside generated words: what each generated token rests on of them."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
 
+from ..errors import DataError
 from .base import require
 from .schema import FloatArray, Index
+from .words import Word
 
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 """A picture that a page shows without asking anybody for it."""
@@ -118,3 +121,41 @@ class AudioScores(MediaScores):
         """Raise ValueError if a moment has no time."""
         super().validate(shape)
         require(self.times.ndim == 2 and self.times.shape[-1] == 2, "times: not two numbers for each moment")
+
+
+@dataclass(frozen=True, eq=False)
+class WordMoments:
+    """One word and the moments that it rests on.
+
+    Attributes:
+        word: The word.
+        start: Where the moment with the largest score begins, in seconds.
+        end: Where it ends.
+        scores: float32, (n,): the sum of its tokens' scores at each moment.
+    """
+
+    word: str
+    start: float
+    end: float
+    scores: FloatArray
+
+
+def word_moments(audio: AudioScores, words: Sequence[Word], prompt_tokens: int) -> list[WordMoments]:
+    """Sum the scores of moments over the tokens of each generated word.
+
+    Args:
+        audio: The moments.
+        words: The words of prompt and completion.
+        prompt_tokens: How many tokens were not generated.
+    """
+    scores = audio.scores  # (G, n)
+    if scores.ndim != 2:
+        raise DataError("the result has several layers; take one with select(layer=...)")
+    heard = []
+    for word in words:
+        rows = [token - prompt_tokens for token in word.tokens if token >= prompt_tokens]
+        if rows:
+            summed = scores[rows].sum(0)  # (n,)
+            start, end = audio.times[int(np.argmax(summed))].tolist()
+            heard.append(WordMoments(word.text, start, end, summed))
+    return heard

@@ -10,8 +10,7 @@ from ..errors import InputError
 from .base import Result, require
 from .schema import FloatArray, Index
 from .spans import Piece
-from .tables import Columns
-from .text_rows import text_row
+from .tables import Columns, text_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

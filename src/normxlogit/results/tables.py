@@ -1,7 +1,7 @@
 """Results as the tables and objects of other tools: pandas, CSV, SHAP."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from io import StringIO
 from itertools import accumulate
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Columns = dict[str, list[Any]]
 """The columns of a table by name, all of one length."""
+
+TOP = 3
+"""Words in a cell."""
 
 WHOLE = ("text_index", "generated", "layer", "position", "token_id", "start", "end", "sequence")
 """Columns of whole numbers, some of which may be missing."""
@@ -57,6 +60,32 @@ def text_pieces(
         for index, start, end in zip(indices, [0, *starts[1:]], [*starts[1:], len(text or "")], strict=False):
             pieces[index] = (text or "")[start:end]
     return pieces
+
+
+def top_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
+    """Return the words with the highest positive scores and those with the lowest negative ones, with their scores."""
+    words = [(text, float(score)) for text, score in scored if any(c.isalnum() for c in text)]
+    most = sorted((word for word in words if word[1] > 0), key=lambda word: -word[1])[:TOP]
+    least = sorted((word for word in words if word[1] < 0), key=lambda word: word[1])[:TOP]
+    return {
+        "top_for": ", ".join(f"{text} {score:+.3g}" for text, score in most),
+        "top_against": ", ".join(f"{text} {score:+.3g}" for text, score in least),
+    }
+
+
+def text_row(
+    text: str | None,
+    prediction: str,
+    scored: Iterable[tuple[str, float | FloatArray]],
+    notes: Iterable[str],
+    *,
+    truncated: bool = False,
+    **others: Any,
+) -> Mapping[str, Any]:
+    """Return one row."""
+    words = top_words((word, float(score)) for word, score in scored)
+    about = {"truncated": truncated, "notes": "; ".join(notes)}
+    return {"text": text, "prediction": prediction, **others, **words, **about}
 
 
 def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
