@@ -276,13 +276,14 @@ def _task(explainer: Explainer) -> str:
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
     """Do some work up to `ROUNDS` times; return its result and the seconds of the fastest."""
     times: list[float] = []
-    while not times or (len(times) < ROUNDS and times[0] < QUICK):
+    while True:
         synchronise()
         start = time.perf_counter()
         result = work()
         synchronise()
         times.append(time.perf_counter() - start)
-    return result, min(times)
+        if len(times) == ROUNDS or times[0] >= QUICK:
+            return result, min(times)
 
 
 def _forward_seconds(explainer: Explainer, model_input: Any) -> float:

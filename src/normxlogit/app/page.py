@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
+from gradio.themes import Base
 
 from ..errors import NormXLogitError
 from ..methods import list_methods
@@ -40,10 +41,10 @@ WRITER_METHOD, PICTURE_METHOD = (DEFAULTS[use].methods[0] for use in ("completio
 LOG = logging.getLogger(__name__)
 
 
-def theme() -> gr.themes.Base:
+def theme() -> Base:
     """Return a theme whose fonts are the reader's own: nothing is fetched."""
     sans = ["ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
-    return gr.themes.Base(
+    return Base(
         primary_hue="indigo",
         font=sans,
         font_mono=["ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"],

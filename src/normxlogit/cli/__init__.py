@@ -21,7 +21,7 @@ from .transcribe import transcribe
 
 __all__ = ["app", "main", "run_app"]
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="normxlogit",
     help="Which tokens a model's answer rests on, from the forward pass it already runs.",
     add_completion=False,

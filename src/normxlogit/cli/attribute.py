@@ -144,7 +144,7 @@ def attribute(
         explainer = load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
         if words is None:
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
-            words = has_words and sources is None and answer_column is None
+            words = bool(has_words) and sources is None and answer_column is None
         options: dict[str, Any] = {**typed_targets(explainer._model, target or [], contrast, all_labels=all_labels)}
         if engine == "ray":
             from ..corpus.ray_engine import Cluster

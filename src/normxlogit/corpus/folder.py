@@ -67,8 +67,8 @@ class Manifest:
         if self.model != now.model:
             about = "weights, settings, active adapters, hooks, labels or another tokenizer"
             changes.append(f"by model {old_name!r} with other {about}")
-        for old, new in zip_longest(self.input, now.input):
-            if old is None or new is None:
+        for old, new in zip_longest(self.input, now.input, fillvalue={}):
+            if not old or not new:
                 name = (old or new)["name"]
                 changes.append(f"of {len(self.input)} inputs, not {len(now.input)} ({name})")
             elif old["name"] != new["name"]:

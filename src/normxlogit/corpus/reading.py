@@ -57,12 +57,15 @@ class Source(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of the columns."""
+        ...
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read some columns of all rows, in their order, block by block."""
+        ...
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return the fingerprint of the input: a name and a value for each part."""
+        ...
 
 
 def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> Source:
@@ -152,13 +155,14 @@ class File:
     @contextmanager
     def reader(self) -> Iterator[Reader]:
         """Open the file."""
-        import fsspec
+        from fsspec.core import OpenFile
+        from fsspec.utils import infer_compression
 
-        packing = fsspec.utils.infer_compression(self.path)
+        packing = infer_compression(self.path)
         if packing is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         try:
-            with fsspec.core.OpenFile(self.system, self.path, "rb", compression=packing).open() as file:
+            with OpenFile(self.system, self.path, "rb", compression=packing).open() as file:
                 yield open_reader(file, self.kind, 0 if packing else self.size)
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None

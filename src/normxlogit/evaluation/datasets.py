@@ -1,9 +1,8 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,7 @@ def load_examples(
     """
     name = str(source)
     if name == SAMPLE and data_dir is None:
-        lines = resources.files(__package__).joinpath(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
         return [Example(**json.loads(line)) for line in lines[:limit]]
     from datasets import load_dataset
 
@@ -136,6 +135,7 @@ def read_rows(path: Path) -> Any:
         DataError: If it cannot be read.
     """
     import datasets
+    from datasets.exceptions import DatasetGenerationError
 
     shown, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()  # a local file takes no time to speak of
@@ -144,7 +144,7 @@ def read_rows(path: Path) -> Any:
         return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
     except StopIteration:  # what the reader makes of a file without a line
         raise DataError(f"{path}: empty") from None
-    except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
+    except (DatasetGenerationError, ValueError) as error:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]
         raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
     finally:
@@ -173,7 +173,7 @@ def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
     raise DataError(f"{where}: say which column holds the text; it has {', '.join(names)}")
 
 
-def _example(row: Mapping[str, Any], number: int, columns: Sequence[str], label: str, where: str) -> Example:
+def _example(row: Any, number: int, columns: Sequence[str], label: str, where: str) -> Example:
     for column in columns:
         if not isinstance(text := row[column], str) or not text.strip():
             raise DataError(f"{where}, row {number}, column {column!r}: expected a text, got {text!r}")

@@ -88,7 +88,7 @@ class Measured:
         from scipy.stats import pearsonr
 
         varied = np.ptp(outputs)  # where every text is masked to the same, no correlation is left
-        return float(pearsonr(outputs, self.gold).statistic) if varied else 0.0
+        return float(pearsonr(outputs, self.gold).statistic) if varied else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
     if a.texts != b.texts:
         raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
     difference = np.subtract(a.per_text, b.per_text)
-    return 1.0 if not difference.any() else float(wilcoxon(difference).pvalue)
+    return 1.0 if not difference.any() else float(wilcoxon(difference).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def check_head(model: TaskModel, task: GlueTask) -> None:

@@ -167,9 +167,9 @@ def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokeni
         if index == 0:
             return "nothing before the target"
         return Item(pair.group, good.take(range(index)), target, foil)
-    ids, tokens = list(good.ids), list(good.tokens)
-    ids[index], tokens[index] = tokenizer.mask_token_id, str(tokenizer.mask_token)
-    masked = replace(good, inputs={**good.inputs, "input_ids": ids}, tokens=tuple(tokens), position=index)
+    ids = [*good.ids[:index], tokenizer.mask_token_id, *good.ids[index + 1 :]]
+    tokens = (*good.tokens[:index], str(tokenizer.mask_token), *good.tokens[index + 1 :])
+    masked = replace(good, inputs={**good.inputs, "input_ids": ids}, tokens=tokens, position=index)
     return Item(pair.group, masked, target, foil)
 
 

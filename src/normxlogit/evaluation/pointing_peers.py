@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -173,16 +173,18 @@ def signal_answer(explainer: Explainer, g: GenerationAttribution, prompt: Any) -
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs
+        parts: Medium | partial[Medium] = encoding.media[0]
     else:
         task: Any = model.task
         sound = read_sound(prompt, task.rate, 0)
         heard = task.read_signal(model, sound)
         inputs = {name: value[None] for name, value in heard.inputs.items()} | {"decoder_input_ids": ids[None]}
+        parts = partial(moments_of, sound, end=heard.times[-1][1])
     entry = find_signal_entry(private_clone(model.reference), inputs)
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
     if entry is None or math.prod(entry.given) != inputs[signal].numel():
         raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")
-    medium = encoding.media[0] if g.images else moments_of(sound, _count(entry), heard.times[-1][1])
+    medium = parts if isinstance(parts, Medium) else parts(_count(entry))
     places = torch.arange(count - 1, len(ids) - 1)
     return SignalAnswer(explainer.model, inputs, signal, entry, places, ids[count:], medium)
 

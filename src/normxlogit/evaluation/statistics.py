@@ -53,7 +53,7 @@ def rank_correlation(one: npt.NDArray[np.floating], other: npt.NDArray[np.floati
     """Return Spearman's rank correlation, 0 where one of them is constant."""
     from scipy.stats import spearmanr
 
-    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0
+    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class Candidate(NamedTuple):

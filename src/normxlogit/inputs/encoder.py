@@ -315,7 +315,7 @@ class Encoder:
         """Add a note where much of a text is unknown to the tokenizer, so that scores say little."""
         unknown = self.tokenizer.unk_token_id
         words = [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
-        count = 0 if unknown is None else words.count(unknown)
+        count = sum(word == unknown for word in words)
         if count < FEW or count <= MOSTLY * len(words):
             return encoding
         note = (

@@ -185,7 +185,7 @@ def _moved(medium: Medium, kept: Sequence[int]) -> Medium:
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
     """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for."""
-    raw = tokenizer.convert_ids_to_tokens(list(ids))
+    raw = list(tokenizer.convert_ids_to_tokens(list(ids)))
     if None not in raw and "".join(raw).isascii():
         return tuple(raw)
     readable = []

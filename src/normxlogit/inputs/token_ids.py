@@ -57,7 +57,7 @@ def read_token_ids(
     backends = getattr(encoded, "encodings", None)
     if backends and [len(b.ids) for b in backends] != [shape[1]] * len(keeps):
         backends = None  # the user has cut or put together what the tokenizer returned
-    specials = set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
+    specials = {i for i in tokenizer.all_special_ids if i != tokenizer.mask_token_id}
     result = []
     for row, keep in enumerate(_kept(keeps)):
         inputs = {name: list(compress(values[row].tolist(), keep)) for name, values in fields.items()}

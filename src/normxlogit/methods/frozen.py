@@ -80,7 +80,8 @@ class FrozenGradient(Method):
             raise ValueError("points lie above 0, the baseline, and up to 1, the text")
         if sink_threshold is not None and not sink_threshold > 1:
             raise ValueError("sink_threshold is a multiple of the median: above 1, or none")
-        self.read_at, self.points = read_at, points
+        self.read_at: ReadAt = read_at
+        self.points = points
         self.baseline: Baseline = baseline
         self.sink_threshold = sink_threshold
 

@@ -52,7 +52,7 @@ class GuidedLime(Perturbation):
         if alpha <= 0:
             raise ValueError("alpha must be positive")
         self.samples, self.alpha, self.seed = samples, alpha, seed
-        self.prior: Method = method_named(prior)
+        self.prior = method_named(prior)
         self.memory = self.prior.memory
 
     def subsets(self, players: int) -> Booleans:

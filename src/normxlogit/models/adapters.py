@@ -55,13 +55,13 @@ class Adapter:
             return {}
         return {"num_labels": self.labels}
 
-    def on(self, model: nn.Module, options: Mapping[str, Any]) -> nn.Module:
-        """Return the base model with the adapter."""
+    def on(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
+        """Return the base model with the adapter: a `PeftModel`, which has the attributes of its base."""
         peft = _peft(self.source)
         download_options = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            adapted: nn.Module = peft.PeftModel.from_pretrained(model, self.source, **download_options)
+            adapted = peft.PeftModel.from_pretrained(model, self.source, **download_options)
         missing = [str(one.message) for one in caught if "missing adapter keys" in str(one.message)]
         if missing:
             raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")

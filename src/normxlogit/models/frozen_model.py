@@ -75,7 +75,7 @@ class FrozenModel:
     def of(cls, model: TaskModel) -> "Self":
         """Return the frozen form of a model, cached until the model is copied anew."""
         cached = model.__dict__.get("_frozen_model")
-        if type(cached) is not cls or cached.module is not model.module:
+        if cached is None or type(cached) is not cls or cached.module is not model.module:
             cached = model.__dict__["_frozen_model"] = cls(model)
         return cached
 

@@ -146,7 +146,7 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
     return 1 if pad == 0 else 0
 
 
-def _first(candidates: tuple[int | None, ...], rows: int | None) -> int:
+def _first(candidates: tuple[Any, ...], rows: int | None) -> int:
     return next(int(i) for i in candidates if i is not None and i >= 0 and (rows is None or i < rows))
 
 

@@ -44,8 +44,7 @@ def _task(file: Path) -> TaskName | None:
     except (OSError, ValueError):
         return None
     declared = config.get("architectures") if isinstance(config, dict) else None
-    tasks = [task_name(name) for name in declared or () if isinstance(name, str)]
-    task = tasks[0] if tasks else None
+    task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
     return task if task is not None and TASKS[task].reads_tokens else None
 
 

@@ -67,7 +67,7 @@ def run_batches(
         if result is not None:
             waiting.popleft()
             yield places, result
-            grown = budget.fitted(tokens * share)
+            changed = budget.fitted(tokens * share)
         else:
             if len(places) == 1:  # what a method does with one text may be cut by the budget too
                 tokens = budget.tokens
@@ -76,7 +76,8 @@ def run_batches(
                 budget.restore(before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
             budget.shrink(smaller, tokens * share)
-        if result is None or grown:
+            changed = True
+        if changed:
             remaining = [i for group in waiting for i in group]
             waiting = deque(
                 [remaining[i] for i in g] for g in batches([encodings[i] for i in remaining], most(), pad=pad)

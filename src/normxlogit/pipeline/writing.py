@@ -114,8 +114,8 @@ def generation_config(
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id
     config.max_length = None
-    unused = config.update(**settings | {"max_new_tokens": room})
-    return config, unused
+    settings["max_new_tokens"] = room
+    return config, config.update(**settings)
 
 
 def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:

@@ -171,7 +171,7 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
         rows=[_token_name(g, g.prompt_tokens + i) for i in range(count)],
         columns=[_token_name(g, i) for i in shown],
         scores=scores,
-        strengths=np.clip(np.nan_to_num(scores / scales), -1.0, 1.0),
+        strengths=np.nan_to_num(scores / scales).clip(-1.0, 1.0),
         caption="Rows: generated tokens; columns: what they have seen",
         signed=g.signed,
         special=frozenset(k for k, i in enumerate(shown) if g.special_tokens_mask[i]),

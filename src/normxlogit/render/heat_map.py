@@ -55,7 +55,7 @@ def heat_map(block: Grid) -> PlotFigure:
     every = figure.subplots(len(strips), squeeze=False)[:, 0]
     for strip, axes in enumerate(every):
         part = slice(strip * most, strip * most + len(strips[strip]))
-        image = axes.imshow(
+        axes.imshow(
             table[:, part],
             cmap="RdBu_r" if signed else "Reds",
             vmin=-scale if signed else 0.0,
@@ -72,7 +72,7 @@ def heat_map(block: Grid) -> PlotFigure:
             axes.invert_yaxis()  # the last layer on top, as networks are drawn
         if wide:
             _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
-    figure.colorbar(image, ax=list(every), aspect=30)
+    figure.colorbar(every[0].images[0], ax=list(every), aspect=30)
     figure.suptitle(wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
     say_more(every[0], len(columns), block.more)
     return figure

@@ -218,7 +218,7 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     """Return the spans of the tokens, of those that share characters (the bytes of one emoji) together."""
     spans: list[Span] = []
     for index, (start, end) in enumerate(offsets):
-        tokens, first, covered = spans[-1] if spans else ((), 0, 0)
+        tokens, first, covered = spans[-1] if spans else ((index,), start, start)
         if end > start and first < covered and start < covered and a.sequence_ids[index] == a.sequence_ids[tokens[-1]]:
             spans[-1] = ((*tokens, index), first, max(covered, end))
         else:
@@ -232,7 +232,8 @@ def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
     starts = any(token[:1] in _STARTS for token in a.tokens)
     current = 0
     for index, token in enumerate(a.tokens):
-        current = a.sequence_ids[index] if a.sequence_ids[index] is not None else current  # type: ignore[assignment]
+        sequence = a.sequence_ids[index]
+        current = current if sequence is None else sequence
         if a.special_tokens_mask[index]:
             pen.special(current, token, index)
             continue

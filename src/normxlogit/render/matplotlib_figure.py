@@ -38,7 +38,7 @@ ROW = 0.22
 LINES = ("-", "--", ":", "-.")
 MARKERS = "os^vDP*X<>hp"
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.spines.top": False,
@@ -69,7 +69,7 @@ def plot_style() -> Iterator[None]:
     usual = matplotlib.rcParams["font.family"]
     installed = {entry.name for entry in fontManager.ttflist}
     families = [usual] if isinstance(usual, str) else [*usual]
-    with matplotlib.rc_context(STYLE | {"font.family": [*families, *(f for f in SCRIPTS if f in installed)]}):
+    with matplotlib.rc_context({**STYLE, "font.family": [*families, *(f for f in SCRIPTS if f in installed)]}):
         yield
 
 
@@ -84,9 +84,11 @@ class PlotFigure(Figure):
         """Write the figure as matplotlib does, in the format that the name asks for, without the time of writing."""
         kind = options.get("format") or (Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else "")
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(kind).lower())
+        if undated:
+            options.setdefault("metadata", undated)
         with plot_style(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            super().savefig(fname, **({"metadata": undated} if undated else {}) | options)
+            super().savefig(fname, **options)
         missing = [w for w in caught if "missing from font" in str(w.message)]
         for warning in caught:
             if warning not in missing:

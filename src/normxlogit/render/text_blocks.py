@@ -42,7 +42,7 @@ def attribution_blocks(
     drawn, described = layout(a, words=words, merge=merge), facts(a)
     alone = _head_alone(a, drawn)
     blocks: list[Block] = [described.header(cost), _sentences(a, drawn, alone)]
-    if len(drawn.rows) > 1:
+    if drawn.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         blocks += [legend_of(described, drawn, layers=a.layers is not None)]
         return blocks + _detail(f"Every {axis}", rows_grid(a, drawn, alone))
@@ -93,7 +93,7 @@ def sentence_of(
 
 def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
     """Return what the colours of a result mean."""
-    shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
+    shared = [] if drawn.rows[1:] else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
     scales = [row.scale for row in drawn.rows]
     layer_notes = ["each layer by its own largest score"] if layers else []
     layer_notes += [f"{row.name}: {NOTHING}" for row in drawn.rows if layers and not strongest(drawn, row, 1)]

@@ -201,10 +201,10 @@ class Result(Exports):
             require(values is None or values.shape == shape, f"{name}: of another shape than the scores")
         require(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
 
-    def _provenance(self) -> dict[str, Any]:
-        """Return the fields that a result derived from this one inherits."""
+    def _provenance(self, **changes: Any) -> dict[str, Any]:
+        """Return the fields that a result derived from this one inherits, and those that change."""
         names = ("method", "settings", "model", "signed", "notes", "version")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | changes
 
     @classmethod
     def load(cls, path: str | Path) -> "Self":

@@ -173,7 +173,7 @@ def source_row(result: "Sources") -> dict[str, Any]:
     }
 
 
-def _saved_sources(result: "Sources") -> dict[str, Any]:
+def _saved_sources(result: Any) -> dict[str, Any]:
     state = {"kind": result.kind, **_fields(result)}
     other_fields = {name: value for name, value in state.items() if name not in (*CORPUS_SOURCES, "table")}
     return source_row(result) | {"own": json_text(plain(other_fields))}

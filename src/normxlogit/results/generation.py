@@ -121,7 +121,7 @@ class GenerationAttribution(TokenScores):
             # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
             text = self.text[: max(self.offsets[position][0], *(end for _, end in self.offsets[:position]))]
         return Attribution(
-            **self._provenance() | {"notes": notes},
+            **self._provenance(notes=notes),
             scores=np.ascontiguousarray(self.scores[index, ..., :position]),
             tokens=self.tokens[:position],
             token_ids=self.token_ids[:position],
@@ -228,7 +228,7 @@ class GenerationAttribution(TokenScores):
             for row in (self.bias, self.sink)
         )
         return Sources(
-            **self._provenance() | {"settings": {**self.settings, **changed}},
+            **self._provenance(settings={**self.settings, **changed}),
             scores=table.sum(0),
             table=table,
             rest=outside,

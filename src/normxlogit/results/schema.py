@@ -46,8 +46,8 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return plain(value._asdict())
+    if isinstance(value, tuple) and (as_dict := getattr(value, "_asdict", None)) is not None:
+        return plain(as_dict())
     if is_dataclass(value):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -173,7 +173,7 @@ def _scalar(hint: Any) -> Check:
 
 def _whole(value: Any, least: int, limit: int) -> int | None:
     integral = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
-    return int(value) if integral and least <= value < limit else None
+    return number if integral and least <= (number := int(value)) < limit else None
 
 
 def _real(value: Any, *, finite: bool) -> float | None:
@@ -244,7 +244,7 @@ def _mapping(each: Check) -> Check:
 def _record(record: Any) -> Check:
     """Check the fields of a mapping, and make a record of them; other entries are left out."""
     hints = get_type_hints(record, include_extras=True)
-    names = [f.name for f in fields(record)] if is_dataclass(record) else record._fields
+    names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
     checks = {name: check(hints[name]) for name in names}
 
     def checked(state: Any) -> Any:

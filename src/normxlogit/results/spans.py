@@ -135,7 +135,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
         if isinstance(parts, list) and not -count <= min(parts) <= max(parts) < count:
             index = min(parts) if min(parts) < -count else max(parts)
             raise InputError(f"no generated token {index}; there are {count}")
-        tokens = range(first, last) if isinstance(parts, str) else [first + i % count for i in parts]
+        tokens = [first + i % count for i in parts] if isinstance(parts, list) else range(first, last)
         return [Piece(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
     if isinstance(parts, str):
         if parts not in ("word", "sentence", "paragraph"):

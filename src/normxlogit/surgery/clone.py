@@ -105,8 +105,7 @@ def _leave_inference_mode(made: list[nn.Module]) -> None:
     """Replace the weights of copied modules that were made in inference mode; tied ones stay tied."""
     aliases: dict[int, Tensor] = {}
     for copied in made:
-        tables: tuple[dict[str, Any], ...] = (copied._parameters, copied._buffers)
-        for table in tables:
+        for table in (vars(copied)["_parameters"], vars(copied)["_buffers"]):
             for name, value in table.items():
                 if value is not None and value.is_inference() and type(value) in (Tensor, nn.Parameter):
                     table[name] = aliases.setdefault(id(value), _without_inference(value))

@@ -119,6 +119,7 @@ def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
     """Return a layer's output with its states replaced by its input states: the layer is skipped."""
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
+    fields: dict[Any, Any]
     if isinstance(output, ModelOutput):
         fields = dict(output)
     else:

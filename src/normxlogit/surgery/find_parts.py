@@ -44,18 +44,18 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     if not is_finite(logits):
         raise not_finite(model, calls, inputs)
     states, embedded = states_of(outputs), embedded_of(outputs)
-    skipped: dict[str, Form] = {}
+    layers = handing_layers(calls) if plain else []
+    skipped = {call.path: Form.of(call.returned) for call in layers}
     if plain:
-        layers = handing_layers(calls)
-        skipped = {call.path: Form.of(call.returned) for call in layers}
         embedded = layers[0].main_input if layers else None
         if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
             embedded = embedded.transpose(0, 1)  # (B, T, H)
-        candidates = _latest_candidates(model, calls, layers, logits, inputs["input_ids"].shape)
     first = before_layers(calls, states) if states else None
     if states and first is not None:
         states, embedded = (first, *states[:-1]), first
-    if not plain:
+    if plain:
+        candidates = _latest_candidates(model, calls, layers, logits, inputs["input_ids"].shape)
+    else:
         candidates = _trunk_candidates(model, calls, states)
     filled = _padded_inside(calls, inputs["input_ids"])
     count = inputs["input_ids"].shape[1]

@@ -4,6 +4,9 @@ Each forward pass is the operation's own fast kernel. Each backward pass uses wh
 the input, so the gradient has no gradient.
 """
 
+# torch declares backward(ctx, *grad_outputs), for any number of outputs; each function here has one.
+# pyright: reportIncompatibleMethodOverride=false
+
 import math
 from collections.abc import Callable
 from typing import Any

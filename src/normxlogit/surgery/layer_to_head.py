@@ -87,7 +87,7 @@ def find_tail(
         axes = axes_of(last.main_input, states[-2])
         if axes is None or raw is None or last.main_input is None or raw.shape != last.main_input.shape:
             continue
-        if last.path == trunk.path or (len(states) > 2 and _follow(family, states[1:-1]) is None):
+        if last.path == trunk.path or (states[2:] and _follow(family, states[1:-1]) is None):
             continue
         paths = dict.fromkeys(call.path for call in family if call.path.startswith(trunk.path + "."))
         tail = Tail(tuple(paths), Form.of(last.returned), axes)

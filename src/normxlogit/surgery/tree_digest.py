@@ -130,10 +130,9 @@ class _Reader:
 
     def _parts(self, value: Any, depth: int) -> Iterator[bytes | memoryview]:
         """Read what a value consists of."""
-        if isinstance(value, Tensor) and hasattr(
-            value, "__tensor_flatten__"
-        ):  # a tensor made of others, such as a quantised one
-            names, settings = value.__tensor_flatten__()
+        flatten = getattr(value, "__tensor_flatten__", None) if isinstance(value, Tensor) else None
+        if flatten is not None:  # a tensor made of others, such as a quantised one
+            names, settings = flatten()
             yield from (self.value(part, depth) for part in (*(getattr(value, name) for name in names), settings))
         elif isinstance(value, Tensor):
             yield from _elements(value)
@@ -205,7 +204,7 @@ def _elements(value: Tensor) -> Iterator[bytes | memoryview]:
     if plain.layout != torch.strided:
         plain = plain.to_dense()
     for piece in plain.contiguous().flatten().view(torch.uint8).split(PIECE):
-        yield memoryview(piece.cpu().numpy())
+        yield piece.cpu().numpy().data
 
 
 def _offloaded(model: nn.Module, name: str) -> Any:

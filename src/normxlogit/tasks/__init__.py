@@ -146,9 +146,11 @@ def task_name(class_name: str) -> TaskName | None:
 def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     headed = [task for task in TASKS.values() if task.mapping]
-    names = tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
-    ended = tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
-    return names or ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
+    return (
+        tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
+        or tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
+        or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
+    )
 
 
 def no_head(class_name: str) -> str:

@@ -33,7 +33,8 @@ class AudioClassification(SignalTask):
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result with the seconds of every frame."""
         times = () if encoding.signal is None else encoding.signal.times
-        return self.result_type(**fields | {"token_ids": ()}, times=times)  # there is no vocabulary
+        fields["token_ids"] = ()  # there is no vocabulary
+        return self.result_type(**fields, times=times)
 
     @property
     def _extractor(self) -> Any:

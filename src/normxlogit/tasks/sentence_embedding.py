@@ -81,9 +81,9 @@ class SentenceEmbedding(PreTrainedModel):
         """
         output = self.trunk(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         hidden = output.last_hidden_state  # (B, T, H)
-        if attention_mask is None:
-            attention_mask = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
-        vector = torch.cat([pooled(hidden, attention_mask, mode) for mode in self.steps.modes], -1)  # (B, C)
+        ones = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
+        mask = ones if attention_mask is None else attention_mask
+        vector = torch.cat([pooled(hidden, mask, mode) for mode in self.steps.modes], -1)  # (B, C)
         for layer in self.dense:
             vector = layer(vector)  # (B, C)
         return SequenceClassifierOutput(logits=vector, hidden_states=output.get("hidden_states"))

@@ -252,7 +252,7 @@ def _no_states(model: Model) -> str:
     )
 
 
-def _rows(inputs: Mapping[str, Any]) -> list[dict[str, Tensor]]:
+def _rows(inputs: Any) -> list[dict[str, Tensor]]:
     """Return the signals of a processor's output."""
     (values,) = (v for k, v in inputs.items() if k in ("pixel_values", "input_values", "input_features"))
     return [{k: row for k in inputs if inputs[k] is values} for row in torch.as_tensor(values)]
