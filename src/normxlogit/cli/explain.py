@@ -33,7 +33,7 @@ from .options import (
 if TYPE_CHECKING:
     from ..explainer import Explainer
     from ..methods import Method
-    from ..pipeline.options import ExplainOptions
+    from ..pipeline.keywords import Explain
     from ..results.attribution import Attribution
 
 
@@ -104,7 +104,7 @@ def explain(
         # People are shown several methods, one under the other; files for programs hold the default.
         several = drawn and not explainer._model.task.vocabulary
         calls: Sequence[Method | None] = named or (default_methods("shown") if several else [None])
-        common: ExplainOptions = {"layers": chosen}
+        common: Explain = {"layers": chosen}
         if not explainer._model.task.compares or long_text != "truncate":
             common["long_text"] = long_text
         common |= cast(Any, typed_targets(explainer._model, target or [], contrast, all_labels=all_labels))
@@ -189,7 +189,7 @@ def _explain(
     explainer: "Explainer",
     inputs: Sequence[str | tuple[str, str]],
     calls: "Sequence[Method | None]",
-    common: "ExplainOptions",
+    common: "Explain",
     *,
     all_must_work: bool,
 ) -> list["Attribution"]:
@@ -207,7 +207,7 @@ def _explain(
             columns = []
             for method in tuple(calls):
                 try:
-                    options: ExplainOptions = {**common, "method": method}
+                    options: Explain = {**common, "method": method}
                     columns.append(explainer(chunk, **options))
                 except UnsupportedModelError:  # noqa: PERF203
                     if all_must_work or method is calls[0]:

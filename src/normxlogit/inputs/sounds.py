@@ -18,6 +18,10 @@ COURSE = 400
 FILES = (str, Path)
 
 
+Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
+"""A sound as a caller has it: a file, a mapping with "array" and "sampling_rate", or samples."""
+
+
 @dataclass(frozen=True)
 class Sound:
     """One channel of a sound.

@@ -15,7 +15,9 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ..errors import InputError, UnsupportedModelError
 from ..tasks import is_bare
+from ..tasks.label_names import label_names
 from ..tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
+from ..tasks.zero_shot import hypotheses_of
 
 
 class SetFitForSequenceClassification(PreTrainedModel):
@@ -78,6 +80,13 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
             "Explainer.from_pretrained loads both by a name or folder"
         )
     return module, tokenizer
+
+
+def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> dict[str, Any]:
+    """Return what is explained of a model or pipeline: its module, tokenizer, labels and zero-shot hypotheses."""
+    module, reader = module_and_reader(model, tokenizer)
+    names = None if labels is None else label_names(labels)
+    return {"model": module, "tokenizer": reader, "labels": names, "hypotheses": hypotheses_of(model, names)}
 
 
 def _described(reader: Any) -> str:

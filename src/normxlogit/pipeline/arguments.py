@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from textwrap import fill
+from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from ..errors import InputError, MethodError
 from ..methods import list_methods
@@ -57,7 +58,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
         InputError: If an argument is unknown or missing.
         MethodError: If it is a setting of a method.
     """
-    signature = inspect.signature(function)
+    signature, description = _unpacked(function)
     name = {"__init__": "Explainer", "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
     keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     every = signature.parameters.keys() - RECEIVERS
@@ -74,6 +75,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
             raise InputError(_unbound(name, signature, str(error))) from None
         return function(*args, **kwargs)
 
+    vars(checked)["__signature__"], checked.__doc__ = signature, description
     return checked
 
 
@@ -85,6 +87,25 @@ def checked_methods(kind: Class) -> Class:
         elif inspect.isfunction(member) and (name in ("__init__", "__call__") or not name.startswith("_")):
             setattr(kind, name, checked_arguments(member))
     return kind
+
+
+def _unpacked(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
+    """Return a signature and a docstring in which the keys of an unpacked `TypedDict` are arguments like any other.
+
+    `**options: Unpack[Keys]` takes these keys alone, and `**options: Annotated[Any, Keys]` others too.
+    """
+    signature, text = inspect.signature(function), inspect.getdoc(function)
+    *others, last = signature.parameters.values()
+    if text is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):
+        return signature, text
+    takes_others = [last] if get_origin(last.annotation) is Annotated else []
+    described = next(line for line in text.splitlines() if line.startswith(f"    **{last.name}: "))
+    lines = []
+    for key, hint in get_type_hints(get_args(last.annotation)[-1], include_extras=True).items():
+        others.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=hint.__origin__))
+        lines.append(fill(f"{key}: {hint.__metadata__[0]}", 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
+    lines += [described] if takes_others else []
+    return signature.replace(parameters=[*others, *takes_others]), text.replace(described, "\n".join(lines))
 
 
 def _unknown(name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any]) -> InputError | MethodError:

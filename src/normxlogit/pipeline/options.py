@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict, get_args
+from typing import Any, get_args
 
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
@@ -15,34 +15,9 @@ from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec, is_choice
 
 
-class ExplainOptions(TypedDict, total=False):
-    """The keywords of `Explainer.__call__`, for type checkers."""
-
-    target: TargetSpec
-    targets: Sequence[Choice] | None
-    contrast: Choice | None
-    layers: Layers
-    method: str | Method | None
-    position: Position
-    long_text: LongText | None
-    token_predictions: bool | None
-    progress: bool | None
-
-
-class CompletionOptions(TypedDict, total=False):
-    """The keywords of `Explainer.explain_completion`, for type checkers."""
-
-    target: Choice | None
-    targets: Sequence[Choice] | Sequence[Sequence[Choice]] | None
-    contrast: Choice | None
-    layers: Layers
-    method: str | Method | None
-    sources: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None
-
-
 @dataclass(frozen=True)
 class Options:
-    """One call's arguments, as `Explainer` describes them, checked.
+    """One call's arguments, checked.
 
     Attributes:
         media_method: What takes the place of `method` where a prompt holds a picture or a sound; None for the same.
@@ -77,6 +52,11 @@ class Options:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
         if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Sequence):
             object.__setattr__(self, "targets", _listed(self.targets))
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
+        """Return the options of a call with its methods."""
+        return cls(**{**options, **methods})
 
     @property
     def for_media(self) -> "Options":

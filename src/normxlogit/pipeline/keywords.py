@@ -1,0 +1,120 @@
+"""Keywords of the explainer's methods, described once; each is None unless it is passed.
+
+`arguments.checked_arguments` writes them into the signature and the docstring of a method that unpacks them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict
+
+from ..inputs.chat import Prompt
+from ..inputs.encoder import LongText
+from ..methods import Method
+from ..models.layers import Layers
+from ..tasks.positions import Position
+from ..tasks.targets import Choice, TargetSpec
+
+Contrast = Annotated[Choice | None, "A label or token whose logit is subtracted."]
+OfLayers = Annotated[
+    Layers, "`ALL`, a layer's number (1 to L) or a list of them; None for the model's answer as it is."
+]
+ByMethod = Annotated[
+    str | Method | None,
+    'A method\'s name, with settings as "name:setting=value,setting=value", or a method; by default as '
+    "`normxlogit methods` says.",
+]
+AtPosition = Annotated[
+    Position,
+    'The token whose label is explained (by default the first other than "O"), or the mask: its index, a piece of the '
+    "text, or a span (start, end) of characters, for all inputs or a list with one for each.",
+]
+OfLongText = Annotated[
+    LongText | None,
+    'Of a text beyond the model\'s length "truncate" (the default) explains the first window and notes it, "window" '
+    'explains it whole from overlapping windows, "error" raises.',
+]
+
+
+class FromGeneration(TypedDict, total=False):
+    """Keywords of `Explainer.from_generation`."""
+
+    target: Annotated[
+        Choice | None,
+        "A token (without a leading space it starts a word) or its index, explained at every position; None for each "
+        "generated token itself.",
+    ]
+    contrast: Contrast
+    layers: OfLayers
+    method: ByMethod
+
+
+class ExplainCompletion(FromGeneration, total=False):
+    """Keywords of `Explainer.explain_completion`."""
+
+    targets: Annotated[
+        Sequence[Choice] | Sequence[Sequence[Choice]] | None,
+        "One target for each token of the completion, instead of `target`.",
+    ]
+    sources: Annotated[
+        Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None,
+        "Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans (start, end) of "
+        "its characters, in a list of messages (message, start, end).",
+    ]
+
+
+class FromOutputs(TypedDict, total=False):
+    """Keywords of `Explainer.from_outputs`."""
+
+    target: Annotated[
+        TargetSpec,
+        "The name or index of a label, a token (without a leading space it starts a word) or a choice, `ALL` labels, "
+        '"start" or "end" (of an answer), or a list of these; None for the prediction.',
+    ]
+    targets: Annotated[Sequence[Choice] | None, "One target for each input, instead of `target`."]
+    contrast: Contrast
+    layers: OfLayers
+    method: ByMethod
+    position: AtPosition
+    token_predictions: Annotated[
+        bool | None, "Also report the head's prediction at each token; by default for heads with few outputs."
+    ]
+
+
+class Explain(FromOutputs, total=False):
+    """Keywords of a call, `explainer(inputs, ...)`."""
+
+    long_text: OfLongText
+    progress: Annotated[
+        bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."
+    ]
+
+
+class Compare(TypedDict, total=False):
+    """Keywords of `Explainer.compare`."""
+
+    target: Annotated[Choice | None, "The name or index of a label or a token; None for the prediction."]
+    contrast: Contrast
+    position: AtPosition
+    long_text: OfLongText
+
+
+class Cite(TypedDict, total=False):
+    """Keywords of `Explainer.cite`."""
+
+    messages: Annotated[Prompt | None, "A prompt of your own, with the documents in it, instead of the question."]
+    answer: Annotated[str | None, "The answer to be cited; None lets the model write one."]
+    system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
+    method: ByMethod
+
+
+class Similarity(TypedDict, total=False):
+    """Keywords of `Explainer.similarity`."""
+
+    method: Annotated[
+        str | Method | None,
+        "By default `frozen-gradient`; perturbation methods change one text while the other stays.",
+    ]
+    matrix: Annotated[
+        bool | None,
+        "Score pairs of tokens too; frozen gradient only. It takes a backward pass for each dimension of the first "
+        "text's vector, and through each other text one for each token of the first.",
+    ]
