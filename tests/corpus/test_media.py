@@ -22,6 +22,7 @@ from normxlogit import (
     attribute,
     summarize,
 )
+from normxlogit.corpus import worker
 from tests import vlm
 from tests.commands import run as command
 from tests.contract.test_killed_corpus import start, stop_at_work
@@ -234,6 +235,23 @@ def test_targets_layers_and_labels(tmp_path, vit, photos):
     attribute(vit, rows, tmp_path / "all", target=ALL, layers=[1, 2])
     for row, path in zip(results(tmp_path / "all").to_pylist(), paths, strict=True):
         same(row, vit(path, target=ALL, layers=[1, 2]))
+
+
+def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, photos, monkeypatch):
+    paths, names = files(photos)[:4], ["cat", "dog", "bird", "cat"]
+    explain = worker.explain_encodings
+
+    def few(model, encodings, options):
+        if len(encodings) > 1:
+            raise InputError("too many at once")
+        return explain(model, encodings, options)
+
+    monkeypatch.setattr(worker, "explain_encodings", few)
+    rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
+    attribute(vit, rows, tmp_path, target_column="gold")
+    monkeypatch.undo()
+    for row, path, name in zip(results(tmp_path).to_pylist(), paths, names, strict=True):
+        same(row, vit(path, target=name))
 
 
 def test_the_default_method_is_one_that_works(tmp_path, photos):
