@@ -98,8 +98,8 @@ def deliver_result(result: Any, kind: Format, output: Path | None, blocks: "Sequ
     else:
         from ..render.terminal import text_of_blocks
 
-        blocks = result._blocks() if blocks is None else blocks
-        content = text_of_blocks(blocks, color=None if output is None else False) + "\n"
+        shown = result._blocks() if blocks is None else blocks
+        content = text_of_blocks(shown, color=None if output is None else False) + "\n"
     deliver(content, output)
 
 

@@ -91,6 +91,7 @@ def explain_sources(
         elif not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     text, encoding, about = sequence.text, completed.joined().encoding, provenance(model, options.method)
+    about["settings"] = {**about["settings"], **({"merge": merge} if merge != "sum" else {})}
     return Sources(
         scores=table.sum(0),
         table=table,
@@ -104,7 +105,7 @@ def explain_sources(
         text=text,
         completion=text[sequence.prompt_characters :],
         unit=unit,
-        **about | {"settings": {**about["settings"], **({"merge": merge} if merge != "sum" else {})}},
+        **about,
         notes=(*completed.encoding.notes, *sink_note(encoding.tokens, encoding.special, sinks)),
         diagnostics=passes | measured,
     )

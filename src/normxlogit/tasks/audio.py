@@ -34,7 +34,7 @@ class AudioClassification(SignalTask):
         """Return the result with the seconds of every frame."""
         times = () if encoding.signal is None else encoding.signal.times
         fields["token_ids"] = ()  # there is no vocabulary
-        return self.result_type(**fields, times=times)
+        return AudioAttribution(**fields, times=times)
 
     @property
     def _extractor(self) -> Any:

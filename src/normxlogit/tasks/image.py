@@ -38,7 +38,7 @@ class ImageClassification(SignalTask):
         """Return the result with the place of every patch."""
         rows, columns, first = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
         fields["token_ids"] = ()  # there is no vocabulary
-        return self.result_type(**fields, rows=rows, columns=columns if rows else 0, first=first)
+        return ImageAttribution(**fields, rows=rows, columns=columns if rows else 0, first=first)
 
     def trial(self, model: Model) -> Any:
         """Return a picture of levels from dark to light."""
