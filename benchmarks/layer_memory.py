@@ -26,7 +26,7 @@ __all__ = ["MODELS", "Peaks", "as_table", "compare"]
 MODELS = {
     "bert": "BERT-base, 12 layers, {} tokens",
     "llama": "Llama of SmolLM2-135M's shape, 30 layers, {} tokens",
-    "llava": "LLaVA of it and a picture of 576 patches, {} tokens after them explained one by one",
+    "llava": "LLaVA, a picture of 576 patches and {} tokens after it explained one by one",
 }
 METHODS = (FORWARD, "frozen-gradient:read_at=0", "frozen-gradient:read_at=all")
 

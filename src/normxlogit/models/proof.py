@@ -1,6 +1,5 @@
 """The small sample of a batch that proofs run on, and the comparison with the caller's own model."""
 
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,8 +33,7 @@ def sample_of(batch: Batch, task: Task, model: nn.Module) -> dict[str, Tensor]:
     """Return the inputs for the proof: one or two texts of one length, of more than one token."""
     if batch.stand_ins is not None:  # the head is the same for words alone, of which there may be few
         words = ~batch.stand_ins[0]  # (T,)
-        sample = {n: v[:, words][:, :TOKENS] for n, v in batch.inputs.items() if v.shape == batch.mask.shape}
-        return sample if _required(model) <= sample.keys() else dict(batch.inputs)
+        return {n: v[:, words][:, :TOKENS] for n, v in batch.inputs.items() if v.shape == batch.mask.shape}
     lengths = [len(e) for e in batch.encodings[:TEXTS]]
     count = sum(length == lengths[0] for length in lengths)
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
@@ -50,12 +48,6 @@ def sample_of(batch: Batch, task: Task, model: nn.Module) -> dict[str, Tensor]:
             real = torch.cat((real, real + (name == "position_ids")), 1)  # (B, 2), the token once more
         sample[name] = real
     return sample
-
-
-def _required(model: nn.Module) -> set[str]:
-    """Return the inputs without which a model is not called, such as the picture of BLIP-2."""
-    parameters = list(inspect.signature(type(model).forward).parameters.values())[1:]
-    return {p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD}
 
 
 def first_alone(batch: Batch) -> dict[str, Tensor]:

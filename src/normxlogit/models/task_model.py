@@ -204,7 +204,10 @@ class TaskModel:
                     if copy.adapted:
                         row = first_alone(batch)
                         untried = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
-                    parts = find_parts(copy.pool, sample, self.filler)
+                    try:
+                        parts = find_parts(copy.pool, sample, self.filler)
+                    except (TypeError, ValueError):  # it reads no words without their pictures
+                        parts = find_parts(copy.pool, dict(batch.inputs), self.filler)
                 copy.parts = self.task.settle(parts, copy.pool, self)
                 copy.note_untried(untried)
         return copy

@@ -44,7 +44,7 @@ class ImageText(CausalLM):
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
         super().__init__(labels, tokenizer)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
-        self._boxes = PictureBoxes(getattr(tokenizer, "image_processor", None))
+        self._boxes = PictureBoxes(self._picture_alone)
 
     def check_generates(self, model: Model) -> None:
         """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
@@ -73,13 +73,7 @@ class ImageText(CausalLM):
                 "Explainer(model, AutoProcessor.from_pretrained(...))"
             )
         try:
-            read = self.processor.apply_chat_template(
-                prompt.messages,
-                tokenize=True,
-                return_dict=True,
-                return_tensors="pt",
-                **template_options(prompt.messages),
-            )
+            read = self._by_template(prompt.messages, **template_options(prompt.messages))
         except (TypeError, ValueError) as error:
             raise InputError(f"the processor cannot read these messages: {error}") from None
         ids: list[int] = read["input_ids"][0].tolist()
@@ -144,6 +138,16 @@ class ImageText(CausalLM):
         sequences = tuple(None if s else 0 for s in special)
         encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
         return replace(encoding, special=special_tokens(tokenizer, encoding, prompt))
+
+    def _by_template(self, messages: Any, **options: Any) -> Any:
+        return self.processor.apply_chat_template(
+            messages, tokenize=True, return_dict=True, return_tensors="pt", **options
+        )
+
+    def _picture_alone(self, image: Any) -> Any:
+        """Return what the model reads of a message with one picture: image processors have other defaults alone."""
+        content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
+        return self._by_template([{"role": "user", "content": content}])
 
     def _media(self, model: Model, prompt: ReadPrompt, encoding: Encoding) -> list[Medium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""

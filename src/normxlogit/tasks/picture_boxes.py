@@ -1,6 +1,6 @@
 """Where in a picture the parts are that enter a model, measured with the model's own processor."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,16 @@ class PictureBoxes:
     """Measures the boxes of parts, once for pictures of each size.
 
     Args:
-        image_processor: What brings pictures to what the model reads.
+        read: Returns what the model reads of one picture, by name.
     """
 
-    def __init__(self, image_processor: Any) -> None:
-        self._image_processor = image_processor
+    def __init__(self, read: Callable[[Any], Any]) -> None:
+        self._read = read
         self._sources: dict[tuple[int, int], Sources] = {}
 
     def pixels(self, image: Any) -> Floats:
         """Return the numbers that the processor makes of one picture; none where it returns them otherwise."""
-        read = self._image_processor(images=[image], return_tensors="np")
+        read = self._read(image)
         return np.asarray(read.get(PIXELS, []) if isinstance(read, Mapping) else [], np.float64)
 
     def __call__(self, entry: SignalEntry, image: Any, share: float = 1.0) -> tuple[Floats, tuple[int, int] | None]:

@@ -82,7 +82,7 @@ class PictureTower(ImageClassification):
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
         super().__init__(labels, tokenizer)
-        self._boxes = PictureBoxes(tokenizer)
+        self._boxes = PictureBoxes(lambda image: tokenizer(images=[image], return_tensors="np"))
         self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
 
     def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
