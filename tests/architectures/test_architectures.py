@@ -105,7 +105,7 @@ def test_every_call_works_or_is_refused():
 
 
 MEDIA_PART = {
-    "image-text-to-text": "blip-2 llava llava_next",
+    "image-text-to-text": "blip-2 internvl llava llava_next",
     "speech-seq2seq": "moonshine",
     "ctc": "lasr_ctc",
     "zero-shot-image": "chinese_clip siglip2",
