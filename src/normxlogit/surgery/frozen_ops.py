@@ -127,7 +127,7 @@ _FACTORS = {
 }
 
 
-def _holding(index: int, what: str, names: str, *, called: str = "", beside: int | None = None) -> Rule:
+def _holding(index: int, what: str, names: str, *, called: str = "", only_with: int | None = None) -> Rule:
     """Make the rule that holds one argument, such as a denominator.
 
     Args:
@@ -135,12 +135,12 @@ def _holding(index: int, what: str, names: str, *, called: str = "", beside: int
         what: What it is.
         names: Names of the arguments up to it.
         called: What a report calls the function; by default its own name.
-        beside: The argument that must flow too; None where the first is held in any case.
+        only_with: The argument that must flow too; None where the first is held in any case.
     """
 
     def rule(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args, kwargs = _first(args, kwargs, *names.split())
-        if flows(args[index]) and (beside is None or flows(args[beside])) and torch.is_grad_enabled():
+        if flows(args[index]) and (only_with is None or flows(args[only_with])) and torch.is_grad_enabled():
             frozen.note(called or function.__name__, what)
             args = (*args[:index], args[index].detach(), *args[index + 1 :])
         return function(*args, **kwargs)
@@ -220,7 +220,7 @@ RULES: dict[str, Rule] = {
     **_named("matmul mm bmm mv dot vdot inner outer ger tensordot kron", _products(0, True)),
     **_named("baddbmm addbmm addmm addmv addr", _products(1, True)),
     **_named("addcmul", _products(1, False)),
-    **_named("linear bilinear", _holding(1, "the kernel", "input weight", beside=0)),
+    **_named("linear bilinear", _holding(1, "the kernel", "input weight", only_with=0)),
     **_named("div divide true_divide", _holding(1, "the denominator", "input other", called="div")),
     **_named("rdiv rtruediv", _holding(0, "the denominator", "self", called="div")),
     **_named("pow float_power", _power),
