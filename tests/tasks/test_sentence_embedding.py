@@ -121,4 +121,14 @@ def test_files_that_say_something_else(tmp_path, steps, more, error, message):
         steps_from_files(files(tmp_path, *steps, **more))
 
 
+@pytest.mark.parametrize("last", [[], [("Normalize", None)]])
+def test_a_vector_has_length_1_only_where_the_last_step_says_so(last, tmp_path):
+    steps = steps_from_files(files(tmp_path, ("Pooling", CLS), ("Dense", DENSE, LINEAR), *last))
+    assert steps.normalize == bool(last)
+    vector = torch.tensor([[1.0, 2.0]])
+    for step in steps.dense:
+        vector = step(vector)
+    torch.testing.assert_close(vector, torch.tanh(torch.tensor([[5.5, -2.0, 4.0]])))
+
+
 # --- modules --------------------------------------------------------------------------------------------------------
