@@ -111,11 +111,11 @@ def check(count):
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is read from Linux's /proc")
 def test_five_hundred_calls():
-    check(500)
+    check(540)  # whole rounds: a copy of the model is kept after some kinds of calls and given up after others
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is read from Linux's /proc")
 def test_ten_thousand_calls():
-    check(10_000)
+    check(9_990)
