@@ -17,7 +17,7 @@ def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
     batch = task.batch(task.encoder(["bad", "the movie is bad"]), [0, 1])
     assert not batch.mask[0, 0]
     assert batch.mask[:, -1].all()
-    sample = sample_of(batch, task.task, task.module)
+    sample = sample_of(batch, task.task)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
 

@@ -29,7 +29,7 @@ def failed_inside(error: InputError) -> bool:
     return error.__cause__ is not None
 
 
-def sample_of(batch: Batch, task: Task, model: nn.Module) -> dict[str, Tensor]:
+def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
     """Return the inputs for the proof: one or two texts of one length, of more than one token."""
     if batch.stand_ins is not None:  # the head is the same for words alone, of which there may be few
         words = ~batch.stand_ins[0]  # (T,)

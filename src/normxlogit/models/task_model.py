@@ -199,7 +199,7 @@ class TaskModel:
             return copy
         with copy.lock:
             if copy.parts is None:
-                sample, untried = sample_of(batch, self.task, copy.module), None
+                sample, untried = sample_of(batch, self.task), None
                 with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
