@@ -1,1 +1,1 @@
-"""Benchmarks of what explanations cost, run from a checkout: `python -m benchmarks speed|memory|peers`."""
+"""Measurements that run from a checkout: what explanations cost, and methods beside each other and other packages."""

@@ -1,4 +1,4 @@
-"""The commands: speed, memory, layer-memory, long-prompts, peers, attnlrp, at2, context-cite, read-places, corpus."""
+"""The commands: each measurement of this folder is one."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,6 @@ from normxlogit.cli.options import Device, DType, methods_of
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.generation import evaluate_sources, sources_table
-from normxlogit.evaluation.next_token import load_beginnings
 from normxlogit.evaluation.questions import load_questions
 from normxlogit.evaluation.timing import environment
 from normxlogit.models.devices import AUTO, device_named
@@ -32,13 +31,15 @@ from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
 from . import speed as time_ratios
+from .comparisons import next_token, pointing, similarity
 from .context_cite import published_context_cite
+from .next_token import load_beginnings
 from .ratios import Row, as_state, as_table
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
-    help="Measure what explanations cost.",
+    help="Measure what explanations cost, and compare methods with each other and with other packages.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -262,6 +263,11 @@ def corpus(context: typer.Context) -> None:
     """Measure a corpus run: throughput beside bare forward passes, memory, kills and the summary."""
     with quiet():
         corpora.corpus(context.args)
+
+
+app.command()(pointing)
+app.command("next-token")(next_token)
+app.command()(similarity)
 
 
 def _use(threads: int | None) -> None:

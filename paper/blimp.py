@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import read_rows
-from normxlogit.evaluation.minimal_pairs import Pair, difference
+
+from .minimal_pairs import Pair, difference
 
 __all__ = ["PARADIGMS", "Counts", "Half", "Kind", "Paradigm", "expanded", "is_plural", "load_pairs"]
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.minimal_pairs import Pair, Span
 
 from .blimp import PARADIGMS, Kind
+from .minimal_pairs import Pair, Span
 
 __all__ = ["PARSERS", "evidence_in", "evidence_of", "parser"]
 

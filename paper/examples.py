@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from normxlogit.evaluation.datasets import SAMPLE, load_examples
-from normxlogit.evaluation.minimal_pairs import Pair
 from normxlogit.explainer import Explainer
 from normxlogit.results.files import write_text
 
 from .blimp import PARADIGMS, Counts, load_pairs
 from .evidence import evidence_of
+from .minimal_pairs import Pair
 
 __all__ = ["TEXT", "paradigm_table", "sign_table"]
 

@@ -1,19 +1,19 @@
-"""One half of BLiMP's agreement paradigms, encoded for a language model."""
+"""Pairs of sentences encoded for a language model: one half of BLiMP's agreement paradigms, or a user's own."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.minimal_pairs import Item, Pair, encode_pairs
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.tasks import TaskName
 
 from .blimp import PARADIGMS, SPLIT_SEED, Counts, Half, is_plural, load_pairs
 from .evidence import evidence_of
+from .minimal_pairs import Item, Pair, Span, encode_pairs
 
-__all__ = ["load_items"]
+__all__ = ["encode_own", "load_items"]
 
 
 def load_items(
@@ -53,11 +53,22 @@ def load_items(
     if evidence:  # only pairs that the model can read are parsed
         pairs = _kept(pairs, items, counts)[0]
         items = encode_pairs(pairs, encoder, task, list(evidence_of(pairs)), max_length)
-    kept = _balanced(*_kept(pairs, items, counts), counts)
-    if not kept:
+    return _some(_balanced(*_kept(pairs, items, counts), counts), counts)
+
+
+def encode_own(
+    pairs: Sequence[Pair], evidence: Sequence[Sequence[Span]], encoder: Encoder, task: TaskName
+) -> tuple[list[Item], Counts]:
+    """Encode pairs of a user's own for a model; returns and raises what `load_items` does."""
+    counts = Counts(Counter(pair.group for pair in pairs))
+    return _some(_kept(pairs, encode_pairs(pairs, encoder, task, evidence), counts)[1], counts)
+
+
+def _some(items: list[Item], counts: Counts) -> tuple[list[Item], Counts]:
+    if not items:
         reasons = {reason for dropped in counts.dropped.values() for reason in dropped}
         raise DataError(f"no pair is left to measure or train on: {'; '.join(sorted(reasons))}")
-    return kept, counts
+    return items, counts
 
 
 def _kept(pairs: Sequence[Pair], items: Sequence[Item | str], counts: Counts) -> tuple[list[Pair], list[Item]]:

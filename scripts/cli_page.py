@@ -10,8 +10,9 @@ from types import NoneType, UnionType
 from typer.models import ArgumentInfo
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # `paper` is not installed
+sys.path.insert(0, str(ROOT))  # `benchmarks` and `paper` are not installed
 
+import benchmarks.commands  # noqa: E402
 import paper.cli  # noqa: E402
 from normxlogit import cli  # noqa: E402
 
@@ -22,10 +23,11 @@ HEAD = """# The command line
 Written by `python scripts/cli_page.py` from the commands; `normxlogit COMMAND --help` says the same. A mistake is one
 line on standard error and exit code 2. Colours follow `NO_COLOR`, `FORCE_COLOR` and `TERM`; results go to standard
 output, progress to standard error. A file given by `--output` is whole or not there. The commands of `python -m paper`
-are those of the [paper's experiments](reproduction.md), which run from a checkout.
+(the [paper's experiments](reproduction.md)) and of `python -m benchmarks` (other measurements) run from a checkout.
 """
 
 PAPER = "python -m paper"
+BENCHMARKS = "python -m benchmarks"
 NAMES = {int: "number", float: "number", str: "text", Path: "path"}
 
 
@@ -42,6 +44,7 @@ def written() -> str:
     parts = [HEAD]
     names = {}  # some functions are several commands
     programs = [*commands(cli.app), (PAPER, paper.cli.root), *commands(paper.cli.app, PAPER)]
+    programs += commands(benchmarks.commands.app, BENCHMARKS)
     for name, function in programs:
         names.setdefault(function, []).append(name)
     for function, (name, *others) in names.items():

@@ -33,13 +33,17 @@ from normxlogit.app.server import listen, make, served
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.evaluation.frontier_report import frontier_figure
-from normxlogit.evaluation.pointing_cases import PointingCase, load_pointing_cases
 from normxlogit.methods.defaults import default_methods
 from normxlogit.render.matplotlib_figure import PAGE, PlotFigure, plain_text, plot_style
 from normxlogit.render.media_blocks import picture_block
 from normxlogit.render.media_figure import draw_picture
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # `benchmarks` is not installed
+
+from benchmarks.pointing_cases import PointingCase, load_pointing_cases  # noqa: E402
+
+DOCS = ROOT / "docs"
 IMAGES = DOCS / "images"
 SHOWN = "shown"
 """The name of a PNG's comment with the text that it shows."""

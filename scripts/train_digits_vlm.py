@@ -2,7 +2,7 @@
 
     python scripts/train_digits_vlm.py out/ [--steps 4000]
 
-makes `out/model`, `out/train.jsonl` and `out/heldout.jsonl` with their pictures, for `normxlogit evaluate pointing`. A
+makes `out/model`, `out/train.jsonl` and `out/heldout.jsonl` with their pictures, for `python -m benchmarks pointing`. A
 picture is a piece of a photograph with three or four digits, one of them larger, and clutter where there is no fourth.
 Digits and photographs come with scikit-learn; those of the held-out pictures are not among those that are trained on.
 """
@@ -288,7 +288,7 @@ def write(folder: Path, name: str, pictures: Pictures, count: int) -> None:
 
 
 def main() -> None:
-    """Train, and write what `evaluate pointing` reads."""
+    """Train, and write what `python -m benchmarks pointing` reads."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=4000)

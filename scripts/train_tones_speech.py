@@ -2,7 +2,7 @@
 
     python scripts/train_tones_speech.py out/ [--steps 1000]
 
-makes `out/model`, `out/train.jsonl` and `out/heldout.jsonl` with their sounds, for `normxlogit evaluate pointing`. A
+makes `out/model`, `out/train.jsonl` and `out/heldout.jsonl` with their sounds, for `python -m benchmarks pointing`. A
 tone's pitch is its word, "0" to "9"; around the tones there are noise and clicks, drawn anew for each sound.
 """
 
@@ -167,7 +167,7 @@ def write(folder: Path, name: str, sounds: Sounds, count: int) -> None:
 
 
 def main() -> None:
-    """Train, and write what `evaluate pointing` reads."""
+    """Train, and write what `python -m benchmarks pointing` reads."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=1000)

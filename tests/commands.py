@@ -1,5 +1,6 @@
 """The command lines in this process."""
 
+import benchmarks.commands
 import paper.cli
 from normxlogit import cli
 
@@ -18,3 +19,8 @@ def run(capsys, *arguments, program=cli):
 def run_paper(capsys, *arguments):
     """Run a command of the paper's experiments; returns exit code, output and errors."""
     return run(capsys, *arguments, program=paper.cli)
+
+
+def run_benchmark(capsys, *arguments):
+    """Run a measurement of `benchmarks/`; returns exit code, output and errors."""
+    return run(capsys, *arguments, program=benchmarks.commands)

@@ -1,11 +1,12 @@
-"""The commands that measure alignment with evidence on BLiMP."""
+"""The commands that measure alignment with evidence, on BLiMP or on pairs of a user's own."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,23 +16,38 @@ from normxlogit.errors import InputError
 
 from ..options import OUTPUTS, Bases, BFloat16, Checkpoints, Output, PaperMethods, Words, named_base, read_checkpoints
 
+if TYPE_CHECKING:
+    from .runs import PairReader
+
 __all__ = ["alignment", "figure_alignment"]
 
 
 def alignment(
     model: Annotated[str, typer.Option(help="Name or folder of a masked or causal language model.")],
     after: Annotated[str | None, typer.Option(help="The same model fine-tuned, to be measured beside it.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder with PARADIGM.jsonl; else the hub.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help='Pairs of your own instead of BLiMP: JSON lines with "sentence_good", "sentence_bad", "evidence" and '
+            'optionally "group".'
+        ),
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with BLiMP's PARADIGM.jsonl; else the hub.")] = None,
     methods: Annotated[
         str, typer.Option(help='"all" of the paper, or names with settings, as for faithfulness.')
     ] = "all",
-    words: Words = "plural",
+    words: Annotated[
+        str | None,
+        typer.Option(
+            help='Words for which LogAt is measured, beside target and foil; "plural" by default, with --data none.'
+        ),
+    ] = None,
     normalisation: Annotated[
         Literal["published", "softmax", "sum"],
         typer.Option(help="Of the dot product; by default each method's as in the paper."),
     ] = "published",
     protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = "default",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows of each paradigm.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows: of each paradigm, or of --data.")] = None,
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
     dtype: DType = None,
@@ -39,22 +55,30 @@ def alignment(
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
     ] = None,
 ) -> None:
-    """Measure the share of each method's scores on the words that tell the target's form (BLiMP), layer by layer."""
+    """Measure the share of each method's scores on the words that decide between two sentences, layer by layer.
+
+    Example: python -m paper alignment --data pairs.jsonl --model FOLDER
+    """
+    if data is not None and data_dir is not None:
+        raise InputError("--data reads pairs of your own, --data-dir those of BLiMP: give one of the two")
     check_folder(output)
     with quiet():
+        from ..minimal_pairs import load_minimal_pairs
+        from ..sentence_pairs import encode_own
         from .runs import STATES
 
+        read = _blimp(data_dir, limit) if data is None else partial(encode_own, *load_minimal_pairs(data, limit))
         models = [(STATES[0] if after else Path(model).name, model)] + ([(STATES[1], after)] if after else [])
         text = _aligned(
             models,
             methods,
             output,
-            about={"model": Path(model).name},
-            words=words.split(),
+            read,
+            about=({} if data is None else {"data": data.name}) | {"model": Path(model).name},
+            words=("plural" if data is None else "").split() if words is None else words.split(),
             scale=normalisation,
             protocol=protocol,
-            data_dir=data_dir,
-            limit=limit,
+            compared=data is None,
             **loading(device, dtype, gguf_file),
         )
     write_report(text)
@@ -100,37 +124,45 @@ def figure_alignment(
                     pair,
                     methods,
                     output / f"alignment-{slug}",
+                    _blimp(data_dir, limit),
                     about={"model": name},
                     words=words.split(),
                     scale="published",
                     protocol=protocol,
-                    data_dir=data_dir,
-                    limit=limit,
                     **loading(device, dtype),
                 )
             )
     write_report("\n".join(texts))
 
 
+def _blimp(data_dir: Path | None, limit: int | None) -> "PairReader":
+    from ..sentence_pairs import load_items
+
+    return partial(load_items, "test", evidence=True, data_dir=data_dir, limit=limit)
+
+
 def _aligned(
     models: Sequence[tuple[str, str]],
     methods: str,
     output: Path | None,
+    read: "PairReader",
     *,
     about: Mapping[str, Any],
     scale: Any,
     protocol: Protocol,
+    compared: bool = True,
     **options: Any,
 ) -> str:
-    """Measure alignment on models, and return the report beside the published figures."""
+    """Measure alignment on models, and return the report; with the published figures unless the pairs are others."""
     from .report import alignment_tables, write_alignment
     from .runs import paper_methods, published_studies, run_studies
 
     cells = paper_methods() if methods in ("all", "paper") else methods_of(methods)
     with progress(len(cells) * len(models)) as step:
         folder = None if output is None else output / "runs"
-        studies = run_studies(models, cells, folder=folder, protocol=protocol, on_progress=step, **options)
+        studies = run_studies(models, cells, read, folder=folder, protocol=protocol, on_progress=step, **options)
     shown = {**about, "protocol": protocol, "normalisation": scale}
+    theirs = published_studies() if compared else []
     if output is not None:
-        return write_alignment(output, studies, published_studies(), shown, scale=scale)
-    return alignment_tables(studies, published_studies(), shown, scale=scale)
+        return write_alignment(output, studies, theirs, shown, scale=scale)
+    return alignment_tables(studies, theirs, shown, scale=scale)

@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from normxlogit.evaluation.alignment import MEASURES, Alignment, Measure, Scale
-
+from .measures import MEASURES, Alignment, Measure, Scale
 from .runs import Study
 
 __all__ = ["write_figures"]

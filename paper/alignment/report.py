@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
-from normxlogit.evaluation.alignment import MEASURES, Alignment, Measure, Normalisation, Scale, by_layer
 from normxlogit.evaluation.report import markdown_table
 
 from .figures import write_figures
+from .measures import MEASURES, Alignment, Measure, Normalisation, Scale
 from .runs import Study
 
 __all__ = ["alignment_tables", "best", "write_alignment"]
@@ -40,7 +40,7 @@ def alignment_tables(
     for measure in get_args(Measure):
         name = MEASURES[measure] + (f" ({scale} normalisation)" if measure == "dot" else "")
         for study in (*studies, *theirs):
-            sections.append((f"{name} by layer: {study.name}", by_layer(study.alignments, measure, scale)))
+            sections.append((f"{name} by layer: {study.name}", _by_layer(study.alignments, measure, scale)))
         for study in studies:
             sections.append((f"{name} by paradigm: {study.name}", _by_paradigm(study, measure, scale)))
     reasons = {f"{title} ({study.name}): {why}" for study in studies for title, why in study.missing.items()}
@@ -104,6 +104,17 @@ def _bests(studies: Sequence[Study], theirs: Sequence[Study]) -> str:
         rows += [[study.name, f"`{title}`", "N/A", "N/A", "N/A"] for title in study.missing]
     columns = [*(f"dot product, {scale}" for scale in scales), "average precision"]
     return BEST + markdown_table(["model", "scores", *columns], rows)
+
+
+def _by_layer(alignments: Sequence[Alignment], measure: Measure, scale: Scale) -> str:
+    """Return a Markdown table with a row for each series and a column for each layer."""
+    layers = sorted({layer for alignment in alignments for layer in alignment.layers})
+    rows = []
+    for alignment in alignments:
+        # some of the published figures lack a measure
+        values = dict(zip(alignment.layers, alignment.values(measure, scale=scale), strict=False))
+        rows.append([f"`{alignment.title}`", *(f"{values[n]:.3f}" if n in values else "" for n in layers)])
+    return markdown_table(["scores", *map(str, layers)], rows)
 
 
 def _by_paradigm(study: Study, measure: Measure, scale: Scale) -> str:

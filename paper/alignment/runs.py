@@ -6,22 +6,26 @@ from pathlib import Path
 from typing import Any
 
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.evaluation.alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
 from normxlogit.evaluation.faithfulness import Protocol
-from normxlogit.evaluation.minimal_pairs import Item
 from normxlogit.evaluation.runs import ResultCache, under
 from normxlogit.explainer import Explainer
+from normxlogit.inputs.encoder import Encoder
 from normxlogit.methods import Method, method_named
 from normxlogit.models.model_digest import model_digest
 from normxlogit.models.task_model import TaskModel
+from normxlogit.tasks import TaskName
 
-from ..sentence_pairs import load_items
+from ..blimp import Counts
+from ..minimal_pairs import Item
 from ..tables import published
+from .measures import METHODS, Alignment, accuracy, align, normalisation_of, title_of
 
 __all__ = ["STATES", "Study", "paper_methods", "published_studies", "run_studies"]
 
 STATES = ("pretrained", "fine-tuned")
 """What a model is called before and after."""
+
+PairReader = Callable[[Encoder, TaskName], tuple[list[Item], Counts]]
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,9 @@ def paper_methods() -> list[Method]:
 def run_studies(
     models: Sequence[tuple[str, str]],
     methods: Sequence[Method],
+    read: PairReader,
     *,
     folder: Path | None = None,
-    data_dir: str | Path | None = None,
-    limit: int | None = None,
     words: Sequence[str] = (),
     protocol: Protocol = "default",
     on_progress: Callable[[str, int, int], None] | None = None,
@@ -65,16 +68,15 @@ def run_studies(
     Args:
         models: What to call each model, and its name or folder.
         methods: What to measure.
+        read: Encodes the pairs for a model: called with its encoder and its task.
         folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
-        data_dir: Folder with `PARADIGM.jsonl`; the hub otherwise.
-        limit: Only so many rows of each paradigm.
-        words: See `normxlogit.evaluation.alignment.align`.
-        protocol: See `normxlogit.evaluation.alignment.align`.
+        words: See `paper.alignment.measures.align`.
+        protocol: See `paper.alignment.measures.align`.
         on_progress: Called with a line that says what is running, sentences done and sentences in all.
         **options: Passed to `Explainer.from_pretrained`.
 
     Raises:
-        DataError: If there is no data or no parser.
+        DataError: If there is no data or no parser, or a model can read none of the pairs.
         TargetError: If a word is not one token of a model.
         UnsupportedModelError: If a model is not a language model, or has no mask.
     """
@@ -82,9 +84,7 @@ def run_studies(
     for name, source in models:
         explainer = Explainer.from_pretrained(source, **options)
         model = explainer._model
-        items, counts = load_items(
-            "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
-        )
+        items, counts = read(model.encoder, model.task.name)
         cache = ResultCache(folder, [model_digest(explainer._model), _described(items), protocol], Alignment)
         alignments: list[Alignment] = []
         missing: dict[str, str] = {}

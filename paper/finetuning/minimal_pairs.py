@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from normxlogit.errors import InputError
-from normxlogit.evaluation.minimal_pairs import Item
 from normxlogit.inputs.batching import collate
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.models.input_limits import position_limit
 from normxlogit.models.loading import load
 from normxlogit.tasks import task_of
 
+from ..minimal_pairs import Item
 from ..sentence_pairs import load_items
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked
 

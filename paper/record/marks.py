@@ -30,7 +30,7 @@ __all__ = [
 KINDS = ("figures", "published", "timing", "generated", "unchecked")
 """Compared with what commands print; the paper's or another's; seconds and costs; written by a script; without one."""
 
-PROGRAMS = ("normxlogit", "python -m paper")
+PROGRAMS = ("normxlogit", "python -m paper", "python -m benchmarks")
 
 KEYS = ("tolerance", "slow", "needs", "file", "under", "timing", "anywhere", "where", "except", "with")
 

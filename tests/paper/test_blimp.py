@@ -5,8 +5,8 @@ import json
 import pytest
 
 from normxlogit import DataError
-from normxlogit.evaluation.minimal_pairs import Pair, difference
 from paper.blimp import PARADIGMS, Counts, expanded, is_plural, load_pairs
+from paper.minimal_pairs import Pair, difference
 from tests import blimp
 
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from normxlogit import DataError
-from normxlogit.evaluation.minimal_pairs import difference
 from paper import evidence
 from paper.blimp import PARADIGMS, expanded
 from paper.evidence import PARSERS, evidence_in, parser
+from paper.minimal_pairs import difference
 
 spacy = pytest.importorskip("spacy")
 

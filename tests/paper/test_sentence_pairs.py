@@ -8,10 +8,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from normxlogit import DataError, UnsupportedModelError
-from normxlogit.evaluation.minimal_pairs import Pair, encode_pairs
 from normxlogit.inputs.encoder import Encoder
 from paper import sentence_pairs as module
 from paper.blimp import PARADIGMS
+from paper.minimal_pairs import Pair, encode_pairs
 from paper.sentence_pairs import load_items
 from tests import blimp, tiny
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 import transformers
 
+from benchmarks.similarity import evaluate_similarity, similarity_table
 from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.errors import DataError
-from normxlogit.evaluation.similarity import evaluate_similarity, similarity_table
 from normxlogit.results.collection import Attributions
 from normxlogit.results.similarity import Similarity
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
-from tests.commands import run
+from tests.commands import run, run_benchmark
 
 A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
 POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]
@@ -324,8 +324,8 @@ def test_methods_are_measured_against_leaving_tokens_out(tmp_path, capsys):
     rows = [{"sentence1": A, "sentence2": B, "label": 1.0}] * 2
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     folder = files(tmp_path / "m", CLS)
-    words = ["evaluate", "similarity", "--dataset", data, "--model", folder, "--methods", "logat"]
-    code, out, err = run(capsys, *words)
+    words = ["similarity", "--dataset", data, "--model", folder, "--methods", "logat"]
+    code, out, err = run_benchmark(capsys, *words)
     assert code == 0, err
     assert "logat" in out
 

@@ -1,13 +1,12 @@
-"""The commands that measure methods on a model: evaluate faithfulness, frontier, alignment, generation, ..."""
+"""The commands that measure methods on a model: evaluate faithfulness, frontier, generation and grounding."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import DataError, InputError
+from ..errors import InputError
 from .console import check_folder, progress, quiet, write_report
-from .next_token import next_token
 from .options import (
     AUTO,
     NO_LANGUAGE_MODEL,
@@ -16,7 +15,6 @@ from .options import (
     Dataset,
     Device,
     DType,
-    EmbeddingModel,
     GGUFFile,
     LabelColumn,
     LanguageModel,
@@ -36,7 +34,6 @@ from .options import (
     methods_of,
     required,
 )
-from .pointing import pointing
 
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
@@ -148,45 +145,6 @@ def frontier(
         if output is not None:
             write_frontier(output, panels, about, device_named(device))
     write_report(frontier_text(panels, about))
-
-
-@app.command()
-def alignment(
-    model: Annotated[str, typer.Option(help="Name or folder of a masked or causal language model.")],
-    data: Annotated[
-        Path | None,
-        typer.Option(help='JSON lines with "sentence_good", "sentence_bad", "evidence" and optionally "group".'),
-    ] = None,
-    methods: Annotated[
-        str,
-        typer.Option(callback=known_methods, help='"all" of the paper, or names with settings, as for faithfulness.'),
-    ] = "all",
-    words: Annotated[str, typer.Option(help="Words for which LogAt is measured, beside target and foil.")] = "",
-    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = "default",
-    limit: Limit = None,
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-) -> None:
-    """Measure the share of each method's scores on the words that decide between two sentences, layer by layer.
-
-    Example: normxlogit evaluate alignment --data pairs.jsonl --model FOLDER
-    """
-    if data is None:
-        raise InputError("name a JSONL file of minimal pairs with --data; for BLiMP see python -m paper alignment")
-    with quiet():
-        from ..evaluation.alignment import METHODS, alignment_text
-        from ..evaluation.minimal_pairs import load_minimal_pairs
-        from ..evaluation.report import report
-
-        cells = methods_of(" ".join(METHODS) if methods == "all" else methods)
-        pairs, evidence = load_minimal_pairs(data, limit)
-        explainer = load(model, device, dtype, gguf_file)
-        options: dict[str, Any] = {"words": words.split(), "protocol": protocol}
-        with progress(len(cells)) as step:
-            text = alignment_text(explainer, pairs, evidence, cells, on_progress=step, **options)
-        about = {"data": data.name, "model": explainer._model.name, "protocol": protocol}
-    write_report(report(about, text))
 
 
 @app.command()
@@ -307,50 +265,6 @@ def grounding(
         table = grounding_table(comparisons, answers, trained)
         results = {title: [signal._asdict() for signal in signals] for title, signals in comparisons}
         text = report(about, table, output, "grounding", comparisons=plain(results))
-    write_report(text)
-
-
-app.command("next-token")(next_token)
-app.command()(pointing)
-
-
-@app.command()
-def similarity(
-    dataset: Annotated[str, typer.Option(help="stsb, or a file with two columns of texts.")] = "stsb",
-    model: EmbeddingModel = "",
-    methods: Methods = "frozen-gradient normxlogit logat random",
-    data_dir: DataDir = None,
-    split: Split = "validation",
-    columns: Annotated[str | None, typer.Option(help="The two text columns, separated by a comma.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="So many pairs, drawn at random.")] = 200,
-    seed: Seed = 0,
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-) -> None:
-    """Measure how far the tokens that each method names for a cosine are those that it loses most without.
-
-    Example: normxlogit evaluate similarity --dataset stsb --data-dir DATA --model FOLDER
-    """
-    required(model, "name an embedding model with --model; the model in the package is a classifier")
-    with quiet():
-        import numpy as np
-
-        from ..evaluation.report import report
-        from ..evaluation.similarity import evaluate_similarity, similarity_table
-
-        examples = _examples(dataset, split, data_dir, columns)
-        pairs = [example.text for example in examples if isinstance(example.text, tuple)]
-        if not pairs:
-            raise DataError(f"{dataset}: one column of texts; name two with --columns")
-        order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
-        explainer = load(model, device, dtype, gguf_file, task="embedding")
-        drawn, cells = [pairs[i] for i in order], methods.split()
-        with progress(1) as step:
-            results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
-        count = f"{len(order)} of {len(pairs)}"
-        about = {"dataset": Path(dataset).name, "pairs": count, "model": explainer._model.name}
-        text = report(about, similarity_table(results))
     write_report(text)
 
 

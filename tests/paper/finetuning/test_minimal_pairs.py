@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from normxlogit import Explainer
-from normxlogit.evaluation.alignment import accuracy
+from paper.alignment.measures import accuracy
 from paper.finetuning.minimal_pairs import finetune, preference_loss
 from paper.finetuning.trainer import Recipe
 from paper.sentence_pairs import load_items

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.pointing import evaluate_pointing, pointing_table
+from benchmarks.pointing_cases import PointingCase, load_pointing_cases
+from benchmarks.pointing_peers import signal_answer
 from normxlogit import DataError, Explainer
-from normxlogit.evaluation.pointing import evaluate_pointing, pointing_table
-from normxlogit.evaluation.pointing_cases import PointingCase, load_pointing_cases
-from normxlogit.evaluation.pointing_peers import signal_answer
 from tests import vlm
-from tests.commands import run
+from tests.commands import run_benchmark
 from tests.pipeline import test_speech as speech
 from tests.pipeline.test_signals import RATE, sound
 
@@ -201,7 +201,7 @@ def test_the_command_prints_a_table_for_each_kind_of_question(case, tmp_path, ca
     lines = [json.dumps(row | {"level": level}) for level in ("easy", "hard")]
     (tmp_path / "cases.jsonl").write_text("\n".join(lines))
     options = ["--data", tmp_path / "cases.jsonl", "--model", tmp_path / "model", "--methods", " ".join(METHODS)]
-    code, output, errors = run(capsys, "evaluate", "pointing", *options, "--output", tmp_path / "out")
+    code, output, errors = run_benchmark(capsys, "pointing", *options, "--output", tmp_path / "out")
     assert code == 0, errors
     for expected in ("easy: 1 of 1", "hard: 1 of 1", *METHODS, "random"):
         assert expected in output

@@ -10,12 +10,12 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from normxlogit import ALL, DataError, Explainer, MethodError, TargetError, UnsupportedModelError
-from normxlogit.evaluation.alignment import accuracy, align, average_precision, dot_product, normalisation_of
-from normxlogit.evaluation.minimal_pairs import Item
 from normxlogit.methods import Scores
 from normxlogit.methods.normxlogit import InputNorm
+from paper.alignment.measures import accuracy, align, average_precision, dot_product, normalisation_of
+from paper.minimal_pairs import Item
 from tests import tiny
-from tests.commands import run
+from tests.commands import run_paper
 
 
 def mask(*places, size=4):
@@ -228,11 +228,14 @@ def test_pairs_of_a_file_of_ones_own(tmp_path, capsys):
     data.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS))
     tiny.model("bert", "MaskedLM").save_pretrained(model)
     tiny.tokenizer_for("bert").save_pretrained(model)
-    command = ["evaluate", "alignment", "--model", model, "--data", data, "--methods", "logat random"]
-    code, text, err = run(capsys, *command)
+    command = ["alignment", "--model", model, "--data", data, "--methods", "logat random"]
+    code, text, err = run_paper(capsys, *command, "--output", tmp_path / "out")
     assert code == 0, err
-    assert "2 of 3 pairs (target or foil of several tokens: 1)" in text
+    assert "| near | 1 | 1 |  |" in text
+    assert "| pairs | 2 | 1 | target or foil of several tokens: 1 |" in text
     assert "| `logat(foil)` |" in text
-    assert text.count("| `random` |") == 2
+    assert text.count("| `random` |") == 5, "best layers, and either measure by layer and by group"
+    assert "published, RoBERTa" not in text
+    assert {"results.md", "results.json", "heatmap-dot.svg"} <= {path.name for path in (tmp_path / "out").iterdir()}
     data.write_text(json.dumps(PAIRS[0] | {"evidence": "lock"}) + "\n")
-    assert "line 1: not a minimal pair with evidence: 'lock' is not in" in run(capsys, *command)[2]
+    assert "line 1: not a minimal pair with evidence: 'lock' is not in" in run_paper(capsys, *command)[2]

@@ -1,6 +1,5 @@
 """Alignment of scores with linguistic evidence: are the evidence words scored highest? (NormXLogit, experiment 2)."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import DataError, UnsupportedModelError
-from ..explainer import Explainer
-from ..methods import Method, Request, check_finite, method_named, run_method
-from ..models.map_batches import map_batches
-from ..models.task_model import TaskModel
-from ..tasks.targets import Target, index_of
-from .faithfulness import Protocol
-from .minimal_pairs import Item, Pair, Span, encode_pairs
-from .report import markdown_table
+from normxlogit.errors import DataError
+from normxlogit.evaluation.faithfulness import Protocol
+from normxlogit.methods import Method, Request, check_finite, method_named, run_method
+from normxlogit.models.map_batches import map_batches
+from normxlogit.models.task_model import TaskModel
+from normxlogit.tasks.targets import Target, index_of
+
+from ..minimal_pairs import Item
 
 __all__ = [
     "MEASURES",
@@ -30,9 +28,7 @@ __all__ = [
     "Scale",
     "accuracy",
     "align",
-    "alignment_text",
     "average_precision",
-    "by_layer",
     "dot_product",
     "normalisation_of",
     "title_of",
@@ -87,19 +83,19 @@ class Alignment:
         count: Number of sentences, for "all" and each group.
     """
 
-    def values(self, measure: Measure, *, group: str = "all", scale: Scale = "published") -> tuple[float, ...]:
-        """Return one figure for each layer; none where the measure is missing."""
-        metric: str = "average_precision"
-        if measure == "dot":
-            metric = normalisation_of(self.method) if scale == "published" else scale
-        return tuple(self.figures.get(group, {}).get(metric, ()))
-
     title: str
     method: str
     layers: tuple[int, ...]
     figures: Mapping[str, Mapping[str, tuple[float, ...]]]
     errors: Mapping[str, Mapping[str, tuple[float, ...]]]
     count: Mapping[str, int]
+
+    def values(self, measure: Measure, *, group: str = "all", scale: Scale = "published") -> tuple[float, ...]:
+        """Return one figure for each layer; none where the measure is missing."""
+        metric: str = "average_precision"
+        if measure == "dot":
+            metric = normalisation_of(self.method) if scale == "published" else scale
+        return tuple(self.figures.get(group, {}).get(metric, ()))
 
 
 def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "softmax") -> float:
@@ -236,57 +232,6 @@ def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, 
     table = np.stack([rows[index] for index in range(len(items))])  # (N, L)
     groups = np.array([item.group for item in items])
     return {group: tuple(table[members].mean(0).tolist()) for group, members in _groups(groups)}
-
-
-def alignment_text(
-    explainer: Explainer,
-    pairs: Sequence[Pair],
-    evidence: Sequence[Sequence[Span]],
-    methods: Sequence[Method],
-    *,
-    words: Sequence[str] = (),
-    protocol: Protocol = "default",
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> str:
-    """Measure methods on minimal pairs, and return the figures of each layer as Markdown.
-
-    Raises:
-        DataError: If the model can read none of the pairs.
-        TargetError: If a word is not one token of the model.
-        UnsupportedModelError: If the model is not a masked or causal language model.
-    """
-    model = explainer._model
-    encoded = encode_pairs(pairs, model.encoder, model.task.name, evidence)
-    items = [item for item in encoded if isinstance(item, Item)]
-    dropped = Counter(item for item in encoded if isinstance(item, str))
-    reasons = "; ".join(f"{reason}: {count}" for reason, count in dropped.items())
-    if not items:
-        raise DataError(f"no pair is left to measure: {reasons}")
-    alignments: list[Alignment] = []
-    missing = []
-    for method in methods:
-        try:
-            alignments += align(model, items, method, words=words, protocol=protocol, on_progress=on_progress)
-        except UnsupportedModelError as error:  # noqa: PERF203
-            missing.append(f"N/A {method.spec}: {error}.\n")
-    rows = [[group, *(f"{share:.3f}" for share in shares)] for group, shares in accuracy(model, items).items()]
-    layers = [str(layer) for layer in range(1, len(rows[0]))]
-    sections = [f"{len(items)} of {len(pairs)} pairs{f' ({reasons})' if reasons else ''}\n"]
-    sections += ["## Target above foil where the head reads a layer\n", markdown_table(["pairs", *layers], rows)]
-    for measure, name in MEASURES.items():
-        sections += [f"## {name} by layer\n", by_layer(alignments, measure)]
-    return "\n".join([*sections, "".join(missing)]).rstrip() + "\n"
-
-
-def by_layer(alignments: Sequence[Alignment], measure: Measure, scale: Scale = "published") -> str:
-    """Return a Markdown table with a row for each series and a column for each layer."""
-    layers = sorted({layer for alignment in alignments for layer in alignment.layers})
-    rows = []
-    for alignment in alignments:
-        # some of the published figures lack a measure
-        values = dict(zip(alignment.layers, alignment.values(measure, scale=scale), strict=False))
-        rows.append([f"`{alignment.title}`", *(f"{values[n]:.3f}" if n in values else "" for n in layers)])
-    return markdown_table(["scores", *map(str, layers)], rows)
 
 
 def _scored(

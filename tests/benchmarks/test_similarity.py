@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
+from benchmarks.similarity import evaluate_similarity
 from normxlogit import DataError
-from normxlogit.evaluation.similarity import evaluate_similarity
 from normxlogit.methods import method_named
 
 SCORES = {

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from ..results.media import MediaScores
-from .questions import read_lines
+from normxlogit.errors import DataError
+from normxlogit.evaluation.questions import read_lines
+from normxlogit.results.media import MediaScores
 
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, NormXLogitError
-from ..explainer import Explainer
-from ..methods import Method, method_named
-from ..methods.defaults import default_methods
-from ..models.model_digest import model_digest
-from ..pipeline.ablations import Ablations, Array, leave_one_out
-from ..pipeline.completed import Completed
-from ..pipeline.writing import read_completion
-from ..results.spans import Piece
-from .frontier import measure_cost
-from .ranking import Column, RankingResult, agreement, ranking_table, summarise
-from .runs import Progress, ResultCache
-from .statistics import Candidate, recommendations
+from normxlogit.errors import DataError, NormXLogitError
+from normxlogit.evaluation.frontier import measure_cost
+from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
+from normxlogit.evaluation.runs import Progress, ResultCache
+from normxlogit.evaluation.statistics import Candidate, recommendations
+from normxlogit.explainer import Explainer
+from normxlogit.methods import Method, method_named
+from normxlogit.methods.defaults import default_methods
+from normxlogit.models.model_digest import model_digest
+from normxlogit.pipeline.ablations import Ablations, Array, leave_one_out
+from normxlogit.pipeline.completed import Completed
+from normxlogit.pipeline.writing import read_completion
+from normxlogit.results.spans import Piece
 
 TOP = (1, 3)
 """How many of the highest ranked tokens are removed."""

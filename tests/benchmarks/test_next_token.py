@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.next_token import evaluate_next_token, load_beginnings, next_token_table
 from normxlogit import DataError, Explainer, UnsupportedModelError
-from normxlogit.evaluation.next_token import evaluate_next_token, load_beginnings, next_token_table
 from normxlogit.evaluation.ranking import plain_rankings
 from tests import tiny
 

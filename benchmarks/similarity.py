@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from ..errors import DataError
-from ..explainer import Explainer
-from ..methods import Method, method_named
-from ..results.similarity import Similarity
-from .ranking import Column, RankingResult, agreement, ranking_table, summarise
-from .runs import Progress
+from normxlogit.errors import DataError
+from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
+from normxlogit.evaluation.runs import Progress
+from normxlogit.explainer import Explainer
+from normxlogit.methods import Method, method_named
+from normxlogit.results.similarity import Similarity
 
 LEAST = 3
 """Tokens that a text must have for a ranking of them to be meaningful."""

@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, NormXLogitError
-from ..explainer import Explainer
-from ..methods import FrozenGradient, Method, method_named
-from ..methods.defaults import named_or_default
-from ..models.model_digest import model_digest
-from ..results.generation import GenerationAttribution
-from ..results.media import MediaScores
+from normxlogit.errors import DataError, NormXLogitError
+from normxlogit.evaluation.report import markdown_table
+from normxlogit.evaluation.runs import Progress, ResultCache
+from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
+from normxlogit.explainer import Explainer
+from normxlogit.methods import FrozenGradient, Method, method_named
+from normxlogit.methods.defaults import named_or_default
+from normxlogit.models.model_digest import model_digest
+from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.media import MediaScores
+
 from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer
-from .report import markdown_table
-from .runs import Progress, ResultCache
-from .statistics import Interval, interval_text, mean_interval
 
 Array = npt.NDArray[np.float64]
 

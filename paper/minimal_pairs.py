@@ -8,11 +8,11 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..errors import DataError, UnsupportedModelError
-from ..inputs.encoder import Encoder
-from ..inputs.encoding import Encoding
-from ..tasks import TaskName
-from .questions import read_lines
+from normxlogit.errors import DataError, UnsupportedModelError
+from normxlogit.evaluation.questions import read_lines
+from normxlogit.inputs.encoder import Encoder
+from normxlogit.inputs.encoding import Encoding
+from normxlogit.tasks import TaskName
 
 Span = tuple[int, int]
 """First character and one past the last."""

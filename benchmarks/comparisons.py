@@ -1,0 +1,151 @@
+"""The commands that compare methods on models of other tasks: pointing, next-token, similarity."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from normxlogit.cli.console import check_folder, progress, quiet, write_report
+from normxlogit.cli.options import (
+    AUTO,
+    NO_LANGUAGE_MODEL,
+    DataDir,
+    Device,
+    DType,
+    EmbeddingModel,
+    GGUFFile,
+    Methods,
+    ReportFolder,
+    Rounds,
+    Seed,
+    Split,
+    load,
+    required,
+)
+from normxlogit.errors import DataError
+from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.ranking import plain_rankings
+from normxlogit.evaluation.report import report
+
+from .next_token import evaluate_next_token, load_beginnings, next_token_table
+from .pointing import evaluate_pointing, pointing_table
+from .pointing_cases import load_pointing_cases
+from .similarity import evaluate_similarity, similarity_table
+
+__all__ = ["next_token", "pointing", "similarity"]
+
+
+def pointing(
+    data: Annotated[
+        str,
+        typer.Option(
+            help='JSON lines with "image", "question", "answer" and "boxes" of the evidence in pixels, or with '
+            '"audio", "answer" and "times" of each word in seconds.'
+        ),
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a vision-language model, or of speech.")] = "",
+    gguf_file: GGUFFile = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names separated by spaces: methods of this library, and gradient-x-input, integrated-gradients, "
+            "occlusion and attention-rollout on the numbers of the picture."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many questions.")] = 300,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: ReportFolder = None,
+) -> None:
+    """Measure how well methods point at the evidence in a picture or a sound, where it is known.
+
+    Example: python -m benchmarks pointing --data heldout.jsonl --model FOLDER --limit 100
+    """
+    required(model, "name a vision-language model or one of speech with --model")
+    required(data, "name a file of questions with their evidence with --data")
+    check_folder(output)
+    with quiet():
+        cases = load_pointing_cases(data, limit)
+        explainer = load(model, device, dtype, gguf_file)
+        folder = None if output is None else output / "runs"
+        with progress(1) as step:
+            chosen = (methods or "").split()
+            results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
+        about = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
+        text = report(about, pointing_table(results, seed), output, "pointing", results=[asdict(r) for r in results])
+    write_report(text)
+
+
+def next_token(
+    data: Annotated[
+        str, typer.Option(help="Sentences, one a line, or JSON lines with a text (.gz too); their beginnings are read.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: GGUFFile = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many texts.")] = 200,
+    split: Split = "validation",
+    rounds: Rounds = 3,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: ReportFolder = None,
+) -> None:
+    """Compare methods with leave-one-out: which tokens of a text does its next token rest on?
+
+    Example: python -m benchmarks next-token --data texts.txt --model FOLDER --limit 50
+    """
+    required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
+    required(data, "name a file of sentences with --data")
+    check_folder(output)
+    with quiet():
+        texts = load_beginnings(data, limit, split, seed)
+        explainer = load(model, device, dtype, gguf_file)
+        folder = None if output is None else output / "runs"
+        options: dict[str, Any] = {"rounds": rounds, "seed": seed, "folder": folder}
+        with progress(1) as step:
+            results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=step, **options)
+        about = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
+        table = next_token_table(results, seed)
+        text = report(about, table, output, "next-token", results=plain_rankings(results))
+    write_report(text)
+
+
+def similarity(
+    dataset: Annotated[str, typer.Option(help="stsb, or a file with two columns of texts.")] = "stsb",
+    model: EmbeddingModel = "",
+    methods: Methods = "frozen-gradient normxlogit logat random",
+    data_dir: DataDir = None,
+    split: Split = "validation",
+    columns: Annotated[str | None, typer.Option(help="The two text columns, separated by a comma.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many pairs, drawn at random.")] = 200,
+    seed: Seed = 0,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
+) -> None:
+    """Measure how far the tokens that each method names for a cosine are those that it loses most without.
+
+    Example: python -m benchmarks similarity --dataset stsb --data-dir DATA --model FOLDER
+    """
+    required(model, "name an embedding model with --model; the model in the package is a classifier")
+    with quiet():
+        named = columns.split(",") if columns else []
+        examples = load_examples(dataset, split=split, data_dir=data_dir, columns=named)
+        pairs = [example.text for example in examples if isinstance(example.text, tuple)]
+        if not pairs:
+            raise DataError(f"{dataset}: one column of texts; name two with --columns")
+        order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
+        explainer = load(model, device, dtype, gguf_file, task="embedding")
+        drawn, cells = [pairs[i] for i in order], methods.split()
+        with progress(1) as step:
+            results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
+        count = f"{len(order)} of {len(pairs)}"
+        about = {"dataset": Path(dataset).name, "pairs": count, "model": explainer._model.name}
+        text = report(about, similarity_table(results))
+    write_report(text)
