@@ -15,13 +15,10 @@ from ..explainer import Explainer
 from ..methods import Method
 from ..models.devices import synchronise
 from ..models.local_models import SMALL
-from ..render.collection_blocks import cards
-from ..render.comparison_blocks import curves_card
+from ..render.collection_blocks import results_page
 from ..render.curves import Curve
-from ..render.html import page
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.comparison import Comparison
 from ..results.files import json_text
 from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
@@ -126,7 +123,7 @@ class App:
             raise next(iter(refused.values()))
         costs = [f"{passes}; took {_short(t)}, as long as {t / min(forward):.1f} forward passes" for passes, t in taken]
         notes = tuple(f"{name}: {error}" for name, error in refused.items())
-        drawn = _page(results, None if words else False, costs, curves)
+        drawn = results_page(results, words=None if words else False, costs=costs, curves=curves)
         return Shown(drawn, json_text(Attributions(results).to_dict()), notes)
 
     def generate(
@@ -298,13 +295,6 @@ def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
 
 def _short(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def _page(results: Sequence[Attribution], words: bool | None, costs: Sequence[str], curves: Sequence[Curve]) -> str:
-    """Return one result as its own page, and several side by side where each has one score for each token."""
-    if len(results) > 1 and all(a.scores.ndim == 1 for a in results):
-        return Comparison(results).to_html(words=words, costs=costs, curves=curves)
-    return page([*cards(results, words=words, costs=costs), *curves_card(curves)], results[0].title)
 
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:

@@ -12,23 +12,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..errors import InputError
+from . import options
 from .console import layers_of, quiet, write
-from .options import (
-    AUTO,
-    AllLabels,
-    Contrast,
-    Device,
-    DType,
-    GGUFFile,
-    LayerNumbers,
-    LongText,
-    MergeChoice,
-    Model,
-    Targets,
-    check_targets,
-    known_method,
-    load,
-)
 
 
 def attribute(
@@ -41,12 +26,12 @@ def attribute(
         ),
     ],
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
-    model: Model = None,
-    gguf_file: GGUFFile = None,
+    model: options.Model = None,
+    gguf_file: options.GGUFFile = None,
     method: Annotated[
         str | None,
         typer.Option(
-            callback=known_method,
+            callback=options.known_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default normxlogit, and "
             "frozen-gradient with language models.",
         ),
@@ -96,19 +81,19 @@ def attribute(
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
-    target: Targets = None,
-    all_labels: AllLabels = False,
-    contrast: Contrast = None,
-    layers: LayerNumbers = None,
+    target: options.Targets = None,
+    all_labels: options.AllLabels = False,
+    contrast: options.Contrast = None,
+    layers: options.LayerNumbers = None,
     long_text: Annotated[
-        LongText,
+        options.LongText,
         typer.Option(help="For a text over the model's length: its beginning, all of it in windows, or an error row."),
     ] = "truncate",
     words: Annotated[
         bool | None,
         typer.Option("--words/--no-words", help="Write words with their scores too; by default where there are any."),
     ] = None,
-    merge: MergeChoice = None,
+    merge: options.MergeChoice = None,
     input_format: Annotated[
         Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"] | None,
         typer.Option(help="Format, where names do not tell it."),
@@ -117,8 +102,8 @@ def attribute(
         int | None, typer.Option(min=1, help="Rows of a shard; 4096 by default, 64 with --sources, pictures or sounds.")
     ] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one forward pass.")] = 8192,
-    device: Device = AUTO,
-    dtype: DType = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
     max_errors: Annotated[int | None, typer.Option(min=0, help="Stop when more rows have no result.")] = None,
     engine: Annotated[Literal["local", "ray"], typer.Option(help="On this machine, or by Ray Data.")] = "local",
     num_workers: Annotated[int, typer.Option(min=1, help="Ray: workers, each with a model of its own.")] = 1,
@@ -130,7 +115,7 @@ def attribute(
     Example: normxlogit attribute reviews.parquet --output out/
     """
     chosen = layers_of(layers)
-    check_targets(target, all_labels)
+    options.check_targets(target, all_labels)
     if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
     with quiet(), _stoppable(output):
@@ -139,17 +124,17 @@ def attribute(
         from ..tasks.targets import typed_targets
 
         bound_kernels()
-        if engine == "ray" and device == AUTO:
+        if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
+        explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
         if words is None:
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
             words = bool(has_words) and sources is None and answer_column is None
-        options: dict[str, Any] = {**typed_targets(explainer._model, target or [], contrast, all_labels=all_labels)}
+        keywords: dict[str, Any] = {**typed_targets(explainer._model, target or [], contrast, all_labels=all_labels)}
         if engine == "ray":
             from ..corpus.ray_engine import Cluster
 
-            options["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
+            keywords["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
         done = run(
             explainer,
             inputs,
@@ -177,7 +162,7 @@ def attribute(
             max_errors=max_errors,
             engine=engine,
             progress=True,
-            **options,
+            **keywords,
         )
     wrong = f", {done.errors:,} of them without a result, see {Path(output) / 'errors'}" if done.errors else ""
     fresh = "" if done.fresh == done.rows else f" ({done.fresh:,} now)"

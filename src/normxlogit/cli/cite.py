@@ -9,21 +9,8 @@ import typer
 
 from ..errors import DataError, InputError
 from ..inputs.document_files import decoded, files_in, names_of_files, read_file
+from . import options
 from .console import check_output, deliver_result, format_for, quiet
-from .options import (
-    AUTO,
-    NO_LANGUAGE_MODEL,
-    Device,
-    DType,
-    GGUFFile,
-    LanguageModel,
-    MaxNewTokens,
-    MethodName,
-    OutputFile,
-    OutputFormat,
-    load,
-    required,
-)
 
 
 def cite(
@@ -38,13 +25,13 @@ def cite(
         Path | None,
         typer.Option(help="Text file of an answer that was written elsewhere; by default the model answers."),
     ] = None,
-    model: LanguageModel = "",
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
     system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
-    max_new_tokens: MaxNewTokens = 200,
-    method: MethodName = None,
+    max_new_tokens: options.MaxNewTokens = 200,
+    method: options.MethodName = None,
     verify: Annotated[
         str,
         typer.Option(
@@ -52,15 +39,15 @@ def cite(
             "the others can no longer come first."
         ),
     ] = "0",
-    output_format: OutputFormat = None,
-    output: OutputFile = None,
+    output_format: options.OutputFormat = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Answer a question from documents, and show which of their sentences the answer rests on.
 
     Example: normxlogit cite notes/*.txt --question "Who built the pool?" --model FOLDER
     """
-    required(model, NO_LANGUAGE_MODEL)
-    required(question, "give a question with --question")
+    options.required(model, options.NO_LANGUAGE_MODEL)
+    options.required(question, "give a question with --question")
     if verify != "auto" and not verify.isdecimal():
         raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
     kind = output_format or format_for(output)
@@ -68,7 +55,7 @@ def cite(
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
     texts, notes = read_documents(documents or ["-"], output)
     with quiet():
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file)
         result = explainer.cite(
             question,
             texts,

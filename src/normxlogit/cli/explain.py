@@ -2,46 +2,29 @@
 
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from ..errors import InputError, UnsupportedModelError
+from . import options
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
-from .options import (
-    AUTO,
-    AllLabels,
-    Contrast,
-    Device,
-    DType,
-    GGUFFile,
-    LayerNumbers,
-    LongText,
-    Merge,
-    MergeChoice,
-    Model,
-    OutputFile,
-    OutputFormat,
-    Targets,
-    check_targets,
-    known_method,
-    load,
-)
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
     from ..methods import Method
     from ..pipeline.keywords import Explain
     from ..results.attribution import Attribution
+    from ..results.collection import Attributions
 
 
 WIDEST = 110
 """Columns beyond which a list is hard to read."""
 
-CHUNK = 64
-"""Texts explained between two updates of the progress bar."""
+MANY = 64
+"""Texts from which on progress is shown."""
 
 
 def explain(
@@ -51,23 +34,23 @@ def explain(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Read texts from a UTF-8 file, one a line.")] = None,
     pair: Annotated[str | None, typer.Option(help="Second text, for models of text pairs.")] = None,
-    model: Model = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-    gguf_file: GGUFFile = None,
+    model: options.Model = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            callback=known_method,
+            callback=options.known_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated.",
         ),
     ] = None,
-    target: Targets = None,
-    all_labels: AllLabels = False,
-    contrast: Contrast = None,
-    layers: LayerNumbers = None,
+    target: options.Targets = None,
+    all_labels: options.AllLabels = False,
+    contrast: options.Contrast = None,
+    layers: options.LayerNumbers = None,
     long_text: Annotated[
-        LongText,
+        options.LongText,
         typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
     ] = "truncate",
     words: Annotated[
@@ -77,9 +60,9 @@ def explain(
             help="Show words, the default where they can be told, or tokens.",
         ),
     ] = None,
-    merge: MergeChoice = None,
-    output_format: OutputFormat = None,
-    output: OutputFile = None,
+    merge: options.MergeChoice = None,
+    output_format: options.OutputFormat = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Colour the tokens that a model's answer rests on.
 
@@ -88,7 +71,7 @@ def explain(
     check_output(output, file)
     inputs = _inputs(texts or [], file)
     kind, chosen = output_format or format_for(output), layers_of(layers)
-    check_targets(target, all_labels)
+    options.check_targets(target, all_labels)
     if kind == "csv" and (words or merge):
         raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
     if merge is not None and (words is False or (kind == "json" and not words)):
@@ -99,7 +82,7 @@ def explain(
         from ..tasks.targets import typed_targets
 
         named = [method_named(text) for text in method or ()]
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file)
         drawn = kind in ("terminal", "html") and chosen is None and not all_labels and len(target or []) < 2
         # People are shown several methods, one under the other; files for programs hold the default.
         several = drawn and not explainer._model.task.vocabulary
@@ -187,110 +170,62 @@ def _lines(content: bytes, name: str) -> list[str]:
 
 def _explain(
     explainer: "Explainer",
-    inputs: Sequence[str | tuple[str, str]],
+    inputs: list[Any],
     calls: "Sequence[Method | None]",
     common: "Explain",
     *,
     all_must_work: bool,
-) -> list["Attribution"]:
+) -> "Attributions[Attribution]":
     """Explain every text by every method; the methods of one text stand together.
 
     If no methods were named, one that does not work on the model is left out.
     """
-    from ..pipeline.progress import progress_bar
+    from ..results.collection import Attributions
 
-    results: list[Attribution] = []
-    calls = list(calls)
-    with progress_bar(len(inputs), len(inputs) > CHUNK and sys.stderr.isatty()) as advance:
-        for start in range(0, len(inputs), CHUNK):
-            chunk = list(inputs[start : start + CHUNK])
-            columns = []
-            for method in tuple(calls):
-                try:
-                    options: Explain = {**common, "method": method}
-                    columns.append(explainer(chunk, **options))
-                except UnsupportedModelError:  # noqa: PERF203
-                    if all_must_work or method is calls[0]:
-                        raise
-                    calls.remove(method)
-            results.extend(result for row in zip(*columns, strict=True) for result in row)
-            advance(len(chunk))
-    return results
+    if len(inputs) > MANY:  # said outright, for `quiet` keeps bars off otherwise
+        common["progress"] = sys.stderr.isatty()
+    columns = []
+    for method in calls:
+        try:
+            keywords: Explain = {**common, "method": method}
+            columns.append(explainer(inputs, **keywords))
+        except UnsupportedModelError:  # noqa: PERF203
+            if all_must_work or method is calls[0]:
+                raise
+    return Attributions(result for row in zip(*columns, strict=True) for result in row)
 
 
 def _render(
-    results: list["Attribution"], kind: Format, words: bool | None, merge: Merge | None, output: Path | None
+    results: "Attributions[Attribution]",
+    kind: Format,
+    words: bool | None,
+    merge: options.Merge | None,
+    output: Path | None,
 ) -> str:
-    if kind == "html":
-        return _page(results, words, merge)
     if kind == "csv":
-        from ..results.collection import Attributions
-
-        return Attributions(results).to_csv()
+        return results.to_csv()
     if kind == "json":
         from ..results.files import json_text
-        from ..results.versions import FORMAT_VERSION
+        from ..results.schema import plain
 
-        states = [_state(result, words, merge) for result in results]
-        return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=ascii_only(output))
+        state = results.to_dict()
+        for result, one in zip(results, state["attributions"], strict=True):
+            one |= {"words": plain(result.words(merge))} if words else {}
+        return json_text(state, ascii_only=ascii_only(output))
     from ..methods.registry import describe
+    from ..render.collection_blocks import results_page
     from ..render.terminal import text_of_blocks
     from ..render.text_blocks import attribution_blocks
     from ..results.comparison import Comparison
 
+    if kind == "html":
+        return results_page(results, words=words, merge=merge, costs=[describe(a.method).passes for a in results])
     color = None if output is None else False
     drawn = []
-    for together in _together(results):
-        if len(together) > 1:
-            costs = [describe(a.method).passes for a in together]
-            drawn.append(Comparison(together).to_text(words=words, merge=merge, color=color, costs=costs))
+    for group in results.by_text():
+        if len(group) > 1 and all(a.scores.ndim == 1 for a in group):
+            costs = [describe(a.method).passes for a in group]
+            drawn.append(Comparison(group).to_text(words=words, merge=merge, color=color, costs=costs))
         else:
-            drawn.append(text_of_blocks(attribution_blocks(together[0], words=words, merge=merge), color=color))
+            drawn += [text_of_blocks(attribution_blocks(a, words=words, merge=merge), color=color) for a in group]
     return "\n\n".join(drawn) + "\n"
-
-
-def _together(results: list["Attribution"]) -> Iterator[list["Attribution"]]:
-    """Yield the results of several methods on one text together, all else one by one."""
-    group: list[Attribution] = []
-    for result in results:
-        last = group[-1] if group else None
-        spec = (result.method, result.settings)
-        if (
-            last is not None
-            and (last.text, last.text_pair, last.tokens, last.target)
-            == (result.text, result.text_pair, result.tokens, result.target)
-            and last.scores.ndim == result.scores.ndim == 1
-            and all((a.method, a.settings) != spec for a in group)
-        ):
-            group.append(result)
-            continue
-        if group:
-            yield group
-        group = [result]
-    if group:
-        yield group
-
-
-def _page(results: list["Attribution"], words: bool | None, merge: Merge | None) -> str:
-    """Draw one text by several methods side by side, anything else result by result."""
-    from ..methods.registry import describe
-    from ..render.collection_blocks import cards
-    from ..render.html import page
-    from ..results.comparison import Comparison
-
-    costs = [describe(a.method).passes for a in results]
-    if len(results) > 1 and len({(a.text, a.text_pair) for a in results}) == 1:
-        specs = {(a.method, str(a.settings)) for a in results}
-        if len(specs) == len(results) and all(a.scores.ndim == 1 for a in results):
-            return Comparison(results).to_html(words=words, merge=merge, costs=costs)
-    return page(cards(results, words=words, merge=merge, costs=costs), results[0].title)
-
-
-def _state(result: "Attribution", words: bool | None, merge: Merge | None) -> dict[str, Any]:
-    """Return the result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
-    state = result.to_dict()
-    if words:
-        from ..results.schema import plain
-
-        state["words"] = plain(result.words(merge))
-    return state

@@ -6,34 +6,19 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
+from . import options
 from .console import deliver_result, format_for, layers_of, quiet
-from .options import (
-    AUTO,
-    NO_LANGUAGE_MODEL,
-    Contrast,
-    Device,
-    DType,
-    GGUFFile,
-    LanguageModel,
-    LayerNumbers,
-    MaxNewTokens,
-    MethodName,
-    OutputFile,
-    OutputFormat,
-    load,
-    required,
-)
 
 
 def generate(
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
     ] = None,
-    model: LanguageModel = "",
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-    max_new_tokens: MaxNewTokens = 40,
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    max_new_tokens: options.MaxNewTokens = 40,
     completion: Annotated[
         str | None, typer.Option(help="Explain this continuation (mind its first space) instead of the model's own.")
     ] = None,
@@ -44,14 +29,14 @@ def generate(
     chat: Annotated[
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
     ] = False,
-    method: MethodName = None,
+    method: options.MethodName = None,
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
     ] = None,
-    contrast: Contrast = None,
-    layers: LayerNumbers = None,
-    output_format: OutputFormat = None,
-    output: OutputFile = None,
+    contrast: options.Contrast = None,
+    layers: options.LayerNumbers = None,
+    output_format: options.OutputFormat = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 
@@ -59,7 +44,7 @@ def generate(
 
     Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
     """
-    required(model, NO_LANGUAGE_MODEL)
+    options.required(model, options.NO_LANGUAGE_MODEL)
     if prompt is None:
         if sys.stdin.isatty():
             raise InputError("no prompt: give it as an argument or on standard input")
@@ -72,14 +57,14 @@ def generate(
     if image:
         pictures = [{"type": "image", "image": path} for path in image]
         request = [{"role": "user", "content": [*pictures, {"type": "text", "text": prompt}]}]
-    options: dict[str, Any] = {"layers": layers_of(layers)}
+    keywords: dict[str, Any] = {"layers": layers_of(layers)}
     with quiet():
         from ..tasks.targets import typed_targets
 
-        explainer = load(model, device, dtype, gguf_file)
-        options |= typed_targets(explainer._model, [] if target is None else [target], contrast)
+        explainer = options.load(model, device, dtype, gguf_file)
+        keywords |= typed_targets(explainer._model, [] if target is None else [target], contrast)
         if completion is None:
-            result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **options)
+            result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
         else:
-            result = explainer.explain_completion(request, completion, method=method, **options)
+            result = explainer.explain_completion(request, completion, method=method, **keywords)
     deliver_result(result, kind, output)

@@ -5,41 +5,28 @@ from typing import Annotated
 
 import typer
 
+from . import options
 from .console import deliver_result, format_for, quiet
-from .options import (
-    AUTO,
-    NO_LANGUAGE_MODEL,
-    Device,
-    DType,
-    GGUFFile,
-    LanguageModel,
-    MaxNewTokens,
-    MethodName,
-    OutputFile,
-    OutputFormat,
-    load,
-    required,
-)
 
 
 def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
-    model: LanguageModel = "",
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-    max_new_tokens: MaxNewTokens = 200,
-    method: MethodName = None,
-    output_format: OutputFormat = None,
-    output: OutputFile = None,
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    max_new_tokens: options.MaxNewTokens = 200,
+    method: options.MethodName = None,
+    output_format: options.OutputFormat = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Write down a sound by a model of speech, and show which moments each word rests on.
 
     Example: normxlogit transcribe talk.wav --model FOLDER --output why.html
     """
-    required(model, NO_LANGUAGE_MODEL)
+    options.required(model, options.NO_LANGUAGE_MODEL)
     kind = output_format or format_for(output)
     with quiet():
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file)
         result = explainer.generate(sound, max_new_tokens=max_new_tokens, method=method)
     deliver_result(result, kind, output)

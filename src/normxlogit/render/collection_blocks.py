@@ -5,10 +5,14 @@ from typing import Any
 
 from ..results.attribution import Attribution
 from ..results.base import Result
+from ..results.comparison import Comparison
 from ..results.words import Merge
 from .blocks import Card, Cell, Column, Piece, Table, cell
 from .charts import number
+from .comparison_blocks import curves_card
+from .curves import Curve
 from .describe import method_text, shortened, text_of
+from .html import page
 from .layout import layout, strongest
 from .text_blocks import attribution_blocks, opening
 
@@ -48,6 +52,32 @@ def cards(
     if not results or len(texts) < len(results):
         return result_cards
     return [Card([_overview(texts, words, merge)], f"{len(texts)} results", result=False), *result_cards]
+
+
+def results_page(
+    results: Sequence[Attribution],
+    *,
+    words: bool | None = None,
+    merge: Merge | None = None,
+    costs: Sequence[str] = (),
+    curves: Sequence[Curve] = (),
+) -> str:
+    """Draw a page of results: one text by several methods side by side, anything else result by result.
+
+    Args:
+        results: The results.
+        words: Whether to draw words; by default where they can be told.
+        merge: How a word's score comes from its tokens'.
+        costs: The cost of each result's method, in words.
+        curves: Deletion curves, drawn below.
+
+    Raises:
+        DataError: If words are asked for and a result has none.
+    """
+    together = Comparison(results).by_text()
+    if len(results) > 1 and len(together) == 1 and all(a.scores.ndim == 1 for a in results):
+        return together[0].to_html(words=words, merge=merge, costs=costs, curves=curves)
+    return page([*cards(results, words=words, merge=merge, costs=costs), *curves_card(curves)], results[0].title)
 
 
 def _overview(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> Table:

@@ -272,12 +272,23 @@ class Attributions(list[R], Exports):
         methods = [_method(result) for result in self]
         return {"method": methods, **columns} if len(set(methods)) > 1 else columns
 
+    def by_text(self) -> "list[Self]":
+        """Return the adjacent results of one text by several methods together, all others alone."""
+        groups: list[Self] = []
+        for result in self:
+            last = groups[-1] if groups else type(self)()
+            if last and _text(result) == _text(last[0]) and _method(result) not in map(_method, last):
+                last.append(result)
+            else:
+                groups.append(type(self)([result]))
+        return groups
+
     def _columns(self) -> Columns:
         tables = [result._columns() for result in self]
         methods = [_method(result) for result in self]
         places = list(range(len(self)))
         if len(set(methods)) > 1:
-            places = _text_indices([(_text(result), name) for result, name in zip(self, methods, strict=True)])
+            places = [index for index, group in enumerate(self.by_text()) for _ in group]
             tables = [
                 {"method": [name] * len(next(iter(table.values()))), **table}
                 for name, table in zip(methods, tables, strict=True)
@@ -292,15 +303,4 @@ def _method(result: Result) -> str:
 
 
 def _text(result: Result) -> tuple[Any, ...]:
-    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens"))
-
-
-def _text_indices(results: Sequence[tuple[Any, str]]) -> list[int]:
-    """Return the index of each result's text; adjacent results of one text by several methods share it."""
-    indices: list[int] = []
-    methods: set[str] = set()
-    for index, (text, method) in enumerate(results):
-        continued = index > 0 and text == results[index - 1][0] and method not in methods
-        methods = {*methods, method} if continued else {method}
-        indices.append(indices[-1] + (not continued) if indices else 0)
-    return indices
+    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens", "target"))
