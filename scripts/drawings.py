@@ -35,7 +35,6 @@ from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.evaluation.frontier_report import frontier_figure
 from normxlogit.methods.defaults import default_methods
 from normxlogit.render.matplotlib_figure import PAGE, PlotFigure, plain_text, plot_style
-from normxlogit.render.media_blocks import picture_block
 from normxlogit.render.media_figure import draw_picture
 
 ROOT = Path(__file__).parent.parent
@@ -106,7 +105,7 @@ def picture(folder: Path, made: Path) -> None:
         panels = figure.subplots(1, PANELS)
         for axes, case, g in zip(panels, asked, results, strict=True):
             (image,) = g.images
-            draw_picture(axes, picture_block(image, image.scores[0], signed=True))
+            draw_picture(axes, image, image.scores[0])
             axes.set_title(f"{case.question}? {case.answer}", size=9)
         plain_text(figure).savefig(folder / "picture.svg")
     print(folder / "picture.svg")

@@ -9,8 +9,8 @@ import numpy as np
 from ..results.schema import FloatArray
 from .blocks import Block, Piece
 
-ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
-"""The names of the thirds of a picture."""
+MOST = 40
+"""Most bars or columns of a figure: the strongest ones, in the order of the text."""
 
 
 class BarRow(NamedTuple):
@@ -94,21 +94,19 @@ class Grid(Block):
         largest = np.nan_to_num(np.abs(self.scores[:, plain])).max(1, initial=0.0)  # (R,)
         return largest.tolist() if self.relative else [float(largest.max(initial=0.0))] * len(self.rows)
 
-    def only(self, kept: Sequence[int]) -> "Grid":
-        """Return some columns, none of them special."""
-        plain = len(self.columns) - len(self.special)
-        columns, about = (
-            [self.columns[i] for i in kept],
-            {k: self.about[i] for k, i in enumerate(kept) if i in self.about},
-        )
+    def strongest(self, k: int | None) -> "Grid":
+        """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
+        sizes = np.abs(np.nan_to_num(self.strengths)).max(0, initial=0.0)  # (C,)
+        order = [int(i) for i in np.argsort(-sizes, kind="stable") if i not in self.special]
+        kept = sorted(order[: k or MOST])
         return replace(
             self,
-            columns=columns,
+            columns=[self.columns[i] for i in kept],
             scores=self.scores[:, kept],
             strengths=self.strengths[:, kept],
             special=frozenset(),
-            about=about,
-            more=plain - len(kept),
+            about={k: self.about[i] for k, i in enumerate(kept) if i in self.about},
+            more=len(order) - len(kept),
         )
 
     def transposed(self) -> "Grid":
@@ -133,94 +131,6 @@ class Grid(Block):
         kind = "special" if column in self.special else ""
         strength = 0.0 if kind else float(self.strengths[row, column])
         return Piece(text, strength, kind, self.columns[column], text, about)
-
-
-@dataclass(frozen=True)
-class Picture(Block):
-    """A grid of patches over a picture.
-
-    Attributes:
-        preview: The picture as a data URI; empty where it is not kept.
-        boxes: float32, (h, w, 4): left, top, right and bottom of each patch in pixels.
-        patches: A piece for each patch, row by row.
-    """
-
-    kind: ClassVar = "picture"
-
-    name: str
-    preview: str
-    width: int
-    height: int
-    boxes: FloatArray
-    patches: Sequence[Piece]
-
-    @property
-    def placed(self) -> list[tuple[str, Piece]]:
-        """Each patch with its place as a style, in percent of the picture."""
-        sides = np.array([self.width, self.height], np.float32)
-        low, high = (100 * self.boxes.reshape(-1, 4)[:, part] / sides for part in (slice(2), slice(2, 4)))
-        return [
-            (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
-            for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.patches, strict=True)
-        ]
-
-    @property
-    def regions(self) -> list[tuple[str, float]]:
-        """The share of each ninth of the picture in what speaks for the answer, the largest first."""
-        middles = (self.boxes[..., :2] + self.boxes[..., 2:]).reshape(-1, 2) / 2
-        ninths = np.clip(3 * middles / [self.width, self.height], 0, 2).astype(int)
-        names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in ninths.tolist()]
-        strengths = [max(piece.strength, 0.0) for piece in self.patches]
-        total = sum(strengths) or 1.0
-        shares = {name: sum(s for s, n in zip(strengths, names, strict=True) if n == name) / total for name in names}
-        return sorted(shares.items(), key=lambda pair: -pair[1])
-
-
-@dataclass(frozen=True)
-class Waveform(Block):
-    """Moments over the loudness of a sound.
-
-    Attributes:
-        name: What it is called.
-        seconds: Its length.
-        loudness: float32: its course, from 0 to 1.
-        times: float32, (n, 2): beginning and end of each moment in seconds.
-        moments: A piece for each moment.
-    """
-
-    kind: ClassVar = "waveform"
-
-    name: str
-    seconds: float
-    loudness: FloatArray
-    times: FloatArray
-    moments: Sequence[Piece]
-
-    @property
-    def placed(self) -> list[tuple[str, Piece]]:
-        """Each moment with its place as a style, in percent of the sound."""
-        shares = (100 * self.times / self.seconds).tolist()
-        return [
-            (f"left:{start:.3f}%;top:0;width:{end - start:.3f}%;height:100%", piece)
-            for (start, end), piece in zip(shares, self.moments, strict=True)
-        ]
-
-    @property
-    def outline(self) -> str:
-        """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
-        places = np.linspace(0, 100, len(self.loudness)).tolist()
-        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, self.loudness.tolist(), strict=True)]
-        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, self.loudness.tolist(), strict=True)]
-        return " ".join(above + below[::-1])
-
-    @property
-    def regions(self) -> list[tuple[str, float]]:
-        """The share of each moment in what speaks for the answer, the largest first."""
-        strengths = np.array([max(piece.strength, 0.0) for piece in self.moments])
-        shares = (strengths / (strengths.sum() or 1.0)).tolist()
-        return sorted(
-            ((p.name, share) for p, share in zip(self.moments, shares, strict=True)), key=lambda pair: -pair[1]
-        )
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,6 @@ def comparison_blocks(
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:
     """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
-    if not results:
-        raise DataError("no results to show")
     drawn = _layouts(results, None, None)
     return Grid(
         rows=distinct_methods([(a.method, a.settings) for a in results]),

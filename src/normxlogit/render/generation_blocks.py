@@ -1,19 +1,17 @@
 """The blocks of generated text: each token with what it rests on."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ..results.characters import direction, quoted, visible
 from ..results.generation import GenerationAttribution
-from ..results.media import AudioScores, ImageScores
 from ..results.schema import FloatArray
 from ..results.words import merged
 from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend, number
 from .describe import Facts, facts
-from .media_blocks import binned, coarser, picture_block, waveform_block
+from .media_blocks import coarser, media_block
 from .text_blocks import LARGEST
 from .timeline_blocks import heard_blocks, timeline_blocks
 
@@ -47,16 +45,10 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     ]
     media: list[Block] = []
     first = len(g.tokens)
-    every: list[ImageScores | AudioScores] = [*map(coarser, g.images), *map(binned, g.audio)]
-    for medium in every:
+    for medium in map(coarser, g.media):
         scores = medium.scores if g.layers is None else medium.scores[:, -1]
         scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)  # (G, h, w) or (G, n)
-        options: Any = {"signed": g.signed, "first": first}
-        media.append(
-            picture_block(medium, scores.sum(0), **options, alone=len(g.images) == 1)
-            if isinstance(medium, ImageScores)
-            else waveform_block(medium, scores.sum(0), **options)
-        )
+        media.append(media_block(medium, scores.sum(0), signed=g.signed, first=first, alone=len(g.images) == 1))
         for row_scores, parts in zip(context_scores, scores.reshape(len(g), -1), strict=True):
             row_scores += [None] * (first - len(row_scores))
             row_scores += [float(str(s)) for s in parts]

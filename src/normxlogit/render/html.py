@@ -12,6 +12,7 @@ from ..results.characters import safe
 from .blocks import Bar, Block, Card, Cell, Piece, Sentences, Table
 from .charts import BarRow, Bars, number
 from .describe import shortened
+from .media_blocks import placed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -79,6 +80,7 @@ def _environment() -> "Environment":
         "choices": _choices,
         "length": len,
         "number": _bar_number,
+        "placed": placed,
         "script_data": _script_data,
         "slider": _slider,
         "plain": _plain,

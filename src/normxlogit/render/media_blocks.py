@@ -1,82 +1,126 @@
 """The blocks of a picture in the colours of its patches, and of a sound in those of its moments."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from ..results.media import AudioScores, ImageScores
 from ..results.schema import FloatArray
-from .blocks import Piece
-from .charts import Picture, Waveform, number
+from .blocks import Block, Piece
+from .charts import number
 
 MOST_PATCHES = 1024
 """Patches of a picture that a drawing has; more are merged with their neighbours."""
 
-
 MOST_MOMENTS = 120
 """Moments of a sound that a drawing has; neighbours are summed."""
 
-
-def coarser(image: ImageScores) -> ImageScores:
-    """Return the scores of a picture with as many patches as a drawing has at most."""
-    return image.coarser(MOST_PATCHES)
+ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
+"""The names of the thirds of a picture."""
 
 
-def picture_block(
-    image: ImageScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
-) -> Picture:
-    """Return a picture in the colours of its patches.
+@dataclass(frozen=True)
+class Picture(Block):
+    """A grid of patches over a picture.
+
+    Attributes:
+        medium: The picture.
+        parts: A piece for each patch, row by row.
+    """
+
+    kind: ClassVar = "picture"
+
+    medium: ImageScores
+    parts: Sequence[Piece]
+
+    @property
+    def region_names(self) -> list[str]:
+        """The ninth of the picture that each patch lies in."""
+        areas = self.medium.areas
+        ninths = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)
+        return [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in ninths.tolist()]
+
+
+@dataclass(frozen=True)
+class Waveform(Block):
+    """Moments over the loudness of a sound.
+
+    Attributes:
+        medium: The sound.
+        parts: A piece for each moment.
+    """
+
+    kind: ClassVar = "waveform"
+
+    medium: AudioScores
+    parts: Sequence[Piece]
+
+    @property
+    def outline(self) -> str:
+        """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
+        course = self.medium.loudness.tolist()
+        places = np.linspace(0, 100, len(course)).tolist()
+        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, course, strict=True)]
+        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, course, strict=True)]
+        return " ".join(above + below[::-1])
+
+    @property
+    def region_names(self) -> list[str]:
+        """The time of each moment."""
+        return [piece.name for piece in self.parts]
+
+
+def placed(block: Picture | Waveform) -> list[tuple[str, Piece]]:
+    """Return each part with its place as a style, in percent of the picture or sound."""
+    low, high = 100 * block.medium.areas[:, :2], 100 * block.medium.areas[:, 2:]
+    return [
+        (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
+        for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), block.parts, strict=True)
+    ]
+
+
+def region_shares(block: Picture | Waveform) -> list[tuple[str, float]]:
+    """Return the share of each region in what speaks for the answer, the largest first."""
+    strengths = [max(piece.strength, 0.0) for piece in block.parts]
+    total = sum(strengths) or 1.0
+    shares = dict.fromkeys(block.region_names, 0.0)
+    for name, strength in zip(block.region_names, strengths, strict=True):
+        shares[name] += strength / total
+    return sorted(shares.items(), key=lambda pair: -pair[1])
+
+
+def coarser(medium: ImageScores | AudioScores) -> ImageScores | AudioScores:
+    """Return the scores with as many patches or moments as a drawing has at most."""
+    return medium.coarser(MOST_PATCHES if isinstance(medium, ImageScores) else MOST_MOMENTS)
+
+
+def media_block(
+    medium: ImageScores | AudioScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
+) -> Picture | Waveform:
+    """Return a picture or a sound in the colours of its parts, each by the largest of all.
 
     Args:
-        image: The picture.
-        scores: Of its patches, (h, w).
+        medium: The picture or sound.
+        scores: Of its patches, (h, w), or moments, (n,).
         signed: Whether scores have a sign.
-        first: The number of its first patch among the sources of links; None for no links.
+        first: The number of its first part among the sources of links; None for no links.
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
-    rows, columns = scores.shape
-    prefix = "" if alone else f"{image.name}, "
-    names = [f"{prefix}row {row + 1}, column {column + 1}" for row in range(rows) for column in range(columns)]
-    patches = _pieces(names, scores, signed=signed, first=first)
-    return Picture(image.name, image.preview, image.width, image.height, image.boxes, patches)
-
-
-def binned(audio: AudioScores, most: int = MOST_MOMENTS) -> AudioScores:
-    """Return the scores of a sound with as many moments as a drawing has at most.
-
-    Args:
-        audio: The sound.
-        most: How many.
-    """
-    first = np.arange(0, len(audio.times), -(-len(audio.times) // most))  # moment of each bin
-    times = np.stack([audio.times[first, 0], np.maximum.reduceat(audio.times[:, 1], first)], -1)
-    return replace(audio, scores=np.add.reduceat(audio.scores, first, -1), times=times)
-
-
-def waveform_block(audio: AudioScores, scores: FloatArray, *, signed: bool, first: int | None = None) -> Waveform:
-    """Return a sound in the colours of its moments.
-
-    Args:
-        audio: The sound.
-        scores: Of its moments, (n,).
-        signed: Whether scores have a sign.
-        first: The number of its first moment among the sources of links; None for no links.
-    """
-    names = [f"{start:.2f} to {end:.2f} s" for start, end in audio.times.tolist()]
-    moments = _pieces(names, scores, signed=signed, first=first)
-    return Waveform(audio.name, audio.seconds, audio.loudness, audio.times, moments)
-
-
-def _pieces(names: list[str], scores: FloatArray, *, signed: bool, first: int | None) -> list[Piece]:
-    """Return named parts of a picture or sound in the colours of their scores, each by the largest of all."""
+    if isinstance(medium, ImageScores):
+        prefix = "" if alone else f"{medium.name}, "
+        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
+    else:
+        names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
     scale = float(np.abs(scores).max()) or 1.0
-    return [
-        Piece(
-            "",
-            score / scale,
-            name=name,
-            number=number(score, scale, signed=signed),
-            source=None if first is None else first + i,
+    parts = [
+        Piece("", score / scale, name=name, number=number(score, scale, signed=signed), source=source)
+        for name, score, source in zip(
+            names,
+            scores.ravel().tolist(),
+            [None] * scores.size if first is None else range(first, first + scores.size),
+            strict=True,
         )
-        for i, (name, score) in enumerate(zip(names, scores.ravel().tolist(), strict=True))
     ]
+    return Picture(medium, parts) if isinstance(medium, ImageScores) else Waveform(medium, parts)

@@ -14,10 +14,10 @@ from ..results.generation import GenerationAttribution
 from ..results.media import AudioScores, ImageScores
 from ..results.schema import FloatArray
 from ..results.spans import Piece
-from .charts import Picture, number
+from .charts import number
 from .describe import shortened
 from .matplotlib_figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
-from .media_blocks import binned, coarser, picture_block
+from .media_blocks import MOST_PATCHES
 
 ACROSS = 4
 """Pictures beside each other."""
@@ -75,9 +75,9 @@ def media_figure(g: GenerationAttribution, parts: Sequence[Piece], *, k: int | N
         areas = figure.subfigures(len(drawn), 1, height_ratios=[height for *_, height in drawn], squeeze=False)[:, 0]
         for area, (medium, names, _) in zip(areas, drawn, strict=True):
             if isinstance(medium, ImageScores):
-                _pictures(area, coarser(medium), names, len(parts), signed=g.signed)
+                _pictures(area, medium.coarser(MOST_PATCHES), names, len(parts), signed=g.signed)
             elif isinstance(medium, AudioScores):
-                _sound(area, binned(medium, MOMENTS), names, len(parts))
+                _sound(area, medium.coarser(MOMENTS), names, len(parts))
         return plain_text(figure)
 
 
@@ -88,30 +88,31 @@ def _pictures(area: Any, image: ImageScores, names: list[str], parts: int, *, si
         axes.remove()
     scale = float(np.abs(image.scores.sum((1, 2))).max())
     for axes, name, scores in zip(every, names, image.scores, strict=False):
-        draw_picture(axes, picture_block(image, scores, signed=signed))
+        draw_picture(axes, image, scores)
         axes.set_title(f"{name}  {number(float(scores.sum()), scale, signed=signed)}", size=8)
     whole = parts > 1
     say_more(every[min(len(names), ACROSS) - 1], len(names) - whole, parts - len(names) + whole)
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
-def draw_picture(axes: Any, block: Picture) -> None:
-    """Draw a picture with its patches in their colours."""
+def draw_picture(axes: Any, image: ImageScores, scores: FloatArray) -> None:
+    """Draw a picture with its patches in the colours of some scores, (h, w)."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
 
-    if block.preview:
+    if image.preview:
         from PIL import Image
 
-        data = base64.b64decode(block.preview.split(",", 1)[1])
+        data = base64.b64decode(image.preview.split(",", 1)[1])
         picture = Image.open(io.BytesIO(data)).convert("RGB")
         grey = Image.blend(picture, picture.convert("L").convert("RGB"), GREY)
-        axes.imshow(grey, extent=(0, block.width, block.height, 0))
-    left, top, right, bottom = block.boxes.reshape(-1, 4).T  # (patches,) each
+        axes.imshow(grey, extent=(0, image.width, image.height, 0))
+    left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
     corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]]).transpose(2, 0, 1)
-    colors = [to_rgba(SIGNS[patch.strength >= 0], DENSEST * abs(patch.strength)) for patch in block.patches]
+    strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()
+    colors = [to_rgba(SIGNS[strength >= 0], DENSEST * abs(strength)) for strength in strengths]
     axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))
-    axes.set(xlim=(0, block.width), ylim=(block.height, 0), aspect="equal", xticks=[], yticks=[])
+    axes.set(xlim=(0, image.width), ylim=(image.height, 0), aspect="equal", xticks=[], yticks=[])
     axes.spines[["left", "bottom"]].set_visible(False)
 
 

@@ -11,18 +11,15 @@ from ..results.attribution import Attribution
 from ..results.characters import one_line
 from ..results.collection import WordTotal
 from ..results.similarity import Similarity
-from ..results.sources import Sources
 from ..results.words import Merge
 from .blocks import Block
-from .charts import BarRow, Bars, Grid, Timeline, number
-from .comparison_blocks import comparison_grid
+from .charts import MOST, BarRow, Bars, Grid, Timeline, number
 from .describe import facts, shortened
 from .heat_map import heat_map
 from .latex import coloured_text
 from .layout import Layout, layout, strongest
 from .matplotlib_figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .similarity_blocks import pairs_grid
-from .source_blocks import scores_grid, shares_grid
 from .text_blocks import bars_of, rows_grid, signal_block
 from .text_figure import text_figure
 
@@ -30,12 +27,6 @@ PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
 
 LABEL = 28
 """Most characters of a bar's name."""
-
-SOURCES = 12
-"""Most sources beside the sentences of an answer."""
-
-MOST = 40
-"""Most bars or columns of a heat map: the strongest ones, in the order of the text."""
 
 
 def plot_attribution(
@@ -63,37 +54,17 @@ def plot_attribution(
     drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
     shape = signal_block(a, drawn) if single and kind in (None, "heatmap") else None
     if isinstance(shape, Grid) or (shape is not None and kind is None):
-        return _figure(shape)
+        return figure_of(shape)
     if isinstance(a, Similarity) and a.matrix is not None and kind == "heatmap":
-        return _figure(pairs_grid(a))
+        return figure_of(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
-        return _figure(_cut(rows_grid(a, drawn), k))
+        return figure_of(rows_grid(a, drawn).strongest(k))
     if not single:
         raise DataError(f"{kind} need one score for each token; choose with select(label=..., layer=...)")
     if kind == "waterfall":
-        return _figure(_waterfall(a, drawn, k or 10))
+        return figure_of(_waterfall(a, drawn, k or 10))
     columns = sorted(strongest(drawn, drawn.rows[0], k or MOST)) or drawn.plain[: k or MOST]
-    return _figure(bars_of(drawn, facts(a), columns, signed=a.signed))
-
-
-def plot_comparison(results: Sequence[Attribution], *, k: int | None = None) -> PlotFigure:
-    """Draw several methods on one text as a heat map, each row on the scale of its own largest score.
-
-    Raises:
-        DataError: If there is no result, the texts differ, or a result has several labels or layers: use `select` on
-            each first.
-    """
-    return _figure(_cut(comparison_grid(results), k))
-
-
-def plot_generation(s: Sources, *, k: int | None = None) -> PlotFigure:
-    """Draw the scores of a prompt's words for each generated token, each row on the scale of its own largest score."""
-    return _figure(_cut(scores_grid(s), k))
-
-
-def plot_sources(s: Sources, *, k: int | None = None) -> PlotFigure:
-    """Draw which sources each part of an answer rests on: a row for each source, with its share of each part."""
-    return _figure(_cut(shares_grid(s), k or SOURCES).transposed())
+    return figure_of(bars_of(drawn, facts(a), columns, signed=a.signed))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
@@ -101,10 +72,10 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
     if not words:
         raise DataError("no words to show")
     rows = [BarRow(f"{word.text} ({word.texts})", word.score) for word in words]
-    return _figure(Bars(rows, max(abs(word.score) for word in words), "mean score (number of texts)"))
+    return figure_of(Bars(rows, max(abs(word.score) for word in words), "mean score (number of texts)"))
 
 
-def _figure(block: Block) -> PlotFigure:
+def figure_of(block: Block) -> PlotFigure:
     """Draw a block in the style of all plots, and take no text for a formula."""
     with plot_style():
         return plain_text(_draw(block))
@@ -175,15 +146,6 @@ def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
     rows.append(BarRow(f"{total_name}: {number(total, abs(total))}", total, color="0.35"))
     scale = max(abs(score) for _, score in steps)
     return Bars(rows, scale, bars_of(drawn, facts(a), (), signed=a.signed).label, stepped=True)
-
-
-def _cut(grid: Grid, k: int | None) -> Grid:
-    """Keep the columns of the largest magnitude in any row, in their order, without special tokens."""
-    special = [i in grid.special for i in range(len(grid.columns))]
-    sizes = np.where(special, -1.0, np.abs(np.nan_to_num(grid.strengths)).max(0, initial=0.0))  # (C,)
-    order = np.argsort(-sizes, kind="stable")
-    columns = sorted(int(i) for i in order[: k or MOST] if not special[i])
-    return grid.only(columns)
 
 
 def _shown(name: str) -> str:

@@ -8,7 +8,7 @@ from ..results.schema import FloatArray
 from ..results.similarity import Similarity
 from .blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from .charts import Grid
-from .media_blocks import coarser, picture_block
+from .media_blocks import coarser, media_block
 from .text_blocks import attribution_blocks
 
 STRONGEST = 8
@@ -24,7 +24,7 @@ def similarity_blocks(s: Similarity) -> list[Block]:
     Args:
         s: The result.
     """
-    pictures = [picture_block(i, i.scores, signed=s.signed) for i in map(coarser, s.images)]
+    pictures = [media_block(i, i.scores, signed=s.signed) for i in map(coarser, s.images)]
     header, *others = attribution_blocks(s)
     blocks = [header, *pictures, *others]
     if s.matrix is None or s.state_cosine_matrix is None:

@@ -13,6 +13,9 @@ from .describe import method_text, model_text
 SHOWN = 8
 """Sources that are listed where none is cited."""
 
+SHARED = 12
+"""Most sources beside the sentences of an answer in a figure."""
+
 HINT = (
     "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "
     "click to hold, Escape to let go."

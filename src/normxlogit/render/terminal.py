@@ -15,7 +15,8 @@ from rich.text import Text
 
 from ..results.characters import safe
 from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
-from .charts import Bars, Grid, Legend, Picture, Timeline, Waveform, number
+from .charts import Bars, Grid, Legend, Timeline, number
+from .media_blocks import Picture, Waveform, region_shares
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
@@ -221,8 +222,8 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
 
 
 def _strongest(block: Picture | Waveform) -> Text:
-    shares = [f"{name} {share:.0%}" for name, share in block.regions[:NAMED] if share > 0]
-    return _text(f"{block.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    shares = [f"{name} {share:.0%}" for name, share in region_shares(block)[:NAMED] if share > 0]
+    return _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
 
 
 def _waveform(block: Waveform, color: bool) -> RenderableType:
@@ -230,11 +231,12 @@ def _waveform(block: Waveform, color: bool) -> RenderableType:
     if not color:
         return _strongest(block)
     line = Text(overflow="fold")
-    strengths = np.array([piece.strength for piece in block.moments])
+    strengths = np.array([piece.strength for piece in block.parts])
+    loudness = block.medium.loudness
     pairs = np.split(strengths, range(2, len(strengths), 2))
     for i, pair in enumerate(pairs):
-        part = slice(*(len(block.loudness) * place // len(pairs) for place in (i, i + 1)))
-        height = HEIGHTS[round(float(block.loudness[part].max(initial=0)) * (len(HEIGHTS) - 1))]
+        part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
+        height = HEIGHTS[round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1))]
         line.append(height if height.strip() else HEIGHTS[1], Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
     return Group(line, _strongest(block))
 
@@ -244,9 +246,9 @@ def _picture(block: Picture, color: bool) -> RenderableType:
     caption = _strongest(block)
     if not color:
         return caption
-    rows, columns = block.boxes.shape[:2]
+    rows, columns = block.medium.boxes.shape[:2]
     times = max(1, GRID // columns)
-    strengths = np.array([piece.strength for piece in block.patches]).reshape(rows, columns)
+    strengths = np.array([piece.strength for piece in block.parts]).reshape(rows, columns)
     shown = strengths.repeat(times, 0).repeat(times, 1)
     lines = []
     for upper, lower in zip(shown[::2], np.pad(shown, ((0, len(shown) % 2), (0, 0)))[1::2], strict=True):

@@ -10,7 +10,7 @@ from ..results.media import AudioScores, WordMoments, word_moments
 from .blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid
 from .describe import Facts
-from .media_blocks import binned, waveform_block
+from .media_blocks import MOST_MOMENTS, media_block
 
 BINS = 48
 """Columns of a timeline; neighbouring moments are summed."""
@@ -24,7 +24,7 @@ HINT = (
 
 def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
     """Return what drawings show of words that rest on a sound alone."""
-    audio = binned(g.audio[0])
+    audio = g.audio[0].coarser(MOST_MOMENTS)
     words = [word for word in g.words() if word.tokens[-1] >= g.prompt_tokens]
     moments = word_moments(audio, words, g.prompt_tokens)
     text = g.text or ""
@@ -39,7 +39,7 @@ def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
     data = {"signed": g.signed, "scores": [[float(str(score)) for score in word.scores] for word in moments]}
     return [
         Sentences([Sentence("written", [(direction(text), pieces)])]),
-        waveform_block(audio, audio.scores.sum(0), signed=g.signed, first=0),
+        media_block(audio, audio.scores.sum(0), signed=g.signed, first=0),
         *([Links(data, HINT, described.negative or "less than 0")] if words else []),
         *timeline_blocks(g),
     ]
@@ -76,7 +76,7 @@ def words_over_time(audio: AudioScores, words: list[WordMoments], most: int) -> 
         words: Its words.
         most: Columns; neighbouring moments are summed.
     """
-    coarse = binned(replace(audio, scores=np.stack([word.scores for word in words])), most)
+    coarse = replace(audio, scores=np.stack([word.scores for word in words])).coarser(most)
     scales = np.abs(coarse.scores).max(1, keepdims=True, initial=0)  # (words, 1)
     return Grid(
         rows=[visible(word.word) for word in words],

@@ -132,15 +132,15 @@ class Citations(Sources):
         cited = []
         for k, shares in enumerate(self.part_shares):
             order = [int(i) for i in np.argsort(-shares, kind="stable")[:MOST] if shares[i] > 0]
-            supported = self.bias is None or self._documents_share(k) >= threshold
+            supported = self.bias is None or self._rested_on(k)[-1] >= threshold
             cited.append(tuple(i for rank, i in enumerate(order) if supported and (not rank or shares[i] >= LEAST)))
         return tuple(cited)
 
-    def _documents_share(self, k: int) -> float:
-        """Return the documents' share of the scores of sentence `k`."""
+    def _rested_on(self, k: int) -> tuple[float, float, float, float]:
+        """Return what documents, prompt and answer contribute to sentence `k`, and the share of the documents."""
         documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
         total = abs(documents) + abs(prompt) + abs(answer)
-        return documents / total if total else 0.0
+        return documents, prompt, answer, documents / total if total else 0.0
 
     @property
     def support(self) -> tuple[Support, ...]:
@@ -164,9 +164,9 @@ class Citations(Sources):
         sinks = np.zeros_like(self.bias) if self.sink is None else self.sink
         support = []
         for k, numbers in enumerate(_numbers(self._cited_from(share))):
-            documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
-            values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), self._documents_share(k))
-            support.append(Support(self.parts[k].name, *values, numbers, values[-1] >= share))
+            documents, prompt, answer, part = self._rested_on(k)
+            values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), part)
+            support.append(Support(self.parts[k].name, *values, numbers, part >= share))
         return tuple(support)
 
     def marked(self) -> str:

@@ -110,10 +110,11 @@ class Comparison(Attributions[Attribution]):
         Raises:
             DataError: If matplotlib is missing, or the results are not of the same model, tokens and target.
         """
-        from ..render.plots import plot_comparison
+        from ..render.comparison_blocks import comparison_grid
+        from ..render.plots import figure_of
 
         self.check()
-        return plot_comparison(self, k=k)
+        return figure_of(comparison_grid(self).strongest(k))
 
     def to_text(
         self,

@@ -9,9 +9,9 @@ import numpy as np
 from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction, TargetInfo
 from .base import require
-from .media import AudioScores, ImageScores, MediaScores, WordMoments, word_moments
+from .media import AudioScores, ImageScores, WordMoments, word_moments
 from .regions import regions_of
-from .schema import Index
+from .schema import FloatArray, Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .tables import Columns
@@ -69,7 +69,7 @@ class GenerationAttribution(TokenScores):
     audio: tuple[AudioScores, ...] = ()
 
     @property
-    def media(self) -> tuple[MediaScores, ...]:
+    def media(self) -> tuple[ImageScores | AudioScores, ...]:
         """The scores of pictures and sounds."""
         return *self.images, *self.audio
 
@@ -204,6 +204,11 @@ class GenerationAttribution(TokenScores):
             values = np.where(read, values - values.sum(0) / np.maximum(read.sum(0), 1), 0)  # (G, T)
         table, outside, written = sum_to_sources(values, part_pieces, source_pieces, start, merge)
         passages = [Passage(s.name, s.start, s.end) for s in source_pieces]
+
+        def of_parts(row: FloatArray) -> FloatArray:
+            sums = [row.astype(np.float64)[[i - start for i in piece.tokens]].sum() for piece in part_pieces]
+            return np.array(sums, np.float32)  # (K,)
+
         for number, medium in enumerate(self.media):
             spans = [sequence.offsets[token] for token in medium.tokens]
             first, last = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
@@ -216,17 +221,10 @@ class GenerationAttribution(TokenScores):
             columns[name] = medium.total - sum(columns.values())
             for name, column in columns.items():
                 passages.append(Passage(name, first, last))
-                sums = [column[[i - start for i in piece.tokens]].sum() for piece in part_pieces]  # (K,)
-                table = np.concatenate([table, np.array(sums, np.float32)[:, None]], 1)
+                table = np.concatenate([table, of_parts(column)[:, None]], 1)
         changed = ({"merge": merge} if merge != "sum" else {}) | ({"centered": True} if centered else {})
-        bias, sink = (
-            None
-            if row is None or changed  # they add up with sums only
-            else np.array(
-                [row.astype(np.float64)[[i - start for i in p.tokens]].sum() for p in part_pieces], np.float32
-            )
-            for row in (self.bias, self.sink)
-        )
+        # Bias and sink add up with sums only.
+        bias, sink = (None if row is None or changed else of_parts(row) for row in (self.bias, self.sink))
         return Sources(
             **self._provenance(settings={**self.settings, **changed}),
             scores=table.sum(0),
@@ -264,10 +262,11 @@ class GenerationAttribution(TokenScores):
             from ..render.media_figure import media_figure
 
             return media_figure(self, answer_parts(self._sequenced(), parts), k=k)
-        from ..render.plots import plot_generation
+        from ..render.plots import figure_of
+        from ..render.source_blocks import scores_grid
 
         summed = self.sources(sources if sources is not None else self.named_sources or "word", parts)
-        return plot_generation(summed, k=k)
+        return figure_of(scores_grid(summed).strongest(k))
 
     def _sequenced(self) -> Sequenced:
         if self.offsets is None or self.text is None:

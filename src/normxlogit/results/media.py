@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ..errors import DataError
 from .base import require
 from .schema import FloatArray, Index
 from .words import Word
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 """A picture that a page shows without asking anybody for it."""
@@ -49,6 +52,15 @@ class MediaScores:
         total: FloatArray = self.scores.sum(tuple(range(-parts, 0)))
         return total
 
+    @property
+    def areas(self) -> FloatArray:
+        """Left, top, right and bottom of each part as shares of the whole, (parts, 4)."""
+        raise NotImplementedError
+
+    def coarser(self, most: int) -> "Self":
+        """Return the same with fewer parts for drawings: neighbours are merged until there are at most `most`."""
+        raise NotImplementedError
+
     def validate(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError if the parts do not fit together, or to what is explained.
 
@@ -85,14 +97,21 @@ class ImageScores(MediaScores):
         require(bool(PREVIEW.fullmatch(self.preview)), "preview: not a picture")
         require(self.width > 0 and self.height > 0, "width, height: not of a picture")
 
-    def coarser(self, most: int) -> "ImageScores":
+    @property
+    def areas(self) -> FloatArray:
+        """Left, top, right and bottom of each patch as shares of the picture, (h * w, 4)."""
+        sides = np.array([self.width, self.height] * 2, np.float32)
+        areas: FloatArray = self.boxes.reshape(-1, 4) / sides
+        return areas
+
+    def coarser(self, most: int) -> "Self":
         """Return the same with fewer patches for drawings: neighbours are merged until there are at most `most`."""
         result = self
         while result.boxes.shape[0] * result.boxes.shape[1] > most:
             result = result._halved()
         return result
 
-    def _halved(self) -> "ImageScores":
+    def _halved(self) -> "Self":
         rows, columns = (range(0, size, 2) for size in self.boxes.shape[:2])
         scores = np.add.reduceat(np.add.reduceat(self.scores, rows, -2), columns, -1)
         low = np.minimum.reduceat(np.minimum.reduceat(self.boxes[..., :2], rows, 0), columns, 1)
@@ -116,6 +135,18 @@ class AudioScores(MediaScores):
     times: FloatArray
     seconds: float
     loudness: FloatArray
+
+    @property
+    def areas(self) -> FloatArray:
+        """Left, top, right and bottom of each moment as shares of the sound, (n, 4): all are as high as it."""
+        start, end = self.times.T / np.float32(self.seconds)  # (n,) each
+        return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], -1)
+
+    def coarser(self, most: int) -> "Self":
+        """Return the same with fewer moments for drawings: neighbours are summed until there are at most `most`."""
+        first = np.arange(0, len(self.times), -(-len(self.times) // most))  # moment of each bin
+        times = np.stack([self.times[first, 0], np.maximum.reduceat(self.times[:, 1], first)], -1)
+        return replace(self, scores=np.add.reduceat(self.scores, first, -1), times=times)
 
     def validate(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError if a moment has no time."""

@@ -145,9 +145,10 @@ class Sources(Result):
         Raises:
             DataError: If matplotlib is missing.
         """
-        from ..render.plots import plot_sources
+        from ..render.plots import figure_of
+        from ..render.source_blocks import SHARED, shares_grid
 
-        return plot_sources(self, k=k)
+        return figure_of(shares_grid(self).strongest(k or SHARED).transposed())
 
     def _validate(self) -> None:
         count, rows = len(self.sources), len(self.parts)
