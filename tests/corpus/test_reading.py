@@ -1,5 +1,6 @@
 """Every format gives the same rows; a row that is broken is one row's problem."""
 
+import csv
 import gzip
 import io
 import json
@@ -58,7 +59,8 @@ def test_every_format_gives_the_same_rows(tmp_path, kind):
     assert [row["text"] for row in found] == [row["text"] for row in ROWS]
     assert [int(row[KEPT + "stars"]) for row in found] == list(range(10))
     assert not any(row["problem"] for row in found)
-    assert shards[-1].fraction == pytest.approx(1.0, abs=0.02)  # an Arrow stream ends with a mark
+    whole = 0.0 if kind == "csv.gz" else 1.0  # how much of a packed file is read is not known
+    assert shards[-1].fraction == pytest.approx(whole, abs=0.02)  # an Arrow stream ends with a mark
 
 
 def test_a_data_set_of_hugging_face(tmp_path):
@@ -193,6 +195,14 @@ def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(
 def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
     (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']
+
+
+def test_a_csv_file_may_hold_long_texts_empty_lines_and_any_line_ends(tmp_path):
+    long = "word " * 100_000  # beyond the limit that csv.reader has, which stays
+    limit = csv.field_size_limit()
+    (tmp_path / "in.csv").write_text(f'text,more\r{long},x\n\n"a\r\nb",y\r\n', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == [long, "", "a\r\nb"]
+    assert csv.field_size_limit() == limit
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
