@@ -18,6 +18,7 @@ from .halving import Halving
 from .media import BESIDE, media_of
 from .settings import Settings
 from .shards import Shard
+from .worker import Explained
 
 WRITTEN_AT_ONCE = 8
 """Prompts that are continued together."""
@@ -36,23 +37,6 @@ class PreparedPrompts:
     shard: Shard
     prompts: dict[int, Prompt]
     completed: dict[int, Completed]
-    problems: dict[int, str]
-
-
-@dataclass(frozen=True)
-class ExplainedPrompts:
-    """A shard of prompts explained.
-
-    Attributes:
-        sources: What the completions of these rows rest on.
-        tokens: Tokens of their prompts and completions.
-        problems: Why the other rows have no result, by row.
-    """
-
-    shard: Shard
-    rows: list[int]
-    sources: list[Sources]
-    tokens: int
     problems: dict[int, str]
 
 
@@ -113,7 +97,7 @@ class PromptWorker:
         readable = {row: prompt for row, prompt in prompts.items() if row not in problems}
         return PreparedPrompts(shard, readable, completed, problems)
 
-    def explain(self, prepared: PreparedPrompts) -> ExplainedPrompts:
+    def explain(self, prepared: PreparedPrompts) -> Explained:
         """Generate the completions that the input lacks, and explain the sources of each.
 
         Raises:
@@ -154,8 +138,9 @@ class PromptWorker:
         for row in completed:
             self._explaining(explain, [row], report)
         rows = sorted(sources)
-        tokens = sum(len(completed[row].encoding) for row in rows)
-        return ExplainedPrompts(prepared.shard, rows, [sources[row] for row in rows], tokens, problems)
+        encodings = [completed[row].encoding for row in rows]
+        results = {place: sources[row] for place, row in enumerate(rows)}
+        return Explained(prepared.shard, rows, encodings, [], results, problems)
 
 
 def _about_picture(prompt: Prompt, picture: Any, problems: dict[int, str], row: int) -> Prompt:

@@ -13,11 +13,10 @@ from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import method_named
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
+from ..results.attribution import Attribution
 from ..results.citations import Citations
 from ..results.columns import (
     CORPUS,
-    CORPUS_CITATIONS,
-    CORPUS_SOURCES,
     METADATA,
     arrow_types,
     source_row,
@@ -30,22 +29,18 @@ from ..results.versions import FORMAT_VERSION
 from ..results.words import merge_words
 from ..tasks.targets import index_of, name_of, output_count, same_as_contrast
 from .formats import arrow_module
-from .prompts import ExplainedPrompts
 from .settings import Settings
 from .shards import KEPT
 from .worker import Explained
 
-INPUT_COLUMNS = ("row", "id", "text", "text_pair")
-"""Columns of the results that are those of the input."""
-
 
 def result_table(model: TaskModel, settings: Settings, explained: Explained, about: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows."""
-    arrow, method = arrow_module(), method_named(settings.method)
-    absent = {"words": not settings.words, "word_scores": not settings.words, "text": not settings.keep_text}
-    absent["text_pair"] = not settings.keep_text or settings.columns.pair is None
+    arrow, of_sources = arrow_module(), settings.sources is not None
     kind = model.task.result_type.kind
-    types = arrow_types(CORPUS[kind], [name for name, away in absent.items() if away])
+    if of_sources:
+        kind = Sources.kind if settings.columns.documents is None else Citations.kind
+    types = arrow_types(CORPUS[kind], _absent(settings, kind))
     tables = [_columns_of_results(settings, explained, types)]
     if isinstance(explained.encodings, EncodingColumns):
         tables[:0] = [
@@ -54,19 +49,45 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         ]
     rows = np.array(explained.rows, np.int64)[explained.places]  # (R,)
     input_rows = explained.shard.table.take(arrow.array(rows))
-    kept_columns = {name: input_rows[KEPT + name] for name in settings.columns.keep}
+    of_input = ("row", "id") if of_sources else ("row", "id", "text", "text_pair")
     columns = {
-        name: input_rows[name] if name in INPUT_COLUMNS else arrow.concat_arrays([table[name] for table in tables])
+        name: input_rows[name] if name in of_input else arrow.concat_arrays([table[name] for table in tables])
         for name in types
     }
-    layers = [scored.layers for _, scored in explained.batches] + [
-        one.layers or () for one in explained.results.values()
-    ]
-    contrast = None if settings.contrast is None else index_of(model, settings.contrast, output_count(model))
+    columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
     common = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
         "version": __version__,
+        "signed": method_named(settings.method).signed_on(model.task),
+        **(_common_of_sources if of_sources else _common_of_texts)(model, settings, explained),
+        **about,
+    }
+    schema = arrow.schema(
+        [(name, types.get(name, column.type)) for name, column in columns.items()],
+        metadata={METADATA: json.dumps(common)},
+    )
+    return arrow.table([*columns.values()], schema=schema).take(arrow.array(np.argsort(rows)))
+
+
+def _absent(settings: Settings, kind: str) -> list[str]:
+    """Return the columns that the results do not have."""
+    if settings.sources is not None:
+        texts = ["text", "source_texts", "question"]
+        named = settings.sources == "message" or kind == Citations.kind  # others are called by their texts
+        return [] if settings.keep_text else texts if named else [*texts, "sources"]
+    absent = [] if settings.words else ["words", "word_scores"]
+    absent += [] if settings.keep_text else ["text"]
+    return absent if settings.keep_text and settings.columns.pair is not None else [*absent, "text_pair"]
+
+
+def _common_of_texts(model: TaskModel, settings: Settings, explained: Explained) -> dict[str, Any]:
+    """Return the values that all texts, pictures or sounds of a run share."""
+    method = method_named(settings.method)
+    layers = [scored.layers for _, scored in explained.batches]
+    layers += [getattr(one, "layers", None) or () for one in explained.results.values()]
+    contrast = None if settings.contrast is None else index_of(model, settings.contrast, output_count(model))
+    return {
         "labels": list(model.task.labels),
         "target": {
             "kind": model.task.target_kind,
@@ -77,15 +98,18 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         "token_predictions": None,
         "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
-        "signed": method.signed_on(model.task),
         "merge": method.word_merge,
-        **about,
     }
-    schema = arrow.schema(
-        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept_columns.items()],
-        metadata={METADATA: json.dumps(common)},
-    )
-    return arrow.table([*columns.values(), *kept_columns.values()], schema=schema).take(arrow.array(np.argsort(rows)))
+
+
+def _common_of_sources(model: TaskModel, settings: Settings, explained: Explained) -> dict[str, Any]:
+    """Return the values that the sources of all completions of a run share."""
+    return {
+        "unit": next((getattr(one, "unit", None) for one in explained.results.values()), None),
+        "source_kind": settings.sources,
+        "part_kind": settings.parts,
+        **({} if settings.columns.documents is None else {"verified": {}}),
+    }
 
 
 def _batch_columns(
@@ -148,8 +172,10 @@ def _columns_of_results(settings: Settings, explained: Explained, types: dict[st
     arrow = arrow_module()
     rows = []
     for index, result in explained.results.items():
-        row = text_row(result, types)
-        if settings.words:
+        row = source_row(result) if isinstance(result, Sources) else text_row(result, types)
+        if isinstance(result, Citations):
+            row |= _citation_row(result)
+        if isinstance(result, Attribution) and settings.words:
             shape = (len(result.target.ids), len(result.layers or ()) or 1, -1)
             row |= _words(explained.encodings[index], result.scores.reshape(shape), settings)
         rows.append(row)
@@ -182,41 +208,6 @@ def _notes(
     return notes
 
 
-def source_table(model: TaskModel, settings: Settings, explained: ExplainedPrompts, about: dict[str, Any]) -> Any:
-    """Return the sources of a shard of completions, in the order of its rows."""
-    arrow, method = arrow_module(), method_named(settings.method)
-    absent = [] if settings.keep_text else ["text", "source_texts", "question"]
-    answers = settings.columns.documents is not None
-    absent += [] if settings.keep_text or settings.sources == "message" or answers else ["sources"]
-    types = arrow_types(CORPUS_CITATIONS if answers else CORPUS_SOURCES, absent)
-    table = explained.shard.table.take(arrow.array(explained.rows, arrow.int64()))
-    columns: dict[str, Any] = {name: [] for name in types}
-    columns |= {"row": table["row"], "id": table["id"]}
-    for result in explained.sources:
-        values = source_row(result) | (_citation_row(result) if isinstance(result, Citations) else {})
-        for name in types.keys() & values.keys():
-            columns[name].append(values[name])
-    kept_columns = {name: table[KEPT + name] for name in settings.columns.keep}
-    units = {result.unit for result in explained.sources}
-    common = {
-        "format_version": FORMAT_VERSION,
-        "kind": Citations.kind if answers else Sources.kind,
-        "version": __version__,
-        "unit": units.pop() if units else None,
-        "signed": method.signed_on(model.task),
-        "source_kind": settings.sources,
-        "part_kind": settings.parts,
-        **({"verified": {}} if answers else {}),
-        **about,
-    }
-    schema = arrow.schema(
-        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept_columns.items()],
-        metadata={METADATA: json.dumps(common)},
-    )
-    arrays = [columns[name] if name in ("row", "id") else arrow.array(columns[name], types[name]) for name in types]
-    return arrow.table([*arrays, *kept_columns.values()], schema=schema)
-
-
 def _citation_row(result: Citations) -> dict[str, Any]:
     """Return each sentence's share of the documents, if scores add up, and the names of the sources it rests on."""
     names = {citation.number: citation.name for citation in result.citations()}
@@ -227,7 +218,7 @@ def _citation_row(result: Citations) -> dict[str, Any]:
     }
 
 
-def error_table(explained: Explained | ExplainedPrompts) -> Any:
+def error_table(explained: Explained) -> Any:
     """Return the rows of a shard that have no result, with the reasons."""
     arrow = arrow_module()
     rows = sorted(explained.problems)

@@ -1,6 +1,6 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.texts import explain_encodings
 from ..results.attribution import Attribution
+from ..results.base import Result
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
 from .halving import Halving
 from .media import media_of
@@ -48,7 +49,7 @@ class Explained:
         rows: Which of its rows were encoded.
         batches: The scores of batches, each with the places of its texts among the encodings.
         results: The results of what is not explained in columns, by place: pictures, sounds, texts beyond the model's
-            length.
+            length, and the sources of completions.
         problems: Why the other rows have no result, by row.
     """
 
@@ -56,7 +57,7 @@ class Explained:
     rows: list[int]
     encodings: Sequence[Encoding]
     batches: list[tuple[list[int], ScoreColumns]]
-    results: dict[int, Attribution]
+    results: Mapping[int, Result]
     problems: dict[int, str]
 
     @property

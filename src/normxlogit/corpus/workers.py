@@ -4,10 +4,10 @@ from typing import Any, Protocol
 
 from ..models.task_model import TaskModel
 from .folder import Folder
-from .prompts import ExplainedPrompts, PromptWorker
+from .prompts import PromptWorker
 from .settings import Settings
 from .shards import Done, Shard
-from .tables import error_table, result_table, source_table
+from .tables import error_table, result_table
 from .worker import Explained, ShardWorker
 
 
@@ -21,7 +21,7 @@ class Worker(Protocol):
         """Read and tokenise a shard."""
         ...
 
-    def explain(self, prepared: Any) -> Explained | ExplainedPrompts:
+    def explain(self, prepared: Any) -> Explained:
         """Run the model and the method over it."""
         ...
 
@@ -35,7 +35,7 @@ def worker_for(model: TaskModel, settings: Settings) -> Worker:
     return ShardWorker(model, settings) if settings.sources is None else PromptWorker(model, settings)
 
 
-def write(worker: Worker, folder: Folder, run: str, explained: Explained | ExplainedPrompts) -> Done:
+def write(worker: Worker, folder: Folder, run: str, explained: Explained) -> Done:
     """Write a shard's results and errors.
 
     Raises:
@@ -44,9 +44,6 @@ def write(worker: Worker, folder: Folder, run: str, explained: Explained | Expla
     shard = explained.shard
     done = Done(shard.index, shard.first, len(shard.table), len(explained.problems), explained.tokens, shard.digest)
     about = {"shard": vars(done) | {"run": run}}
-    if isinstance(explained, ExplainedPrompts):
-        results = source_table(worker.model, worker.settings, explained, about)
-    else:
-        results = result_table(worker.model, worker.settings, explained, about)
+    results = result_table(worker.model, worker.settings, explained, about)
     folder.write_shard(done, results, error_table(explained))
     return done
