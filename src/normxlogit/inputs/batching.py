@@ -1,10 +1,11 @@
 """Encodings as padded tensors, in groups under a token budget."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -111,33 +112,18 @@ def collate(
         left: Pad on the left; for models that answer at the last position whatever stands there.
         device: Where the tensors go.
     """
-    if isinstance(encodings, EncodingColumns):
-        return _collate_columns(encodings, indices, pad_id, left, device)
-    longest = max(len(e) for e in encodings)
-
-    def padded(rows: Sequence[list[int]], filler: int = 0) -> Tensor:
-        gaps = [[filler] * (longest - len(row)) for row in rows]
-        filled = [gap + row if left else row + gap for row, gap in zip(rows, gaps, strict=True)]
-        return torch.tensor(filled, device=device)  # (B, T)
-
-    attended = padded([[1] * len(e) for e in encodings])  # (B, T)
-    inputs = {
-        name: padded([e.inputs[name] for e in encodings], pad_id if name == "input_ids" else 0)
-        for name in encodings[0].inputs
-    }
-    return Batch(inputs | {"attention_mask": attended}, attended.bool(), list(encodings), indices)
-
-
-def _collate_columns(
-    columns: EncodingColumns, indices: list[int], pad_id: int, left: bool, device: torch.device
-) -> Batch:
-    lengths = columns.lengths[:, None]  # (B, 1)
+    lengths = np.array(lengths_of(encodings))[:, None]  # (B, 1)
     longest = int(lengths.max())
     places = np.arange(longest)  # (T,)
     mask = places >= longest - lengths if left else places < lengths  # (B, T)
+    columns: Mapping[str, npt.ArrayLike] = (
+        encodings.inputs
+        if isinstance(encodings, EncodingColumns)
+        else {name: [value for e in encodings for value in e.inputs[name]] for name in encodings[0].inputs}
+    )
     inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
-    for name, values in columns.inputs.items():
+    for name, values in columns.items():
         full = np.full(mask.shape, pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
         full[mask] = values
         inputs[name] = torch.from_numpy(full).to(device)
-    return Batch(inputs, inputs["attention_mask"].bool(), columns, indices)
+    return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)

@@ -65,8 +65,8 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
     """Render a prompt as one text.
 
-    What of it belongs to the template is found from the template itself: the messages are rendered again with a mark
-    in the place of each content.
+    What of it belongs to the template is found from the template itself: the messages are rendered again, once for
+    each content, with a mark in its place.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
@@ -125,56 +125,37 @@ def _saying(message: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 def _contents(tokenizer: Any, messages: list[dict[str, Any]], text: str) -> tuple[list[Content], list[str]]:
     """Locate the contents that are strings with a word, and return a note for each that is not found."""
-    bodies = {i: content for i, m in enumerate(messages) if isinstance(content := _said(m), str)}
-    bodies = {i: content for i, content in bodies.items() if content.strip()}
-    places = _together(tokenizer, messages, bodies, text)
     contents, notes = [], []
     for i, message in enumerate(messages):
-        if i not in bodies:
-            if message.get("content") and not isinstance(_said(message), str):
+        content = _said(message)
+        if not isinstance(content, str) or not content.strip():
+            if message.get("content") and not isinstance(content, str):
                 notes.append(f"message {i} is not a plain text, so it is not among the sources")
             continue
-        body = bodies[i].strip()
-        start = places[i] if i in places else _alone(tokenizer, messages, i, text)
+        start = _start(tokenizer, messages, i, text)
         if start is None:
             notes.append(
                 f"the chat template does not write message {i} ({message['role']}) once and as it is, so it is not "
                 "among the sources"
             )
             continue
-        trimmed = len(bodies[i]) - len(bodies[i].lstrip())
-        contents.append(Content(str(message["role"]), start, start + len(body), i, trimmed))
+        trimmed = len(content) - len(content.lstrip())
+        contents.append(Content(str(message["role"]), start, start + len(content.strip()), i, trimmed))
     return sorted(contents, key=lambda content: content.start), notes
 
 
-def _together(tokenizer: Any, messages: list[dict[str, Any]], bodies: Mapping[int, str], text: str) -> dict[int, int]:
-    """Locate all contents by rendering marks in their place, if the text between them stays the same."""
-    marks = {i: _mark(text, i) for i in bodies}
-    marked = _marked(tokenizer, messages, marks)
-    order = sorted((marked.find(mark), i) for i, mark in marks.items() if marked.count(mark) == 1)
-    starts: dict[int, int] = {}
-    at = done = 0  # places in the text and in the marked one
-    for position, i in order:
-        literal, body = marked[done:position], bodies[i].strip()
-        start = at + len(literal)
-        if text[at:start] != literal or not text[start:].lstrip().startswith(body):
-            break
-        starts[i] = text.index(body, start)
-        at, done = starts[i] + len(body), position + len(marks[i])
-        if text[at:].startswith(trailing := bodies[i][len(bodies[i].rstrip()) :]):
-            at += len(trailing)  # white space after it that the template did not trim
-    return starts
-
-
-def _alone(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
+def _start(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
     """Locate one content by rendering a mark in its place.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
     """
     content = _said(messages[i])
-    body, mark = content.strip(), _mark(text, i, len(content))
-    marked = _marked(tokenizer, messages, {i: mark})
+    body, mark = content.strip(), _mark(text, len(content))
+    try:
+        marked = _rendered(tokenizer, [_saying(m, mark) if k == i else m for k, m in enumerate(messages)])
+    except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
+        return None
     before, _, after = marked.partition(mark)
     end = len(text) - len(after)
     fits = marked.count(mark) == 1 and text.startswith(before) and text.endswith(after)
@@ -185,17 +166,9 @@ def _alone(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str) ->
     return None
 
 
-def _mark(text: str, i: int, length: int = 0) -> str:
+def _mark(text: str, length: int) -> str:
     """Return a mark that the text does not hold: letters, about as many as the content has, which filters keep."""
-    mark = f"Zq{i}xZ"
+    mark = "ZqxZ"
     while mark in text:
         mark += "qZ"
     return mark + "q" * (length - len(mark))
-
-
-def _marked(tokenizer: Any, messages: list[dict[str, Any]], marks: Mapping[int, str]) -> str:
-    """Render the prompt with marks for contents; empty if the template refuses a mark."""
-    try:
-        return _rendered(tokenizer, [_saying(m, marks[i]) if i in marks else m for i, m in enumerate(messages)])
-    except (TemplateError, TypeError, KeyError, ValueError):
-        return ""

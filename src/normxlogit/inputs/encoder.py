@@ -139,16 +139,8 @@ class Encoder:
         """
         if not self.tokenizer.is_fast or not texts:
             return self._one_by_one(texts, long_text)
-        pairs = [text[1] for text in texts if isinstance(text, tuple)] or None
-        encoded = private_tokenizer(self.tokenizer)(
-            [text[0] if isinstance(text, tuple) else text for text in texts],
-            pairs,
-            truncation=False,
-            padding=False,
-            return_attention_mask=False,
-            verbose=False,
-        )
-        rows = encoded.encodings
+        encoded = self._tokenize(texts, return_attention_mask=False)
+        rows = encoded.encodings or ()
         columns = EncodingColumns(
             self.tokenizer,
             np.cumsum([0, *map(len, rows)]),
@@ -156,7 +148,7 @@ class Encoder:
             np.array([span for row in rows for span in row.offsets], np.int32).reshape(-1, 2),
             np.array([SPECIAL if s is None else s for row in rows for s in row.sequence_ids], np.int8),
             [text[0] if isinstance(text, tuple) else text for text in texts],
-            pairs,
+            [text[1] for text in texts if isinstance(text, tuple)] or None,
             {},
         )
         doubtful = [int(i) for i in np.flatnonzero(self._doubtful(columns, long_text))]
@@ -205,7 +197,7 @@ class Encoder:
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
             read_texts(text)
-        encoding = self._row(self._tokenize([text], special=special), 0, text)
+        encoding = self._row(self._tokenize([text], add_special_tokens=special, **self._marks), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
@@ -227,26 +219,24 @@ class Encoder:
             places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == pairs]
             if not places:
                 continue
-            encoded = self._tokenize([texts[i] for i in places])
+            encoded = self._tokenize([texts[i] for i in places], **self._marks)
             for row, index in enumerate(places):
                 encoding = self._row(encoded, row, texts[index], index)
                 self._check(encoding, index)
                 encodings[index] = self._noted(self._fitted(encoding, index, long_text, max_length))
         return [encodings[index] for index in range(len(texts))]
 
-    def _tokenize(self, texts: list[Text], *, special: bool = True) -> BatchEncoding:
+    @property
+    def _marks(self) -> dict[str, bool]:
+        """Return the options with which a tokenizer says what each token is."""
+        return {"return_special_tokens_mask": True, "return_offsets_mapping": self.tokenizer.is_fast}
+
+    def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
         """Tokenise texts without truncation; long ones are cut afterwards, and the tokenizer's settings stay."""
         first = [t[0] if isinstance(t, tuple) else t for t in texts]
         second = [t[1] for t in texts if isinstance(t, tuple)] or None
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
-            first,
-            second,
-            add_special_tokens=special,
-            truncation=False,
-            padding=False,
-            return_special_tokens_mask=True,
-            return_offsets_mapping=self.tokenizer.is_fast,
-            verbose=False,
+            first, second, truncation=False, padding=False, verbose=False, **options
         )
         return encoded
 
