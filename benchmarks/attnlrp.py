@@ -66,7 +66,7 @@ def compare(
         for result, scores in zip(plain, state["scores"], strict=True)
     ]
     measured = measure_attributions(explainer, scored, [example.label for example in examples])
-    return [result for result in [*results, summarise(NAME, measured)] if result is not None]
+    return [result for result in [*results, summarise(NAME, measured)] if isinstance(result, Faithfulness)]
 
 
 def table(results: Sequence[Faithfulness]) -> str:

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from normxlogit.errors import DataError, NormXLogitError
-from normxlogit.evaluation.frontier import measure_cost
+from normxlogit.evaluation.frontier import Cost, measure_cost
 from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
-from normxlogit.evaluation.runs import Progress, ResultCache
+from normxlogit.evaluation.runs import Progress, Refused, ResultCache
 from normxlogit.evaluation.statistics import Candidate, recommendations
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.methods.defaults import default_methods
-from normxlogit.models.model_digest import model_digest
 from normxlogit.pipeline.ablations import Ablations, Array, leave_one_out
 from normxlogit.pipeline.completed import Completed
 from normxlogit.pipeline.writing import read_completion
@@ -133,7 +132,7 @@ def evaluate_next_token(
     """
     chosen = [method_named(method) for method in methods] or next_token_methods()
     model = explainer._language_model
-    cache = ResultCache(folder, [] if folder is None else [model_digest(model), seed, rounds], RankingResult)
+    stored = ResultCache[tuple[float, ...] | Refused](folder, model, [], tuple[float, ...] | Refused)
     rows: dict[str, list[dict[str, float]]] = {}
     random = np.random.default_rng(seed)
     read = []
@@ -149,9 +148,9 @@ def evaluate_next_token(
             scores["random"] = random.random(count)
             for method in chosen:
                 name = f"{number}-{method.info.name}"
-                state = cache.cached(partial(_scores, explainer, text, method), name, text, method.settings)
-                if state["scores"] is not None:
-                    scores[method.spec] = np.asarray(state["scores"], np.float64)[players]
+                result = stored.cached(partial(_scores, explainer, text, method), name, text, method.settings)
+                if not isinstance(result, Refused):
+                    scores[method.spec] = np.asarray(result, np.float64)[players]
             for name, values in scores.items():
                 rows.setdefault(name, []).append(_compared(np.asarray(values, np.float64), removed, drop))
         if on_progress is not None:
@@ -160,12 +159,13 @@ def evaluate_next_token(
         raise DataError(f"no text has {LEAST} tokens")
     encodings = explainer.encode(read[:COUNTED])
 
-    def cost(method: Method) -> dict[str, float]:
-        return {"passes": measure_cost(explainer, encodings, method, rounds=rounds).passes}
+    def cost(method: Method) -> Cost:
+        return measure_cost(explainer, encodings, method, rounds=rounds)
 
+    timed = ResultCache[Cost](folder, model, [rounds, [e.ids for e in encodings]], Cost)
     working = [method for method in chosen if len(rows.get(method.spec, ())) == len(read)]
-    costs = {m.spec: cache.cached(partial(cost, m), f"cost-{m.info.name}", m.settings) for m in working}
-    passes = {spec: state["passes"] for spec, state in costs.items()}
+    costs = {m.spec: timed.cached(partial(cost, m), f"cost-{m.info.name}", m.settings) for m in working}
+    passes = {spec: cost.passes for spec, cost in costs.items()}
     order = dict.fromkeys(["leave-one-out", *passes, *POSITIONS])  # "random" may be both
     return [summarise(name, rows[name], passes.get(name), seed) for name in order]
 
@@ -192,12 +192,12 @@ def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence
     return removed, drop
 
 
-def _scores(explainer: Explainer, text: str, method: Method) -> dict[str, Any]:
+def _scores(explainer: Explainer, text: str, method: Method) -> tuple[float, ...] | Refused:
     """Return a method's scores of the tokens of a text, or why it does not work on the model."""
     try:
-        return {"scores": explainer(text, method=method).scores.tolist()}
+        return tuple(explainer(text, method=method).scores.tolist())
     except NormXLogitError as error:
-        return {"scores": None, "reason": str(error)}
+        return Refused(method.spec, str(error))
 
 
 def _compared(values: Array, removed: Array, drop: Callable[[Sequence[int]], float]) -> dict[str, float]:

@@ -3,12 +3,11 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,6 @@ from normxlogit.evaluation.statistics import Interval, interval_text, mean_inter
 from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
-from normxlogit.models.model_digest import model_digest
 from normxlogit.results.generation import GenerationAttribution
 from normxlogit.results.media import MediaScores
 
@@ -90,7 +88,7 @@ class _Answered:
 
     right: bool
     parts: int = 0
-    figures: dict[str, list[list[float]]] = field(default_factory=dict)
+    figures: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
 
 
 def pointing_methods() -> list[str]:
@@ -128,12 +126,12 @@ def evaluate_pointing(
     """
     chosen = {name: None if name in PEERS else method_named(name) for name in methods or pointing_methods()}
     names = [name if method is None else method.spec for name, method in chosen.items()]
-    cache = ResultCache(folder, [model_digest(explainer._model), names, REMOVED, seed], _Answered)
+    cache = ResultCache[_Answered](folder, explainer._model, [names, REMOVED, seed], _Answered)
     answered = []
     for number, case in enumerate(cases):
         about = (hashlib.sha256(case.path.read_bytes()).hexdigest(), case.question, case.answer, case.evidence)
         measure = partial(_measure, explainer, case, dict(zip(names, chosen.values(), strict=True)), seed + number)
-        answered.append(_Answered(**cache.cached(measure, "case", str(case.path.name), *about)))
+        answered.append(cache.cached(measure, "case", str(case.path.name), *about))
         if on_progress is not None:
             on_progress("cases", number + 1, len(cases))
     right = [one for one in answered if one.right]
@@ -159,13 +157,13 @@ def _passes(name: str, method: Method | None, parts: int) -> int:
     return {"gradient-x-input": 2, "integrated-gradients": 2 * STEPS, "occlusion": parts + 1, RANDOM: 0}.get(name, 1)
 
 
-def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method | None], seed: int) -> dict[str, Any]:
-    """Return the state of an `_Answered`."""
+def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method | None], seed: int) -> _Answered:
+    """Measure the methods on a case."""
     most = len(explainer._language_model.tokenizer(case.answer)["input_ids"]) + SPARE
     g = explainer.generate(case.prompt, method="frozen-gradient:read_at=0", max_new_tokens=most)
     rows = _rows_of_words(g, case.answer)
     if rows is None:
-        return {"right": False}
+        return _Answered(right=False)
     (media,) = g.media
     answer = signal_answer(explainer, g, case.prompt)
     scored = {RANDOM: replace(media, scores=np.random.default_rng(seed).normal(size=media.scores.shape))}
@@ -176,7 +174,7 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
             else:
                 (scored[name],) = explainer.generate(case.prompt, method=method, max_new_tokens=most).media
     figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}
-    return {"right": True, "parts": media.scores[0].size, "figures": figures}
+    return _Answered(right=True, parts=media.scores[0].size, figures=figures)
 
 
 def _rows_of_words(g: GenerationAttribution, answer: str) -> list[list[int]] | None:

@@ -185,17 +185,11 @@ def run_columns(
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
             check_head(explainer._model, TASKS[task])
             step = under(column, on_progress)
-            results = run_methods(
-                explainer, examples, methods, folder=output / "runs", protocol=protocol, on_progress=step
-            )
-            columns[column] = results
+            run: dict[str, Any] = {"folder": output / "runs", "protocol": protocol, "on_progress": step}
+            results = list(run_methods(explainer, examples, methods, **run))
+            columns[column] = [r if isinstance(r, Faithfulness) else None for r in results]
             about = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
-            write_faithfulness(
-                output / column.replace("/", "-").replace(" ", "-").lower(),
-                results,
-                [method.spec for method in methods],
-                about,
-            )
+            write_faithfulness(output / column.replace("/", "-").replace(" ", "-").lower(), results, about)
     return columns
 
 

@@ -1,17 +1,17 @@
 """Runs of the alignment experiment on models before and after fine-tuning, which can be stopped and gone on with."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.evaluation.faithfulness import Protocol
-from normxlogit.evaluation.runs import ResultCache, under
+from normxlogit.evaluation.runs import Refused, ResultCache, under, unfinished
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.methods import Method, method_named
-from normxlogit.models.model_digest import model_digest
 from normxlogit.models.task_model import TaskModel
 from normxlogit.tasks import TaskName
 
@@ -24,6 +24,9 @@ __all__ = ["STATES", "Study", "paper_methods", "published_studies", "run_studies
 
 STATES = ("pretrained", "fine-tuned")
 """What a model is called before and after."""
+
+Shares = Mapping[str, tuple[float, ...]]
+"""How often the target's logit is above the foil's, for "all" and each group, by layer."""
 
 PairReader = Callable[[Encoder, TaskName], tuple[list[Item], Counts]]
 
@@ -85,26 +88,23 @@ def run_studies(
         explainer = Explainer.from_pretrained(source, **options)
         model = explainer._model
         items, counts = read(model.encoder, model.task.name)
-        cache = ResultCache(folder, [model_digest(explainer._model), _described(items), protocol], Alignment)
+        shared = [_described(items), protocol]
+        cache = ResultCache[tuple[Alignment, ...] | Refused](folder, model, shared, tuple[Alignment, ...] | Refused)
         alignments: list[Alignment] = []
         missing: dict[str, str] = {}
         for method in methods:
             step = under(name, on_progress)
             probes = list(words) if method.info.name == "logat" else []
-            key = (f"alignment-{method.info.name}", method.settings, probes)
-            state = cache.get(*key)
-            if state is not None and step is not None:
+            work = partial(_measured, model, items, method, probes, protocol, step)
+            result = cache.cached(work, f"alignment-{method.info.name}", method.settings, probes)
+            if step is not None:
                 step(method.spec, len(items), len(items))
-            if state is None:
-                state = cache.put(_measured(model, items, method, probes, protocol, step), *key)
-            if "missing" in state:
-                missing[method.spec] = state["missing"]
-            alignments += [_alignment(entry) for entry in state.get("series", ())]
-        right = cache.get("alignment-accuracy")
-        if right is None:
-            measured = {group: list(shares) for group, shares in accuracy(model, items).items()}
-            right = cache.put(measured, "alignment-accuracy")
-        shares = {group: tuple(values) for group, values in right.items()}
+            if isinstance(result, Refused):
+                missing[method.spec] = result.reason
+            else:
+                alignments += result
+        right = ResultCache[Shares](folder, model, shared, Shares)
+        shares = right.cached(partial(accuracy, model, items), "alignment-accuracy")
         studies.append(Study(name, tuple(alignments), missing, shares, counts.state()))
     return studies
 
@@ -116,15 +116,12 @@ def _measured(
     words: Sequence[str],
     protocol: Protocol,
     on_progress: Callable[[str, int, int], None] | None,
-) -> dict[str, Any]:
+) -> tuple[Alignment, ...] | Refused:
     """Return the series of one method, or why there is none (the paper's N/A)."""
     try:
-        alignments = align(model, items, method, words=words, protocol=protocol, on_progress=on_progress)
+        return tuple(align(model, items, method, words=words, protocol=protocol, on_progress=unfinished(on_progress)))
     except UnsupportedModelError as error:
-        if on_progress is not None:
-            on_progress(method.spec, len(items), len(items))
-        return {"missing": str(error)}
-    return {"series": [asdict(a) for a in alignments]}
+        return Refused(method.spec, str(error))
 
 
 def published_studies() -> list[Study]:
@@ -152,21 +149,6 @@ def _released(
 ) -> Alignment:
     figures = {normalisation_of(method): values["dot_product"], "average_precision": values["average_precision"]}
     return Alignment(title_of(method, probe), method, layers, {"all": figures}, {}, {})
-
-
-def _alignment(state: Mapping[str, Any]) -> Alignment:
-    return Alignment(
-        state["title"],
-        state["method"],
-        tuple(state["layers"]),
-        _tuples(state["figures"]),
-        _tuples(state["errors"]),
-        state["count"],
-    )
-
-
-def _tuples(table: Mapping[str, Mapping[str, Iterable[float]]]) -> dict[str, dict[str, tuple[float, ...]]]:
-    return {group: {metric: tuple(values) for metric, values in metrics.items()} for group, metrics in table.items()}
 
 
 def _described(items: Iterable[Item]) -> list[Any]:

@@ -116,11 +116,11 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
         run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1, on_progress=stop)
     assert seen == ["normxlogit", "random"]
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert len(kept) == 2, "a result and a cost"
+    assert len(kept) == 3, "two results and a cost"
     first = run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1)
     assert len(list(tmp_path.iterdir())) == 5
     assert all((tmp_path / name).read_text() == text for name, text in kept.items())
-    monkeypatch.setattr(module, "measure_cost", None)
+    monkeypatch.setattr(module, "measure_cost", lambda *_, **__: pytest.fail("a kept cost is measured again"))
     monkeypatch.setattr(explainer._model, "answer", None)
     assert run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1) == first
     assert first[2].reason

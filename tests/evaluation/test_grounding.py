@@ -65,7 +65,7 @@ def test_signals_are_those_of_plain_passes_of_the_model(explainer, cases):
     case = cases[0]
     completed = ask(explainer._language_model, case.question, case.documents, answer=case.answer)
     figures = SignalReader(explainer._language_model, FrozenGradient(), 8).read(case, 4)
-    values, ids, start = figures["values"], list(completed.encoding.ids), completed.prompt_tokens
+    values, ids, start = figures.values, list(completed.encoding.ids), completed.prompt_tokens
     plain = tiny.model("llama", "CausalLM")
     plain.set_attn_implementation("eager")
     with torch.no_grad():
@@ -87,7 +87,7 @@ def test_signals_are_those_of_plain_passes_of_the_model(explainer, cases):
                 new = float(weights[start:place].mean()) if place > start else 0.0
                 ratios[layer][head].append(context / (context + new))
     heads = [np.mean(head) for layer in ratios for head in layer]
-    np.testing.assert_allclose(figures["heads"], heads, atol=2e-6)
+    np.testing.assert_allclose(figures.heads, heads, atol=2e-6)
     assert values[ATTENTION] == pytest.approx(np.mean(heads), abs=1e-5)
     assert values[LOG_PROBABILITY] == pytest.approx(np.mean(log_probabilities), abs=1e-5)
     assert values[ENTROPY] == pytest.approx(-np.mean(entropies), abs=1e-5)
@@ -97,7 +97,7 @@ def test_signals_are_those_of_plain_passes_of_the_model(explainer, cases):
     count = len(ids) - start
     without = sum(float(logits[-count - 1 + k, ids[start + k]]) for k in range(count))
     assert values[NATS] == pytest.approx((sum(log_probabilities) - without) / count, abs=1e-5)
-    assert figures["passes"] == {SHARE: 3.0, "ContextCite, 4 ablations": pytest.approx(3, abs=1)}
+    assert figures.passes == {SHARE: 3.0, "ContextCite, 4 ablations": pytest.approx(3, abs=1)}
 
 
 def test_shares_are_those_of_cite_and_what_was_measured_is_kept(explainer, cases, tmp_path):

@@ -5,11 +5,15 @@ import pytest
 from normxlogit import DataError, Explainer, Method, UnsupportedModelError, register
 from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.runs import Runs
+from normxlogit.evaluation.runs import Refused
 from normxlogit.methods import NormXLogit, Random, method_named, registry
 from tests import tiny
 
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
+
+
+def run_all(*arguments, **options):
+    return list(runs.run_methods(*arguments, **options))
 
 
 @pytest.fixture
@@ -32,14 +36,14 @@ def refusing():
 
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     methods = [NormXLogit(), NormXLogit(norm_of="word_embedding"), method_named(refusing)]
-    first = runs.run_methods(explainer, EXAMPLES, methods, folder=tmp_path)
-    assert first[2] is None, "what a method cannot do is N/A, not an error"
+    first = run_all(explainer, EXAMPLES, methods, folder=tmp_path)
+    assert first[2] == Refused(refusing, "no model will do"), "what a method cannot do is N/A, not an error"
     assert first[0].aopc != first[1].aopc
     assert len(list(tmp_path.iterdir())) == 3
     calls = []
     explainer._model.run = lambda *_, **__: calls.append(1)
     told = []
-    again = runs.run_methods(
+    again = run_all(
         explainer, EXAMPLES, methods, folder=tmp_path, on_progress=lambda name, done, total: told.append((name, done))
     )
     assert told == [(method.spec, len(EXAMPLES)) for method in methods], "each is told of once, or a bar would run over"
@@ -48,29 +52,27 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
 
 
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
-    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
-    runs.run_methods(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
-    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
+    run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    run_all(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
+    run_all(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
-    runs.run_methods(other, EXAMPLES, [Random()], folder=tmp_path)
+    run_all(other, EXAMPLES, [Random()], folder=tmp_path)
     named = Explainer(explainer._model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
-    runs.run_methods(named, EXAMPLES, [Random()], folder=tmp_path)
+    run_all(named, EXAMPLES, [Random()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
-    (default,) = runs.run_methods(explainer, EXAMPLES, [Random()])
-    assert Runs(explainer, EXAMPLES)(Random()) == default
 
 
 def test_a_cell_of_another_version_is_measured_anew(explainer, tmp_path, monkeypatch):
-    runs.run_methods(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
+    run_all(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
     monkeypatch.setattr(runs, "__version__", "another")
-    runs.run_methods(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
+    run_all(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
-    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
     (file,) = tmp_path.iterdir()
     file.write_text('{"drop')
     with pytest.raises(DataError, match=f"{file.name}: not JSON"):
-        runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
+        run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)

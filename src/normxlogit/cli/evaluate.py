@@ -67,7 +67,6 @@ def faithfulness(
         from ..evaluation.runs import run_methods
 
         cells = methods_of(methods)
-        names = [method.spec for method in cells]
         examples = _examples(dataset, split, data_dir, columns, label_column, limit)
         explainer = load(model, device, dtype, gguf_file)
         if dataset in TASKS:
@@ -75,10 +74,10 @@ def faithfulness(
         folder = None if output is None else output / "runs"
         options: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(cells)) as step:
-            results = run_methods(explainer, examples, cells, on_progress=step, **options)
+            results = list(run_methods(explainer, examples, cells, on_progress=step, **options))
         about = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
         about |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
-        text = write_faithfulness(output, results, names, about)
+        text = write_faithfulness(output, results, about)
     write_report(text)
 
 

@@ -16,6 +16,7 @@ from ..models.map_batches import map_batches
 from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
+from ..results.schema import Number
 from .datasets import Example, GlueTask
 from .statistics import mean_interval
 
@@ -115,24 +116,18 @@ class Faithfulness:
     aopc_interval: tuple[float, float]
     sufficiency: float
     sufficiency_interval: tuple[float, float]
-    quality: float
+    quality: Number
     quality_name: Literal["accuracy", "pearson"]
-    curves: Mapping[str, tuple[float, ...]]
+    curves: Mapping[str, tuple[Number, ...]]
     texts: int
     per_text: tuple[float, ...]
     levels: tuple[float, ...] = LEVELS
-    whole_quality: float | None = None
+    whole_quality: Number | None = None
 
     @property
     def comprehensiveness(self) -> float:
         """AOPC under ERASER's name."""
         return self.aopc
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "Faithfulness":
-        """Rebuild a result from the plain values of `dataclasses.asdict`."""
-        tuples = {key: tuple(state[key]) for key in ("aopc_interval", "sufficiency_interval", "per_text", "levels")}
-        return cls(**{**state, **tuples, "curves": {key: tuple(curve) for key, curve in state["curves"].items()}})
 
 
 def evaluate(

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode
-from .runs import Progress, Refused, ResultCache, Runs
+from .runs import Progress, Refused, ResultCache, run_methods
 from .timing import environment, in_turn, ratio, ratios
 
 TIMED = 16
@@ -135,20 +135,20 @@ def run_frontier(
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify.
     """
-    runs = Runs(explainer, examples, folder, seed=seed, refusals=(UnsupportedModelError, MethodError))
+    chosen = methods or frontier_methods(explainer)
     timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
-    shared = [*runs.shared, environment(explainer._model.device), [e.ids for e in timed], rounds]
-    cache = ResultCache(folder, shared, Cost)
+    shared = [environment(explainer._model.device), [e.ids for e in timed], rounds]
+    costs = ResultCache[Cost](folder, explainer._model, shared, Cost)
+    refusals = (UnsupportedModelError, MethodError)
+    options: dict[str, Any] = {"folder": folder, "seed": seed, "refusals": refusals, "on_progress": on_progress}
     points = []
-    for method in methods or frontier_methods(explainer):
-        result = runs(method, on_progress)
+    for method, result in zip(chosen, run_methods(explainer, examples, chosen, **options), strict=True):
         if isinstance(result, Refused):
             points.append(Point(method.spec, reason=result.reason))
-            continue
-        work = partial(_cost_state, explainer, timed, method, rounds)
-        state = cache.cached(work, f"cost-{method.info.name}", method.settings)
-        low, high = state["spread"]
-        points.append(Point(method.spec, result, Cost(state["passes"], (low, high), state["rounds"])))
+        else:
+            work = partial(measure_cost, explainer, timed, method, rounds=rounds)
+            cost = costs.cached(work, f"cost-{method.info.name}", method.settings)
+            points.append(Point(method.spec, result, cost))
     return points
 
 
@@ -189,10 +189,6 @@ def frontier(points: Sequence[Point]) -> list[Point]:
             best = aopc
             undominated.append(point)
     return undominated
-
-
-def _cost_state(explainer: Explainer, encodings: Sequence[Encoding], method: Method, rounds: int) -> dict[str, Any]:
-    return asdict(measure_cost(explainer, encodings, method, rounds=rounds))
 
 
 def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:

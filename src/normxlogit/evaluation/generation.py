@@ -17,7 +17,6 @@ from ..explainer import Explainer
 from ..methods import ContextCite, Method, method_named
 from ..methods.defaults import default_methods
 from ..methods.perturbation import Perturbation, random_subsets
-from ..models.model_digest import model_digest
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, score_sources, verified
 from ..pipeline.cite import ask
@@ -107,8 +106,7 @@ def evaluate_sources(
     """
     protocol, chosen, others = protocol or AnswerProtocol(), [method_named(method) for method in methods], others or {}
     model = explainer._language_model
-    shared = [] if folder is None else [model_digest(model), asdict(protocol), seed]
-    stored = ResultCache(folder, shared, RankingResult)
+    stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
     for number, question in enumerate(questions):
         load = cache(partial(Prompt, model, question, protocol, seed + number))
@@ -136,7 +134,7 @@ def _rows(
     question: Asked,
     methods: Sequence[Method],
     others: Mapping[str, Callable[["Prompt"], Scored]],
-    stored: ResultCache,
+    stored: ResultCache[Mapping[str, Any]],
     name: str,
 ) -> dict[str, Any]:
     """Return the figures of all rankings on a prompt, by name; nothing where no source matters."""

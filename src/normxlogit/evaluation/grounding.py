@@ -13,7 +13,6 @@ from ..errors import DataError
 from ..explainer import Explainer
 from ..methods import Method
 from ..methods.defaults import named_or_default
-from ..models.model_digest import model_digest
 from .grounding_cases import Case, answers_from_evidence, swap_evidence
 from .grounding_signals import LENS, PASSES, SHARE, Figures, SignalReader
 from .report import markdown_table
@@ -114,13 +113,12 @@ def evaluate_grounding(
     model = explainer._language_model
     chosen = named_or_default(method, "completions")
     reader = SignalReader(model, chosen, max_new_tokens)
-    shared = [] if folder is None else [model_digest(model), chosen.spec, max_new_tokens]
-    cache = ResultCache(folder, shared, Figures)
+    cache = ResultCache[Figures](folder, model, [chosen.spec, max_new_tokens], Figures)
     answers: list[MeasuredAnswer] = []
 
     def measure(case: Case, evidence: Evidence, samples: int) -> Figures:
         request = (case.question, dict(case.documents), case.answer, samples)
-        figures = Figures(**cache.cached(partial(reader.read, case, samples), "case", *request))
+        figures = cache.cached(partial(reader.read, case, samples), "case", *request)
         if figures.values:
             answers.append(MeasuredAnswer(case, evidence, figures))
         return figures
@@ -263,7 +261,7 @@ def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredA
     fitted = [answer for answer in training if answer.evidence != "swapped"]
     labels = [answer.evidence == "there" for answer in fitted]
     names = [name for name in fitted[0].figures.values if name in (*PASSES, SHARE)]
-    features: dict[str, Callable[[Figures], list[float]]] = {
+    features: dict[str, Callable[[Figures], Sequence[float]]] = {
         REGRESSION: lambda figures: [figures.values[name] for name in names],
         LENS: lambda figures: figures.heads,
     }

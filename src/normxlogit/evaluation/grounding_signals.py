@@ -1,6 +1,7 @@
 """What can be measured of an answer without knowing what is right: the signals that `evaluate grounding` compares."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
+from ..results.schema import Number
 from ..surgery.clone import returning_attention
 from ..surgery.memory import enough_memory
 from ..surgery.run import run
@@ -50,10 +52,10 @@ class Figures:
     """
 
     answer: str
-    values: dict[str, float]
-    passes: dict[str, float]
-    sentences: list[list[float]]
-    heads: list[float]
+    values: Mapping[str, Number]
+    passes: Mapping[str, float]
+    sentences: tuple[tuple[Number, ...], ...]
+    heads: tuple[Number, ...]
 
 
 class SignalReader:
@@ -63,8 +65,8 @@ class SignalReader:
         self.model, self.method, self.max_new_tokens = model, method, max_new_tokens
         self._eager = returning_attention(model.module)
 
-    def read(self, case: Case, samples: int) -> dict[str, Any]:
-        """Return the figures of a case as plain values.
+    def read(self, case: Case, samples: int) -> Figures:
+        """Measure the figures of a case.
 
         Args:
             case: The case.
@@ -79,7 +81,7 @@ class SignalReader:
                 model, case.question, case.documents, answer=case.answer, max_new_tokens=self.max_new_tokens
             )
         except InputError:
-            return asdict(Figures("", {}, {}, [], []))
+            return Figures("", {}, {}, (), ())
         tokens = len(completed.encoding) - completed.prompt_tokens
         scores = explain_sources(model, completed, Options(method=self.method), completed.named_sources, "sentence")
         if scores.bias is None:
@@ -106,14 +108,12 @@ class SignalReader:
         if samples:
             name = f"ContextCite, {samples} ablations"
             values[name], passes[name] = _context_cite(ablations, tokens, samples)
-        return asdict(
-            Figures(
-                scores.completion,
-                {name: float(value) for name, value in values.items()},
-                {name: float(count) for name, count in passes.items()},
-                sentences.astype(float).tolist(),
-                heads.round(6).tolist(),
-            )
+        return Figures(
+            scores.completion,
+            {name: float(value) for name, value in values.items()},
+            {name: float(count) for name, count in passes.items()},
+            tuple(map(tuple, sentences.astype(float).tolist())),
+            tuple(heads.round(6).tolist()),
         )
 
     @enough_memory("read the attention probabilities of this answer")

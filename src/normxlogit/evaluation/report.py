@@ -1,13 +1,13 @@
 """Results as Markdown, JSON and figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..results.files import write_json, write_text
 from ..results.schema import plain
 from .faithfulness import Faithfulness, paired_p_value
+from .runs import Refused
 
 if TYPE_CHECKING:
     from ..render.matplotlib_figure import PlotFigure
@@ -50,12 +50,12 @@ def report(
     return text
 
 
-def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[str]) -> str:
+def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
     """Return a Markdown table, best AOPC first; N/A where a method does not work on the model.
 
     The last column is the two-sided Wilcoxon p-value of the difference to the best method on the same texts.
     """
-    ranked = sorted((r for r in results if r is not None), key=lambda r: -r.aopc)
+    ranked = sorted((r for r in results if isinstance(r, Faithfulness)), key=lambda r: -r.aopc)
     quality = next((r.quality_name for r in ranked), "accuracy")
     columns = ["method", "AOPC ↑", "95% interval", "sufficiency ↓", f"{quality} ↓", "p (against the best)"]
     rows = []
@@ -64,7 +64,7 @@ def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[s
         p = f"{paired_p_value(r, ranked[0]):.2g}" if rank else ""
         figures = [f"{low:.3f} to {high:.3f}", f"{r.sufficiency:.3f}", f"{r.quality:.3f}"]
         rows.append([r.method, emphasised(f"{r.aopc:.3f}", rank), *figures, p])
-    rows += [[name, "N/A", "", "", "", ""] for r, name in zip(results, names, strict=True) if r is None]
+    rows += [[r.method, "N/A", "", "", "", ""] for r in results if isinstance(r, Refused)]
     return markdown_table(columns, rows)
 
 
@@ -101,15 +101,14 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     return figure
 
 
-def write_faithfulness(
-    folder: Path | None, results: Sequence[Faithfulness | None], names: Sequence[str], about: Mapping[str, Any]
-) -> str:
+def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Refused], about: Mapping[str, Any]) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
     from ..render.matplotlib_figure import save_figure
 
-    states = [None if r is None else plain(asdict(r)) for r in results]
-    text = report(about, faithfulness_table(results, names), folder, results=states, methods=list(names))
-    panels = {str(about.get("dataset", "")): [r for r in results if r is not None]}
+    measured = [r if isinstance(r, Faithfulness) else None for r in results]
+    names = [r.method for r in results]
+    text = report(about, faithfulness_table(results), folder, results=plain(measured), methods=names)
+    panels = {str(about.get("dataset", "")): [r for r in measured if r is not None]}
     if folder is not None:
         for curve in ("aopc", "quality"):
             save_figure(curves_figure(panels, curve=curve), folder / curve)

@@ -2,21 +2,28 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from .._version import __version__
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
 from ..models.model_digest import model_digest
+from ..models.task_model import TaskModel
 from ..results.files import read_json, write_text
+from ..results.schema import check, plain
 from .datasets import Example
 from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, evaluate
 
 BOTH_NORMS = ("normxlogit", "input-norm")
+
+Stored = TypeVar("Stored")
+"""A result that is kept."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is running, items done and items in all."""
@@ -29,20 +36,22 @@ def all_methods() -> list[Method]:
     return [method_named(spec) for name in names for spec in (name, *(v for v in variants if v.startswith(f"{name}:")))]
 
 
-class ResultCache:
+class ResultCache(Generic[Stored]):
     """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on.
 
     Args:
         folder: The folder; None keeps nothing.
-        shared: What all results depend on beside this package's version, as plain values.
-        form: The class whose fields the results hold: results of a version with other fields are not read.
+        model: The model that is measured.
+        shared: What all results depend on beside the model and this package's version, as plain values.
+        form: The type of a result: a dataclass, or what else `schema.check` knows. A file of another form, as a version
+            with other fields wrote it, counts as none.
     """
 
-    def __init__(self, folder: Path | None, shared: Sequence[Any], form: type) -> None:
-        self.folder = folder
-        self.shared = [__version__, *shared, [field.name for field in fields(form)]]
+    def __init__(self, folder: Path | None, model: TaskModel, shared: Sequence[Any], form: Any) -> None:
+        self.folder, self.checked = folder, check(form)
+        self.shared = [__version__, *([] if folder is None else [model_digest(model)]), *shared]
 
-    def get(self, name: str, *request: Any) -> dict[str, Any] | None:
+    def get(self, name: str, *request: Any) -> Stored | None:
         """Return a finished result, None if there is none.
 
         Raises:
@@ -51,21 +60,24 @@ class ResultCache:
         path = self._path(name, request)
         if path is None or not path.is_file():
             return None
-        state: dict[str, Any] = read_json(path)
-        return state
+        state = read_json(path)
+        with suppress(ValueError):
+            result: Stored = self.checked(state)
+            return result
+        return None
 
-    def put(self, state: dict[str, Any], name: str, *request: Any) -> dict[str, Any]:
+    def put(self, result: Stored, name: str, *request: Any) -> Stored:
         """Keep a result, and return it."""
         path = self._path(name, request)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(json.dumps(state), path)
-        return state
+            write_text(json.dumps(plain(result)), path)
+        return result
 
-    def cached(self, compute: Callable[[], dict[str, Any]], name: str, *request: Any) -> dict[str, Any]:
+    def cached(self, compute: Callable[[], Stored], name: str, *request: Any) -> Stored:
         """Return a finished result; compute and keep it if there is none."""
-        state = self.get(name, *request)
-        return self.put(compute(), name, *request) if state is None else state
+        result = self.get(name, *request)
+        return self.put(compute(), name, *request) if result is None else result
 
     def _path(self, name: str, request: Sequence[Any]) -> Path | None:
         if self.folder is None:
@@ -94,64 +106,56 @@ def run_methods(
     folder: Path | None = None,
     protocol: Protocol = "default",
     seed: int = 0,
+    refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
     on_progress: Progress | None = None,
-) -> list[Faithfulness | None]:
-    """Measure each method; finished results are read from the folder.
+) -> Iterator[Faithfulness | Refused]:
+    """Measure methods on the same texts; each distinct perturbed text is run through the model once.
 
-    Returns:
-        One result for each method; None where the method does not work on the model.
-    """
-    run = Runs(explainer, examples, folder, protocol, seed)
-    results = [run(method, on_progress) for method in methods]
-    return [None if isinstance(result, Refused) else result for result in results]
+    Args:
+        explainer: The model.
+        examples: Labelled texts.
+        methods: The methods.
+        folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
+        protocol: As in `faithfulness.evaluate`.
+        seed: Seed of the bootstrap.
+        refusals: Errors which say that a method does not work on the model.
+        on_progress: Called with the method, texts done and texts in all.
 
-
-class Runs:
-    """Runs of methods on one model and the same texts; each distinct perturbed text is run through the model once.
+    Yields:
+        One result for each method.
 
     Raises:
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify.
     """
+    checked_labels(explainer._model, examples)
+    shared = [[(e.text, e.label) for e in examples], protocol, seed]
+    cache = ResultCache[Faithfulness | Refused](folder, explainer._model, shared, Faithfulness | Refused)
+    answers, step = Answers(explainer), unfinished(on_progress)
 
-    def __init__(
-        self,
-        explainer: Explainer,
-        examples: Sequence[Example],
-        folder: Path | None = None,
-        protocol: Protocol = "default",
-        seed: int = 0,
-        refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
-    ) -> None:
-        checked_labels(explainer._model, examples)
-        self.explainer, self.examples, self.protocol, self.seed = explainer, examples, protocol, seed
-        self.refusals = refusals
-        self.shared = [model_digest(explainer._model), [(e.text, e.label) for e in examples], protocol, seed]
-        self._cache = ResultCache(folder, self.shared, Faithfulness)
-        self._answers = Answers(explainer)
+    def measured(method: Method) -> Faithfulness | Refused:
+        options: dict[str, Any] = {"protocol": protocol, "seed": seed, "answers": answers, "on_progress": step}
+        try:
+            (result,) = evaluate(explainer, examples, [method], **options)
+        except refusals as error:
+            return Refused(method.spec, str(error))
+        return result
 
-    def __call__(self, method: Method, on_progress: Progress | None = None) -> Faithfulness | Refused:
-        """Measure a method, or read its finished result."""
-        last = 0
+    for method in methods:
+        result = cache.cached(partial(measured, method), method.info.name, method.settings)
+        if on_progress is not None:
+            on_progress(method.spec, len(examples), len(examples))
+        yield result
 
-        def step(what: str, done: int, total: int) -> None:
-            nonlocal last
-            last = done
-            if on_progress is not None:
-                on_progress(what, done, total)
 
-        def measured() -> dict[str, Any]:
-            options: dict[str, Any] = {"protocol": self.protocol, "seed": self.seed, "answers": self._answers}
-            try:
-                (result,) = evaluate(self.explainer, self.examples, [method], on_progress=step, **options)
-            except self.refusals as error:
-                return {"missing": str(error)}
-            return asdict(result)
+def unfinished(on_progress: Progress | None) -> Progress:
+    """Return a progress function that passes on all steps but the last, which comes when the result is kept."""
 
-        state = self._cache.cached(measured, method.info.name, method.settings)
-        if last < len(self.examples):
-            step(method.spec, len(self.examples), len(self.examples))
-        return Refused(method.spec, state["missing"]) if "missing" in state else Faithfulness.from_state(state)
+    def step(what: str, done: int, total: int) -> None:
+        if on_progress is not None and done < total:
+            on_progress(what, done, total)
+
+    return step
 
 
 def under(title: str, on_progress: Progress | None) -> Progress | None:
