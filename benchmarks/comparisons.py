@@ -1,6 +1,5 @@
 """The commands that compare methods on models of other tasks: pointing, next-token, similarity."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +25,6 @@ from normxlogit.cli.options import (
 )
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import load_examples
-from normxlogit.evaluation.ranking import plain_rankings
 from normxlogit.evaluation.report import report
 
 from .next_token import evaluate_next_token, load_beginnings, next_token_table
@@ -75,7 +73,7 @@ def pointing(
             chosen = (methods or "").split()
             results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
         about = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
-        text = report(about, pointing_table(results, seed), output, "pointing", results=[asdict(r) for r in results])
+        text = report(about, pointing_table(results, seed), output, "pointing", results=results)
     write_report(text)
 
 
@@ -112,7 +110,7 @@ def next_token(
             results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=step, **options)
         about = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
         table = next_token_table(results, seed)
-        text = report(about, table, output, "next-token", results=plain_rankings(results))
+        text = report(about, table, output, "next-token", results=results)
     write_report(text)
 
 

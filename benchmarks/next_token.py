@@ -12,7 +12,7 @@ import numpy as np
 from normxlogit.errors import DataError, NormXLogitError
 from normxlogit.evaluation.frontier import Cost, measure_cost
 from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
-from normxlogit.evaluation.runs import Progress, Refused, ResultCache
+from normxlogit.evaluation.runs import Progress, Refused, ResultCache, counted
 from normxlogit.evaluation.statistics import Candidate, recommendations
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
@@ -136,7 +136,7 @@ def evaluate_next_token(
     rows: dict[str, list[dict[str, float]]] = {}
     random = np.random.default_rng(seed)
     read = []
-    for number, text in enumerate(texts):
+    for number, text in counted("texts", texts, on_progress):
         first = explainer(text, method="input-norm")  # the prediction, for the least
         completed = read_completion(model, text, [first.prediction.id])
         players = [i for i, special in enumerate(first.special_tokens_mask) if not special]
@@ -153,8 +153,6 @@ def evaluate_next_token(
                     scores[method.spec] = np.asarray(result, np.float64)[players]
             for name, values in scores.items():
                 rows.setdefault(name, []).append(_compared(np.asarray(values, np.float64), removed, drop))
-        if on_progress is not None:
-            on_progress("texts", number + 1, len(texts))
     if not read:
         raise DataError(f"no text has {LEAST} tokens")
     encodings = explainer.encode(read[:COUNTED])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from normxlogit.errors import DataError, NormXLogitError
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, ResultCache
+from normxlogit.evaluation.runs import Progress, ResultCache, counted
 from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
@@ -128,12 +128,10 @@ def evaluate_pointing(
     names = [name if method is None else method.spec for name, method in chosen.items()]
     cache = ResultCache[_Answered](folder, explainer._model, [names, REMOVED, seed], _Answered)
     answered = []
-    for number, case in enumerate(cases):
+    for number, case in counted("cases", cases, on_progress):
         about = (hashlib.sha256(case.path.read_bytes()).hexdigest(), case.question, case.answer, case.evidence)
         measure = partial(_measure, explainer, case, dict(zip(names, chosen.values(), strict=True)), seed + number)
         answered.append(cache.cached(measure, "case", str(case.path.name), *about))
-        if on_progress is not None:
-            on_progress("cases", number + 1, len(cases))
     right = [one for one in answered if one.right]
     if not right:
         raise DataError("the model answers none of these cases right, and a wrong answer rests on something else")

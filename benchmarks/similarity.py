@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
-from normxlogit.evaluation.runs import Progress
+from normxlogit.evaluation.runs import Progress, counted
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.results.similarity import Similarity
@@ -38,7 +38,7 @@ def evaluate_similarity(
     chosen = [method_named(method) for method in dict.fromkeys([REFERENCE, *methods])]
     rows: dict[str, list[dict[str, float]]] = {method.spec: [] for method in chosen}
     counts = []  # of texts; the bootstrap draws pairs, whose texts belong together
-    for number, (first, second) in enumerate(pairs, start=1):
+    for _, (first, second) in counted("pairs", pairs, on_progress):
         removed = explainer.similarity(first, second, method=REFERENCE)
         texts = [tokens for text in (0, 1) if len(tokens := _tokens(removed, text)) >= LEAST]
         counts += [len(texts)] if texts else []
@@ -46,8 +46,6 @@ def evaluate_similarity(
             result = removed if method.spec == REFERENCE else explainer.similarity(first, second, method=method)
             figures = [agreement(result.scores[tokens], removed.scores[tokens]) for tokens in texts]
             rows[method.spec].append({name: sum(f[name] for f in figures) for name in figures[0]})
-        if on_progress is not None:
-            on_progress("pairs", number, len(pairs))
     if not counts:
         raise DataError(f"no text has {LEAST} tokens")
     return [summarise(method.spec, rows[method.spec], method.info.passes, seed, counts) for method in chosen]

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.next_token import evaluate_next_token, load_beginnings, next_token_table
 from normxlogit import DataError, Explainer, UnsupportedModelError
-from normxlogit.evaluation.ranking import plain_rankings
+from normxlogit.results.schema import plain
 from tests import tiny
 
 TEXTS = ["the movie is very good and the plot", "a cat sat on the mat here", "bad"]
@@ -66,7 +66,7 @@ def test_what_no_text_is_long_enough_for_is_left_out(writer):
     results = evaluate_next_token(Explainer(*writer), ["the movie is"], ["frozen-gradient"], rounds=1)
     assert not any("top 3" in r.means for r in results), "three tokens less three are none"
     assert "nan" not in next_token_table(results)
-    assert "NaN" not in json.dumps(plain_rankings(results))
+    assert "NaN" not in json.dumps(plain(results))
 
 
 def test_what_cannot_be_measured(writer):

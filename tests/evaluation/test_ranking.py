@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from normxlogit.evaluation.ranking import RankingResult, agreement, plain_rankings, ranking_table, summarise
+from normxlogit.evaluation.ranking import RankingResult, agreement, ranking_table, summarise
 from normxlogit.evaluation.statistics import Candidate, mean_interval, rank_correlation, recommendations
+from normxlogit.results.schema import plain
 
 
 def test_a_ranking_is_compared_with_what_is_lost():
@@ -61,7 +62,7 @@ def test_the_table_begins_with_leave_one_out_and_goes_on_with_the_best():
         "| normxlogit | 1 + a | 0.20 (0.10 to 0.30) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
         "| logat |  | 0.10 (0.00 to 0.20) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
     )
-    assert plain_rankings(rows)[0]["means"]["drop"] == [1.25, 1.0, 1.5]
+    assert plain(rows)[0]["means"]["drop"] == [1.25, 1.0, 1.5]
 
 
 def test_the_best_for_a_budget_with_the_interval_of_its_lead():

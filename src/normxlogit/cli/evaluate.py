@@ -121,7 +121,7 @@ def frontier(
         from ..evaluation.datasets import TASKS
         from ..evaluation.faithfulness import check_head, count_texts
         from ..evaluation.frontier import frontier_methods, run_frontier
-        from ..evaluation.frontier_report import frontier_text, write_frontier
+        from ..evaluation.frontier_report import write_frontier
         from ..evaluation.runs import under
         from ..models.devices import device_named
 
@@ -141,9 +141,8 @@ def frontier(
                     explainer, examples, cells, folder=folder, seed=seed, rounds=rounds, on_progress=step
                 )
             about[title] = {**count_texts(explainer, examples), "split": split}
-        if output is not None:
-            write_frontier(output, panels, about, device_named(device))
-    write_report(frontier_text(panels, about))
+        text = write_frontier(output, panels, about, device_named(device))
+    write_report(text)
 
 
 @app.command()
@@ -187,7 +186,6 @@ def generation(
     with quiet():
         from ..evaluation.generation import AnswerProtocol, evaluate_sources, source_methods, sources_table
         from ..evaluation.questions import load_questions
-        from ..evaluation.ranking import plain_rankings
         from ..evaluation.report import report
 
         questions = load_questions(data, limit, seed, sentences)
@@ -203,7 +201,7 @@ def generation(
         ranked = "word" if tokens else "source"
         about[f"of them some {ranked} matters in"] = str(matter)
         table = sources_table(results, ranked)
-        text = report(about, table, output, "generation", results=plain_rankings(results))
+        text = report(about, table, output, "generation", results=results)
     write_report(text)
 
 
@@ -246,7 +244,6 @@ def grounding(
         from ..evaluation.grounding import compare_signals, evaluate_grounding, grounding_table
         from ..evaluation.grounding_cases import load_cases
         from ..evaluation.report import report
-        from ..results.schema import plain
 
         cases, texts = load_cases(data, limit, seed)
         fitted = [] if training is None else load_cases(training, training_limit, seed)[0]
@@ -262,8 +259,7 @@ def grounding(
         if training is not None:
             about |= {"training": Path(training).name, "training answers": len(trained)}
         table = grounding_table(comparisons, answers, trained)
-        results = {title: [signal._asdict() for signal in signals] for title, signals in comparisons}
-        text = report(about, table, output, "grounding", comparisons=plain(results))
+        text = report(about, table, output, "grounding", comparisons=dict(comparisons))
     write_report(text)
 
 

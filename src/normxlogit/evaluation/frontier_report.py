@@ -1,7 +1,6 @@
 """The frontier as a Markdown table, JSON and a figure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,9 @@ import numpy as np
 import torch
 
 from ..render.describe import shortened
-from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
-from .report import markdown_table
+from .report import markdown_table, report
 from .statistics import Candidate, recommendations
 from .timing import environment
 
@@ -125,25 +123,20 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
 
 
 def write_frontier(
-    folder: Path,
+    folder: Path | None,
     panels: Mapping[str, Sequence[Point]],
     about: Mapping[str, Mapping[str, Any]],
     device: torch.device,
-) -> None:
-    """Write `frontier.json`, `frontier.md` and the figure into a folder."""
-    from ..render.matplotlib_figure import save_figure
+) -> str:
+    """Return the report; write `frontier.json`, `frontier.md` and the figure into the folder, if any."""
+    listed = [{"title": title, "about": about[title], "points": points} for title, points in panels.items()]
+    text = frontier_text(panels, about)
+    if folder is not None:
+        from ..render.matplotlib_figure import save_figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    state = {
-        "environment": environment(device),
-        "panels": [
-            {"title": title, "about": dict(about[title]), "points": [asdict(point) for point in points]}
-            for title, points in panels.items()
-        ],
-    }
-    write_json(state, folder / "frontier.json")
-    write_text(frontier_text(panels, about), folder / "frontier.md")
-    save_figure(frontier_figure(panels), folder / "frontier")
+        report({}, text, folder, "frontier", environment=environment(device), panels=listed)
+        save_figure(frontier_figure(panels), folder / "frontier")
+    return text
 
 
 def _recommended(points: Sequence[Point]) -> str:

@@ -26,7 +26,7 @@ from ..results.sources import Merging
 from ..results.spans import PartSpec, Sequenced, SourceSpec
 from .questions import Asked
 from .ranking import Column, RankingResult, agreement, ranking_table, summarise
-from .runs import Progress, ResultCache
+from .runs import Progress, ResultCache, counted
 from .statistics import rank_correlation
 
 TOP = (1, 3, 5)
@@ -108,13 +108,11 @@ def evaluate_sources(
     model = explainer._language_model
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
-    for number, question in enumerate(questions):
+    for number, question in counted("prompts", questions, on_progress):
         load = cache(partial(Prompt, model, question, protocol, seed + number))
         rows = _rows(load, question, chosen, others, stored, f"prompt-{number}")
         if rows:
             prompts.append(rows)
-        if on_progress is not None:
-            on_progress("prompts", number + 1, len(questions))
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     specs = [method.spec for method in chosen]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ from ..methods.defaults import named_or_default
 from .grounding_cases import Case, answers_from_evidence, swap_evidence
 from .grounding_signals import LENS, PASSES, SHARE, Figures, SignalReader
 from .report import markdown_table
-from .runs import Progress, ResultCache
-from .statistics import RESAMPLES, Interval, interval_text
+from .runs import Progress, ResultCache, counted
+from .statistics import Interval, bootstrap_interval, interval_text
 
 Array = npt.NDArray[np.float64]
 
@@ -123,15 +123,13 @@ def evaluate_grounding(
             answers.append(MeasuredAnswer(case, evidence, figures))
         return figures
 
-    for number, case in enumerate(cases):
+    for number, case in counted("cases", cases, on_progress):
         ablations = samples if ablated is None or number < ablated else 0
         figures = measure(case, "there" if case.supported else "missing", ablations)
         if case.supported and case.evidence and figures.values:
             swapped = swap_evidence(case, figures.answer, texts, seed)
             if swapped is not None:
                 measure(swapped, "swapped", ablations)
-        if on_progress is not None:
-            on_progress("cases", number + 1, len(cases))
     return answers
 
 
@@ -237,19 +235,11 @@ def _interval(
     measure: Callable[[Array, Array], Array], labels: npt.NDArray[np.bool_], values: Array, seed: int
 ) -> Interval:
     """Return a measure of a ranking with its 95% bootstrap interval; either kind of cases is drawn anew by itself."""
-    from scipy.stats import bootstrap
 
     def measured(supported: npt.NDArray[np.intp], unsupported: npt.NDArray[np.intp], axis: int = -1) -> Array:
         return measure(values[supported], values[unsupported])
 
-    supported, unsupported = np.flatnonzero(labels), np.flatnonzero(~labels)
-    value = float(measured(supported, unsupported))
-    if min(len(supported), len(unsupported)) < 2:
-        return value, value, value
-    options: dict[str, Any] = {"n_resamples": RESAMPLES, "vectorized": True, "method": "percentile", "batch": 100}
-    resampled = bootstrap((supported, unsupported), measured, rng=np.random.default_rng(seed), **options)
-    ends = resampled.confidence_interval
-    return value, float(ends.low), float(ends.high)
+    return bootstrap_interval(measured, (np.flatnonzero(labels), np.flatnonzero(~labels)), seed, batch=100)
 
 
 def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredAnswer]) -> dict[str, Array]:

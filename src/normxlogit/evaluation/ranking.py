@@ -1,13 +1,11 @@
 """Agreement of rankings of tokens, words or sources with leave-one-out, averaged over texts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..results.schema import plain
 from .report import markdown_table
 from .statistics import Interval, interval_text, mean_interval, rank_correlation
 
@@ -83,11 +81,6 @@ def summarise(
             shares[name.removesuffix("first") + "nats"] = sum(values) / sum(figures[best] for figures in texts)
     count = len(texts) if weights is None else sum(weights)
     return RankingResult(method, count, means, shares, passes, tuple(figures["first"] for figures in texts))
-
-
-def plain_rankings(results: Sequence[RankingResult]) -> list[Any]:
-    """Return results as plain values."""
-    return [plain(asdict(result)) for result in results]
 
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], by: str) -> str:

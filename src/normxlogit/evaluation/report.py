@@ -30,22 +30,22 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def report(
     about: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
 ) -> str:
-    """Return a report in Markdown: a line that says what was measured, and a table.
+    """Return a report in Markdown: a line that says what was measured, and tables.
 
     Args:
-        about: What was measured.
+        about: What was measured; nothing where the tables say it.
         table: The results in Markdown.
         folder: Where the report is also written, as JSON and Markdown; None writes nothing.
         name: Name of both files, without suffix.
-        **state: The results as plain values, for the JSON file.
+        **state: The results, for the JSON file.
 
     Raises:
         DataError: If a file cannot be written.
     """
-    text = ", ".join(f"{key}: {value}" for key, value in about.items()) + f"\n\n{table}"
+    text = ", ".join(f"{key}: {value}" for key, value in about.items()) + f"\n\n{table}" if about else table
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json({"about": dict(about), **state}, folder / f"{name}.json")
+        write_json(plain({"about": about, **state} if about else state), folder / f"{name}.json")
         write_text(text, folder / f"{name}.md")
     return text
 
@@ -107,7 +107,7 @@ def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Ref
 
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]
-    text = report(about, faithfulness_table(results), folder, results=plain(measured), methods=names)
+    text = report(about, faithfulness_table(results), folder, results=measured, methods=names)
     panels = {str(about.get("dataset", "")): [r for r in measured if r is not None]}
     if folder is not None:
         for curve in ("aopc", "quality"):

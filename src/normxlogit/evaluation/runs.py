@@ -22,6 +22,8 @@ from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, evalu
 
 BOTH_NORMS = ("normxlogit", "input-norm")
 
+Item = TypeVar("Item")
+
 Stored = TypeVar("Stored")
 """A result that is kept."""
 
@@ -146,6 +148,14 @@ def run_methods(
         if on_progress is not None:
             on_progress(method.spec, len(examples), len(examples))
         yield result
+
+
+def counted(what: str, items: Sequence[Item], on_progress: Progress | None) -> Iterator[tuple[int, Item]]:
+    """Yield items with their numbers, and report each as done when the next one is asked for."""
+    for number, item in enumerate(items):
+        yield number, item
+        if on_progress is not None:
+            on_progress(what, number + 1, len(items))
 
 
 def unfinished(on_progress: Progress | None) -> Progress:

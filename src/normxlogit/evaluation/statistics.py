@@ -1,7 +1,7 @@
 """Means with bootstrap intervals, rank correlation, and the best method for a budget of passes."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,21 +26,35 @@ def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array
         seed: Seed of the resamples.
         weights: The number of values in each sum, (N,).
     """
-    from scipy.stats import bootstrap
-
     sums = np.asarray(values, np.float64)  # (N,)
     counts = np.ones_like(sums) if weights is None else np.asarray(weights, np.float64)  # (N,)
-    mean = float(sums.sum() / counts.sum())
-    if len(sums) < 2:
-        return mean, mean, mean
 
-    def ratio(sums: Array, counts: Array, axis: int) -> Array:
+    def ratio(sums: Array, counts: Array, axis: int = -1) -> Array:
         means: Array = sums.sum(axis) / counts.sum(axis)
         return means
 
+    return bootstrap_interval(ratio, (sums, counts), seed, paired=True)
+
+
+def bootstrap_interval(
+    measure: Callable[..., Array], samples: Sequence[npt.NDArray[Any]], seed: int, **options: Any
+) -> Interval:
+    """Return a measure of samples with its 95% bootstrap interval (percentiles of 2,000 resamples).
+
+    Args:
+        measure: Called with the samples, (..., N) each, and the axis that is resampled, the last.
+        samples: Resampled each by itself; with `paired=True`, together.
+        seed: Seed of the resamples.
+        **options: Of `scipy.stats.bootstrap`.
+    """
+    from scipy.stats import bootstrap
+
+    value = float(measure(*samples))
+    if min(map(len, samples)) < 2:
+        return value, value, value
     random = np.random.default_rng(seed)
-    result = bootstrap((sums, counts), ratio, paired=True, n_resamples=RESAMPLES, method="percentile", rng=random)
-    return mean, float(result.confidence_interval.low), float(result.confidence_interval.high)
+    result = bootstrap(samples, measure, n_resamples=RESAMPLES, method="percentile", rng=random, **options)
+    return value, float(result.confidence_interval.low), float(result.confidence_interval.high)
 
 
 def interval_text(interval: Interval, digits: int = 2) -> str:
