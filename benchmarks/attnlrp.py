@@ -21,6 +21,7 @@ import torch
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import Faithfulness, measure_attributions, summarise
+from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import run_methods
 from normxlogit.evaluation.statistics import mean_interval
 from normxlogit.methods import Method
@@ -76,17 +77,14 @@ def table(results: Sequence[Faithfulness]) -> str:
         results: What `compare` returns.
     """
     first = np.array(results[0].per_text)
-    lines = [
-        f"| method | AOPC ↑ | 95% interval | `{results[0].method}` less it | 95% interval |",
-        "|---|---:|---|---:|---|",
-    ]
+    rows = []
     for result in results:
         mean, low, high = mean_interval(first - np.array(result.per_text))
         interval = "{:.3f} to {:.3f}".format(*result.aopc_interval)
-        lines.append(
-            f"| `{result.method}` | {result.aopc:.3f} | {interval} | {mean:+.3f} | {low:+.3f} to {high:+.3f} |"
-        )
-    return "\n".join(lines) + "\n"
+        differences = [f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]
+        rows.append([f"`{result.method}`", f"{result.aopc:.3f}", interval, *differences])
+    columns = ["method", "AOPC ↑", "95% interval", f"`{results[0].method}` less it", "95% interval"]
+    return markdown_table(columns, rows)
 
 
 def _computed(place: Path, folder: str, texts: list[dict[str, Any]]) -> dict[str, Any]:

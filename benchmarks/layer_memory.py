@@ -15,6 +15,7 @@ from PIL import Image
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
+from normxlogit.evaluation.report import markdown_table
 from paper.costs.memory import FORWARD, GIVE_BACK
 from paper.costs.peak import Peak
 from paper.costs.random_models import random_bert, random_ids, reference_tokenizer
@@ -98,16 +99,13 @@ def compare(
 
 def as_table(peaks: list[Peaks]) -> str:
     """Return the measurements in Markdown, a row for each model."""
-    lines = [
-        "| model | forward pass | `read_at=0` | `read_at=all` | 0 / forward | all / 0 |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
+    rows = []
     for row in peaks:
         forward, embeddings, layers = (row.added[method] for method in METHODS)
-        cells = " | ".join(f"{value:.0f} MiB" for value in (forward, embeddings, layers))
-        ratios = f"{embeddings / forward:.2f} | {layers / embeddings:.3f}"
-        lines.append(f"| {MODELS[row.model].format(row.tokens)} | {cells} | {ratios} |")
-    return "\n".join(lines) + "\n"
+        cells = [f"{value:.0f} MiB" for value in (forward, embeddings, layers)]
+        ratios = [f"{embeddings / forward:.2f}", f"{layers / embeddings:.3f}"]
+        rows.append([MODELS[row.model].format(row.tokens), *cells, *ratios])
+    return markdown_table(["model", "forward pass", "`read_at=0`", "`read_at=all`", "0 / forward", "all / 0"], rows)
 
 
 def _of_texts(name: str, method: str, tokens: int, batch: int) -> Callable[[bool], None]:

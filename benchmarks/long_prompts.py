@@ -13,6 +13,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
+from normxlogit.evaluation.report import markdown_table
 from normxlogit.models import frozen_model
 from paper.costs.memory import GIVE_BACK
 from paper.costs.peak import Peak
@@ -77,14 +78,12 @@ def compare(
 
 def as_table(pairs: Sequence[tuple[Taken, Taken]]) -> str:
     """Return the measurements in Markdown, a row for each length."""
-    lines = [
-        "| tokens | memory beside the model | keeping everything | processor time | keeping everything |",
-        "|---:|---:|---:|---:|---:|",
-    ]
+    columns = ["tokens", "memory beside the model", "keeping everything", "processor time", "keeping everything"]
+    rows = []
     for ours, kept in pairs:
-        memory = f"{ours.gibibytes:.2f} GiB | {kept.gibibytes:.2f} GiB"
-        lines.append(f"| {ours.tokens} | {memory} | {ours.seconds:.0f} s | {kept.seconds:.0f} s |")
-    return "\n".join(lines) + "\n"
+        memory = [f"{one.gibibytes:.2f} GiB" for one in (ours, kept)]
+        rows.append([str(ours.tokens), *memory, *(f"{one.seconds:.0f} s" for one in (ours, kept))])
+    return markdown_table(columns, rows)
 
 
 def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:

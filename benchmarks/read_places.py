@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 
 from normxlogit import ALL, Explainer
-from normxlogit.evaluation.statistics import mean_interval, rank_correlation
+from normxlogit.evaluation.report import markdown_table
+from normxlogit.evaluation.statistics import interval_text, mean_interval, rank_correlation
 
 __all__ = ["PLACES", "Read", "load_subjects", "read", "subject_table", "table"]
 
@@ -132,11 +133,9 @@ def read(explainer: Explainer, texts: Sequence[tuple[str, Sequence[str]]]) -> It
 
 def table(texts: Sequence[Read]) -> str:
     """Return how each place agrees with leave-one-out, among all tokens and among those before the last."""
-    lines = [
-        "| read at | first token as leave-one-out's ↑ | its nats ↑ | Spearman ↑ "
-        "| before the last: first ↑ | its nats ↑ | Spearman ↑ | share of the last token |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    columns = ["read at", "first token as leave-one-out's ↑", "its nats ↑", "Spearman ↑"]
+    columns += ["before the last: first ↑", "its nats ↑", "Spearman ↑", "share of the last token"]
+    rows = []
     for name, place in PLACES.items():
         cells = []
         for end in (None, -1):
@@ -144,19 +143,16 @@ def table(texts: Sequence[Read]) -> str:
             agrees = mean_interval([float(scores.argmax() == removed.argmax()) for scores, removed in pairs])
             nats = sum(removed[scores.argmax()] for scores, removed in pairs) / sum(r.max() for _, r in pairs)
             rank = mean_interval([rank_correlation(scores, removed) for scores, removed in pairs])
-            cells += [_shown(agrees), f"{nats:.2f}", _shown(rank)]
+            cells += [interval_text(agrees), f"{nats:.2f}", interval_text(rank)]
         last = np.mean([abs(scores[-1]) / np.abs(scores).sum() for scores in (place(text.layers) for text in texts)])
-        lines.append(f"| {name} | {' | '.join(cells)} | {last:.2f} |")
-    return "\n".join(lines) + "\n"
+        rows.append([name, *cells, f"{last:.2f}"])
+    return markdown_table(columns, rows)
 
 
 def subject_table(texts: Sequence[Read]) -> str:
     """Return how often each place has a token of the subject among the two highest before the last token."""
-    lines = [
-        "| read at | subject among the two highest before the last ↑ | subject highest before the last ↑ "
-        "| Spearman with leave-one-out ↑ |",
-        "|---|---:|---:|---:|",
-    ]
+    columns = ["read at", "subject among the two highest before the last ↑", "subject highest before the last ↑"]
+    rows = []
     texts = [text for text in texts if text.subject[:-1].any()]
     compared = {"leave-one-out": [text.removed for text in texts]}
     compared |= {name: [place(text.layers) for text in texts] for name, place in PLACES.items()}
@@ -165,11 +161,6 @@ def subject_table(texts: Sequence[Read]) -> str:
         both = zip(texts, orders, strict=True)
         hits = [(float(text.subject[order[:2]].any()), float(text.subject[order[0]])) for text, order in both]
         ranks = [rank_correlation(each, text.removed) for each, text in zip(scores, texts, strict=True)]
-        two, one = (mean_interval(list(column)) for column in zip(*hits, strict=True))
-        lines.append(f"| {name} | {_shown(two)} | {_shown(one)} | {_shown(mean_interval(ranks))} |")
-    return "\n".join(lines) + "\n"
-
-
-def _shown(interval: tuple[float, float, float]) -> str:
-    mean, low, high = interval
-    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+        intervals = [*(mean_interval(column) for column in zip(*hits, strict=True)), mean_interval(ranks)]
+        rows.append([name, *map(interval_text, intervals)])
+    return markdown_table([*columns, "Spearman with leave-one-out ↑"], rows)

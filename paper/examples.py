@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from normxlogit.evaluation.datasets import SAMPLE, load_examples
+from normxlogit.evaluation.report import markdown_table
 from normxlogit.explainer import Explainer
 from normxlogit.results.files import write_text
 
@@ -35,16 +36,16 @@ def paradigm_table(*, data_dir: str | Path | None = None, limit: int | None = No
     for pair, words in zip(pairs, evidence_of(pairs), strict=True):
         if words:
             examples[pair.group].append((pair, words))
-    lines = ["| paradigm | name in BLiMP | example | foil | rows | with evidence |", "|---|---|---|---|---:|---:|"]
+    table = []
     for short, paradigm in PARADIGMS.items():
         example = foil = ""
         if examples[short]:
             pair, words = examples[short][0]
             marks = [(words[0][0], words[-1][1], "**"), (*pair.target, "*")]
             example, foil = _marked(pair.good, marks), pair.bad[slice(*pair.foil)]
-        rows = counts.rows[short]
-        lines.append(f"| {short} | {paradigm.name} | {example} | {foil} | {rows} | {len(examples[short])} |")
-    return "The target in italics, the evidence in bold.\n\n" + "\n".join(lines) + "\n"
+        table.append([short, paradigm.name, example, foil, str(counts.rows[short]), str(len(examples[short]))])
+    columns = ["paradigm", "name in BLiMP", "example", "foil", "rows", "with evidence"]
+    return f"The target in italics, the evidence in bold.\n\n{markdown_table(columns, table)}"
 
 
 def _marked(text: str, spans: list[tuple[int, int, str]]) -> str:
@@ -65,9 +66,9 @@ def sign_table(explainer: Explainer, output: Path, *, text: str = TEXT) -> str:
         Markdown: the table, and the shares of scores above zero in this text and in the sentences of the package.
     """
     norm, logit, product = (explainer(text, method=name) for name in ("input-norm", "logat", "normxlogit"))
-    lines = ["| token | norm of the embedding | LogAt | NormXLogit |", "|---|---:|---:|---:|"]
-    for token, *values in zip(product.tokens, norm.scores, logit.scores, product.scores, strict=True):
-        lines.append(f"| {token.replace('|', '/')} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    every = zip(product.tokens, norm.scores, logit.scores, product.scores, strict=True)
+    rows = [[token.replace("|", "/"), *(f"{value:.3f}" for value in values)] for token, *values in every]
+    table = markdown_table(["token", "norm of the embedding", "LogAt", "NormXLogit"], rows)
     explained = explainer([example.text for example in load_examples(SAMPLE)], method="normxlogit")
     above, count = sum(int((a.scores > 0).sum()) for a in explained), sum(len(a.scores) for a in explained)
     output.mkdir(parents=True, exist_ok=True)
@@ -75,7 +76,7 @@ def sign_table(explainer: Explainer, output: Path, *, text: str = TEXT) -> str:
     prediction = f"{product.prediction.label}, {product.prediction.probability:.3f}" if product.prediction else ""
     above_here = int((product.scores > 0).sum())
     return (
-        f"{explainer._model.name}: {prediction}\n\n" + "\n".join(lines) + "\n\n"
+        f"{explainer._model.name}: {prediction}\n\n{table}\n"
         f"Scores above zero: {above_here} of {len(product.scores)} tokens here, {above / count:.3f} of the {count} "
         f"tokens of the {len(explained)} sentences in the package.\n"
     )

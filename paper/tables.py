@@ -314,11 +314,9 @@ def _curves(panels: Mapping[str, Sequence[Faithfulness]]) -> str:
         for curve in ("aopc", "quality"):
             name = {"aopc": "AOPC"}.get(curve, results[0].quality_name if results else curve)
             levels = [f"{level:.0%}" for level in results[0].levels] if results else []
-            lines = [f"| method | {' | '.join(levels)} |", "|---|" + "---:|" * len(levels)]
-            lines += [
-                f"| {r.method} | " + " | ".join(f"{value:.3f}" for value in r.curves[curve]) + " |" for r in results
-            ]
-            parts.append(f"## {column}: {name} by perturbed tokens\n\n" + "\n".join(lines) + "\n")
+            rows = [[r.method, *(f"{value:.3f}" for value in r.curves[curve])] for r in results]
+            table = markdown_table(["method", *levels], rows)
+            parts.append(f"## {column}: {name} by perturbed tokens\n\n{table}")
     return "\n".join(parts)
 
 
