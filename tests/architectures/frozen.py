@@ -11,7 +11,7 @@ from normxlogit import Explainer
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.models.embeddings import WordEmbeddings
 from normxlogit.surgery.clone import clone, one_choice_each
-from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.surgery.frozen import FrozenNetwork, Report
 from normxlogit.surgery.headpiece import answer_of
 from normxlogit.surgery.run import Replace
 from normxlogit.surgery.run import run as run_copy
@@ -55,8 +55,13 @@ def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
         with entry.replaced(flowing) as replace:
             return _answer(network.model, inputs, replace), leaf
 
+    def attempt(report: Report) -> tuple[Tensor, list[Tensor]]:
+        with network.frozen(report):
+            answer, _ = run()
+        return answer, [leaf]
+
     try:
-        report = network.prove(run, own, TOLERANCE * max(1.0, own[own.abs() < 1e4].abs().max().item()))
+        report = network.prove(attempt, own, TOLERANCE * max(1.0, own[own.abs() < 1e4].abs().max().item()))
     except UnsupportedModelError as error:
         raise Broken(str(error)) from error
     with network.frozen():

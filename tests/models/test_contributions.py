@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normxlogit import ALL
-from normxlogit.models import frozen_model
+from normxlogit.models import frozen_passes
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.clone import clone
@@ -81,18 +81,18 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
 # --- the proof, and what is refused ---------------------------------------------------------------------------------
 
 
-def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(monkeypatch):
-    task, batch = made("llama", "CausalLM")
-    asked, answer = [], TaskModel.answer
-    monkeypatch.setattr(
-        TaskModel, "answer", lambda self, *given, **more: asked.append(given) or answer(self, *given, **more)
-    )
+@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])
+def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(texts, monkeypatch):
+    task, batch = made("llama", "CausalLM", texts)
+    passes, expected, answer, prove = [], [], TaskModel.answer, FrozenNetwork.prove
+    monkeypatch.setattr(TaskModel, "answer", lambda self, *a, **k: passes.append(a) or answer(self, *a, **k))
+    monkeypatch.setattr(FrozenNetwork, "prove", lambda self, *a: expected.append(a[1]) or prove(self, *a))
     FrozenModel.of(task).run(batch, (0,))
-    assert len(asked) == 2, "the model itself, and its frozen form"
-    for inputs, place, rows, *_ in asked:
-        assert inputs["input_ids"].tolist() == batch.inputs["input_ids"][:1].tolist()
-        assert place.tolist() == [len(batch.encodings[0]) - 1], "there is padding behind it"
-        assert (rows[0], rows[-1], len(rows)) == (0, tiny.SIZE - 1, 7)
+    assert len(passes) == (len(texts) > 1), "what the model said to the first text that it read alone is known"
+    with torch.no_grad():
+        logits = task.caller_model(torch.tensor([batch.encodings[0].ids])).logits[:, -1]
+    rows = torch.arange(7) * (tiny.SIZE - 1) // 6
+    torch.testing.assert_close(expected[0], logits[:, rows], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", ["llama", "plain"])
@@ -107,7 +107,7 @@ def test_a_long_pass_spares_and_leaves_no_keys_and_values(family, monkeypatch):
     whole = frozen.run(batch, (0,)).logits
     monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: runs.append((self, k)) or own(self, *a, **k))
     for longest, sparing in ((batch.mask.numel(), False), (batch.mask.numel() - 1, True)):
-        monkeypatch.setattr(frozen_model, "LONG", longest)
+        monkeypatch.setattr(frozen_passes, "LONG", longest)
         torch.testing.assert_close(frozen.run(batch, (0,)).logits, whole)
         network, options = runs[-1]
         assert options.get("sparing", False) is sparing

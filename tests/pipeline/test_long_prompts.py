@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.models import frozen_model
+from normxlogit.models import frozen_model, frozen_passes
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import frozen_maps
 from normxlogit.surgery.frozen import FrozenNetwork
@@ -41,7 +41,7 @@ def explainer_for(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
     plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
-    monkeypatch.setattr(frozen_model, "LONG", 1)
+    monkeypatch.setattr(frozen_passes, "LONG", 1)
     monkeypatch.setattr(frozen_maps, "SCORES", 64)
     spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
@@ -51,17 +51,19 @@ def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
 
 def test_only_what_layers_are_given_is_kept(monkeypatch):
     def kept(long):
-        monkeypatch.setattr(frozen_model, "LONG", long)
+        monkeypatch.setattr(frozen_passes, "LONG", long)
         explainer, sizes = explainer_for("llama"), []
-        explainer.explain_completion("bad", " good")  # proved, which keeps everything
-        encodings = explainer.encode([PROMPT])
+        model = explainer._model
+        frozen, batch = frozen_model.FrozenModel.of(model), model.batch(explainer.encode([PROMPT]), [0])
+        model.prepare(batch)
+        frozen.run(batch, (0,))  # proved, which keeps everything
 
         def pack(tensor):
             sizes.append(tensor.numel())
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            frozen_model.FrozenModel.of(explainer._model).run(explainer._model.batch(encodings, [0]), (0,))
+            frozen.run(batch, (0,))
         return sum(sizes)
 
     assert kept(1) < kept(10_000) / 10
@@ -72,18 +74,18 @@ def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make
     """The configurations of some of these models are the only place where the cache of keys can be switched off."""
     model, processor = make()
     messages, written = vlm.question(vlm.picture()), "the cat is red"
-    run, seen = FrozenNetwork.run, set()
+    run, seen = FrozenNetwork.run, []
 
     def explained(change):
         monkeypatch.setattr(FrozenNetwork, "run", change)
         return Explainer(model, processor).explain_completion(messages, written)
 
     def keeping_everything(self, *args, **options):
-        seen.add(options["sparing"])
+        seen.append(options["sparing"])
         return run(self, *args, **options | {"sparing": False})
 
     kept, spared = explained(keeping_everything), explained(run)
-    assert seen == {True}
+    assert seen == [False, True], "proved, which keeps everything, and explained"
     scale = np.abs(kept.images[0].scores).max()
     np.testing.assert_allclose(spared.images[0].scores, kept.images[0].scores, atol=1e-5 * scale)
     np.testing.assert_allclose(spared.scores, kept.scores, atol=1e-5 * np.abs(kept.scores).max())
@@ -113,7 +115,7 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
         )
 
     whole = explainer().explain_completion(PROMPT, AFTER)
-    monkeypatch.setattr(frozen_model, "PROOF_TOKENS", 4)
+    monkeypatch.setattr(frozen_passes, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
     def noted(self, inputs, *args, **options):

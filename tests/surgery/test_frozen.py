@@ -9,6 +9,7 @@ from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.run import Site
 from tests import tiny
+from tests.surgery.slopes import proved
 
 FAMILIES = [family for family in tiny.CONFIGS if family not in ("bart", "t5")]
 """Those two look for the end token's id, and are tried in tests/architectures."""
@@ -33,7 +34,7 @@ def prove(model, run=None):
     x = model.get_input_embeddings()(IDS).detach().requires_grad_()
     with torch.no_grad():
         own = model(inputs_embeds=x).logits
-    return network.prove(lambda: (network.model(inputs_embeds=x).logits, x), own, 1e-4 * own.abs().max().item())
+    return proved(network, lambda: (network.model(inputs_embeds=x).logits, x), own, 1e-4 * own.abs().max().item())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -208,7 +209,7 @@ def test_another_answer_is_refused():
     network = FrozenNetwork(clone(model))
     x = model.get_input_embeddings()(IDS).detach().requires_grad_()
     with pytest.raises(UnsupportedModelError, match="another answer"):
-        network.prove(lambda: (network.model(inputs_embeds=x).logits, x), torch.zeros(2, 2), 1e-4)
+        proved(network, lambda: (network.model(inputs_embeds=x).logits, x), torch.zeros(2, 2), 1e-4)
 
 
 def test_nothing_that_flows_is_refused():
@@ -217,7 +218,7 @@ def test_nothing_that_flows_is_refused():
     network = FrozenNetwork(clone(model))
     x = model.get_input_embeddings()(IDS).detach()
     with pytest.raises(UnsupportedModelError, match="nothing flows"):
-        network.prove(lambda: (network.model(inputs_embeds=x).logits, x), model(inputs_embeds=x).logits, 1e-4)
+        proved(network, lambda: (network.model(inputs_embeds=x).logits, x), model(inputs_embeds=x).logits, 1e-4)
 
 
 def nodes(tensor):
@@ -289,7 +290,7 @@ def test_an_activation_in_place_changes_what_it_was_given(activation):
 
     x = torch.tensor([-1.5, 0.4, 2.0], requires_grad=True)
     network, value = FrozenNetwork(Reads()), activation()(2 * x.detach())
-    network.prove(lambda: (network.model(x), x), 4 * value, 1e-5)
+    proved(network, lambda: (network.model(x), x), 4 * value, 1e-5)
     with network.frozen():
         answer = network.model(x)
     (slope,) = torch.autograd.grad(answer.sum(), x)

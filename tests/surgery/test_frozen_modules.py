@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.frozen_modules import is_activation
-from tests.surgery.slopes import X
+from tests.surgery.slopes import X, proved
 
 
 class Bent(nn.Module):
@@ -163,7 +163,7 @@ def test_a_models_own_autograd_function_is_seen_through_where_the_proof_needs_it
     module = kind().requires_grad_(False)
     network, x = FrozenNetwork(module), X.clone().requires_grad_()
     assert not network.opened
-    network.prove(lambda: (network.model(x), x), module(X), 1e-5)
+    proved(network, lambda: (network.model(x), x), module(X), 1e-5)
     assert network.opened
     with network.frozen():
         answer = network.model(x)
@@ -175,5 +175,5 @@ def test_a_kernel_that_cannot_be_seen_through_is_refused():
     network, x = FrozenNetwork(AppliesKernel()), X.clone().requires_grad_()
     for _ in range(2):
         with pytest.raises(UnsupportedModelError, match=r"Kernel.* brings a backward pass of its own"):
-            network.prove(lambda: (network.model(x), x), network.model(X).detach(), 1e-5)
+            proved(network, lambda: (network.model(x), x), network.model(X).detach(), 1e-5)
         assert not network.opened

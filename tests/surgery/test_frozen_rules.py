@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.frozen_products import held_factor
-from tests.surgery.slopes import Runs, X, slope_of
+from tests.surgery.slopes import Runs, X, proved, slope_of
 
 A = torch.linspace(-1, 1, 16).reshape(4, 4)
 B = torch.linspace(2, -1, 16).reshape(4, 4).sin()
@@ -214,8 +214,8 @@ def test_attention_of_torch_itself():
     network = FrozenNetwork(module)
     x = X[None].clone().requires_grad_()
     own = module(x, x, x)[0].detach()
-    network.prove(lambda: (network.model(x, x, x)[0], x), own, 1e-5)
-    network.prove(lambda: (network.model(x, x, x, need_weights=False)[0], x), own, 1e-5)
+    proved(network, lambda: (network.model(x, x, x)[0], x), own, 1e-5)
+    proved(network, lambda: (network.model(x, x, x, need_weights=False)[0], x), own, 1e-5)
 
 
 @pytest.mark.parametrize(

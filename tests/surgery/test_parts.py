@@ -23,7 +23,7 @@ TRUNKS = {"bert": "bert", "gpt2": "transformer", "llama": "model", "opt": "model
 @pytest.mark.parametrize("family", TRUNKS)
 def test_trunk_layers_and_embedding_output(family):
     model = clone(tiny.model(family))
-    parts = find_parts(model_pool(model), INPUTS, 3)
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
     assert parts.trunk == TRUNKS[family]
     assert parts.layers == 3
     assert parts.tokenwise
@@ -61,7 +61,7 @@ def test_what_could_not_be_tried_is_noted(monkeypatch):
         return own(self, input_ids=input_ids, **inputs)
 
     override_forward(model, lambda forwards, **inputs: forward(forwards.__self__, **inputs))
-    parts = find_parts(model_pool(model), INPUTS, 3)
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
     assert parts.untried == (
         "the model was not tried on a second text: it does not read this one's tokens in another order",
     )
@@ -79,7 +79,7 @@ def test_no_candidate_ends_before_the_last_layer():
 def test_the_last_candidate_of_a_plain_module_is_its_trunk():
     model = clone(plain.grown(plain.Transformer()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    parts = find_parts(model_pool(model), INPUTS, 3)
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
     assert parts.trunk == "norm"
     assert parts.layers == 3
     assert parts.early_exit is not None
@@ -88,7 +88,7 @@ def test_the_last_candidate_of_a_plain_module_is_its_trunk():
 def test_the_answer_itself_is_no_trunk_of_a_plain_tagger():
     model = clone(plain.grown(plain.Tagger()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    assert find_parts(model_pool(model), INPUTS, 3).trunk == "norm"
+    assert find_parts(model_pool(model), INPUTS, 3)[0].trunk == "norm"
 
 
 class Bag(torch.nn.Module):
@@ -106,7 +106,7 @@ class Bag(torch.nn.Module):
 def test_the_first_module_may_be_the_trunk_of_a_plain_tagger():
     model = clone(plain.grown(Bag()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    assert find_parts(model_pool(model), INPUTS, 3).trunk == "words"
+    assert find_parts(model_pool(model), INPUTS, 3)[0].trunk == "words"
 
 
 def test_a_model_without_logits():

@@ -1,12 +1,9 @@
 """The frozen form of a task model: each token's contribution to its logits, proved on the first text."""
 
-import itertools
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,40 +11,31 @@ from torch import Tensor, nn
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
-from ..surgery.frozen import FrozenNetwork
+from ..surgery.frozen import FrozenNetwork, Report
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput
-from ..surgery.pool import Lease, Pool
-from ..surgery.proofs import SUMS, tolerance_for
+from ..surgery.pool import private_clone
 from ..surgery.readout import Readout, read_out, readers
 from ..surgery.run import Replace, Site, in_turn
-from ..surgery.signal_entry import SignalEntry
-from ..surgery.trace import tensor_of, with_tensor
+from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from ..tasks.positions import at
 from ..tasks.targets import Target
 from .contributions import Contributions, contributions, logits_read, read_once
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
-from .frozen_media import entry_of, from_both
-from .proof import reading
+from .frozen_passes import Flow, FrozenPasses
 from .task_model import TaskModel
-from .token_tables import possible_tables, replaced_rows, token_tables, watched
+from .token_tables import replaced_rows, token_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+WORDS = -1
+"""The lowest place that a pass can begin at: the word embeddings, before the embedding layer's output."""
+
 PARTS = -2_000_000
 """The place at which pictures and sounds enter: what their patch embedding, or first convolution, returns."""
-
-LONG = 2048
-"""Tokens of a pass beyond which its layers run again in the backward pass (gradient checkpointing)."""
-
-PROOF_ROWS = 7
-"""Vocabulary entries that the proof reads."""
-
-PROOF_TOKENS = 512
-"""Most tokens of a text that a language model is proved on: it backpropagates twice and keeps all hidden states."""
 
 
 class FrozenModel:
@@ -57,17 +45,13 @@ class FrozenModel:
         self.model = model
         self.module = model.module
         self._embeddings = _word_embeddings(model)
-        self._pool = Pool(model.module, self._frozen)
-        self._lock = threading.Lock()
-        self._opened = False
-        self._proved: set[bool] = set()  # of texts alone, of texts with pictures or sounds
+        self._passes = FrozenPasses(model, self._frozen)
         self._entrance: SignalEntry | None = None
-        self._token_tables: tuple[str, ...] = ()
+        self._token_tables: tuple[str, ...] | None = None
 
     def _frozen(self, copy: nn.Module) -> FrozenNetwork:
         """Make a frozen network of a private copy."""
         network = FrozenNetwork(copy)
-        network.opened = self._opened
         network.cut_at({output.path for output in self.model.parts.outputs or ()})
         return network
 
@@ -115,72 +99,58 @@ class FrozenModel:
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
         """
-        self._prove(batch)
-        lease = self._pool.take()
-        try:
-            return self._run(lease, batch, places, vectors, sink_threshold, predict)
-        except BaseException:
-            self._pool.release(lease)
-            raise
+        begin = WORDS if self._embeddings is not None and tuple(places) == (0,) else min(places)
+        flow = partial(self._flow, places=places, sink_threshold=sink_threshold)
+        return self._passes.run(batch, begin, flow, None if vectors is None else [vectors], predict=predict)
 
-    def _run(
+    def _flow(
         self,
-        lease: Lease[FrozenNetwork],
+        network: FrozenNetwork,
         batch: Batch,
+        report: Report,
+        vectors: Sequence[Tensor] | None,
+        *,
+        sparing: bool,
         places: Sequence[int],
-        vectors: Tensor | None,
         sink_threshold: float | None,
-        predict: bool,
-    ) -> ForwardPass:
-        """Run a network that was leased for the pass, see `run`."""
-        model, parts = self.model, self.model.parts
-        by_head = model.task.vocabulary and parts.trunk is not None  # a vocabulary's logits are not kept
+    ) -> Flow:
+        """Run a network over a batch, see `run`."""
+        parts, by_head = self.model.parts, self._passes.by_head
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        # A picture brings hundreds of tokens, and the activations of its encoder.
-        options: dict[str, Any] = {"sparing": bool(batch.media) or batch.mask.numel() > LONG}
         readouts: dict[int, Readout] = {}
         words = None if tuple(places) != (0,) else self._embeddings
         replacing = self._readers(places if words is None else (), batch, sink_threshold, readouts)
         with ExitStack() as stack:
-            stack.enter_context(reading(self.module, batch.inputs))
-            stack.enter_context(without_autocast(batch.inputs))
+            begin = None
             if words is None:
                 first = self._output(min(places))
-                options["begin"] = Site(first.path, first.call)
+                begin = Site(first.path, first.call)
             else:
-                flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
+                flowing, readouts[0] = read_out((vectors[0] if vectors else self.vectors(batch)).detach())
                 leaf, ids = readouts[0].leaf, batch.inputs["input_ids"]
                 table = stack.enter_context(words.replaced(flowing, ids, batch.stand_ins))
                 # What else is looked up for a token belongs to it: one leaf reads both contributions.
-                rows = replaced_rows(self._token_tables, ids, lambda rows: read_out(rows, leaf=leaf)[0])
+                rows = replaced_rows(self._tables(batch), ids, lambda rows: read_out(rows, leaf=leaf)[0])
                 replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
                 if batch.media:
                     replacing = in_turn(replacing, self._entry(batch.inputs).reading(readouts, PARTS))
-            done, _ = lease.lent.run(
+            done, _ = network.run(
                 batch.inputs,
                 record=[site for site in (trunk, tap) if site is not None],
                 replace=replacing,
                 stop=trunk if by_head else None,
-                **options,
+                begin=begin,
+                sparing=sparing,
+                report=report,
             )
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         start = parts.embedded(done.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
-        outputs = done.output
-        answer = hidden if by_head else answer_of(outputs)
+        answer = hidden if by_head else answer_of(done.output)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        with torch.no_grad():
-            run = model.finish(
-                batch,
-                None if hidden is None else hidden.detach(),
-                start.detach() if isinstance(start, Tensor) else start or no_states(self.module),
-                None,
-                None if by_head else answer.detach(),
-                predict,
-            )
-        return replace(run, frozen=FrozenPass(readouts, answer, lease))
+        return Flow(readouts, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
 
     def first_input(self, batch: Batch) -> int:
         """Return the first layer whose output is read as the next one's input: 0, the embedding layer, or 1.
@@ -191,8 +161,7 @@ class FrozenModel:
         Args:
             batch: A text to find with what is looked up.
         """
-        self._prove(batch)
-        return 1 if self.model.parts.embedding_output is None or self._token_tables or batch.media else 0
+        return 1 if self.model.parts.embedding_output is None or self._tables(batch) or batch.media else 0
 
     def contributions(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Contributions:
         """Backpropagate through a frozen pass once for each target.
@@ -270,83 +239,26 @@ class FrozenModel:
             )
         return outputs[layer - 1]
 
-    def _prove(self, batch: Batch) -> None:
-        """Prove once, on the first text, that the frozen pass gives the model's answer and is affine.
-
-        The first one with a picture or a sound is proved too: it flows through more of the model.
-        """
-        with self._lock, without_autocast(batch.inputs):
-            if bool(batch.media) in self._proved:
-                return
-            inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]
-            position, rows = None, None
-            if batch.media:  # read whole
-                inputs = batch.inputs
-            elif self.model.task.vocabulary:
-                sound = {name for name in inputs if self.model.task.hears and name.startswith("source")}  # read whole
-                inputs = {name: v if name in sound else v[:, :PROOF_TOKENS] for name, v in inputs.items()}
-            if self.model.task.vocabulary:
-                position = mask[:, : inputs["input_ids"].shape[1]].int().cumsum(-1).argmax(-1)  # (1,), the last token
-                rows = (
-                    torch.arange(PROOF_ROWS, device=position.device)
-                    * (self.model.vocabulary_size - 1)
-                    // (PROOF_ROWS - 1)
-                )
-            tables, looked_up = self._possible_tables(inputs), set[str]()
-            with torch.no_grad():
-                watching = watched(tables, inputs["input_ids"], looked_up) if tables else None
-                model_answer = self.model.answer(inputs, position, rows, replace=watching)  # (1, C), or (1, T, C)
-            self._token_tables, untried = token_tables(self.model, inputs, [p for p in tables if p in looked_up])
-            self.model.copy.note_untried(untried)
-            leaf = partial(from_both, self.model, self._entry(batch.inputs), batch) if batch.media else self._from_leaf
-            with self._pool.lease() as network:
-                network.prove(
-                    lambda: leaf(network, inputs, position, rows),
-                    model_answer,
-                    SUMS * tolerance_for(model_answer),
-                )
-            self._opened |= network.opened
-            self._proved.add(bool(batch.media))
-
     def _entry(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return where pictures and sounds enter the model, found once."""
         if self._entrance is None:
-            self._entrance = entry_of(self.model, inputs)
+            self._entrance = find_signal_entry(private_clone(self.module), inputs)
+        if self._entrance is None:
+            raise UnsupportedModelError(
+                f"no convolution or linear layer of {type(self.module).__name__} is given the picture or the sound, so "
+                "its parts cannot be scored"
+            )
         return self._entrance
 
-    def _possible_tables(self, inputs: dict[str, Tensor]) -> list[str]:
-        """Return what a model may look its token ids up in beside the word embeddings."""
-        return [] if self._embeddings is None or "input_ids" not in inputs else possible_tables(self.model)
-
-    def _from_leaf(
-        self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the logits of one text, and their leaf: the word embeddings, or the first output of a layer."""
-        words = self._embeddings
-        if words is not None:
-            ids = inputs["input_ids"]
-            with torch.no_grad():
-                leaf = words(ids).detach().clone()  # (1, T, H)
-            leaf.requires_grad_()
-            zeros = (leaf - leaf.detach()).sum(-1, keepdim=True)  # (1, T, 1), for other rows to flow from the leaf too
-            tables = replaced_rows(self._token_tables, ids, lambda rows: rows + zeros.to(rows))
-            with words.replaced(leaf, ids) as replacing:
-                return self.model.answer(
-                    inputs, position, rows, replace=in_turn(replacing, tables), on=network.model
-                ), leaf
-        parts, leaves = self.model.parts, list[Tensor]()
-        output = self._output(0 if parts.embedding_output is not None or not parts.outputs else 1)
-        calls = itertools.count(1)
-
-        def begin(returned: Any, _: Any, __: Any) -> Any:
-            state = tensor_of(returned)
-            if next(calls) != output.call or state is None:
-                return None
-            leaves.append(state.detach().clone().requires_grad_())
-            return with_tensor(returned, leaves[0].clone())
-
-        answer = self.model.answer(inputs, position, rows, replace={output.path: begin}, on=network.model)
-        return answer, leaves[0]
+    def _tables(self, batch: Batch) -> tuple[str, ...]:
+        """Return the tables beside the word embeddings that token ids are looked up in, tried once."""
+        with self._passes.lock:
+            if self._token_tables is None:
+                self._token_tables = ()
+                if self._embeddings is not None:
+                    self._token_tables, untried = token_tables(self.model, self._passes.first_text(batch).inputs)
+                    self.model.copy.note_untried(untried)
+            return self._token_tables
 
     def _readers(
         self, places: Sequence[int], batch: Batch, threshold: float | None, readouts: dict[int, Readout]
@@ -363,7 +275,7 @@ class FrozenModel:
         try:
             yield
         finally:
-            self._pool.release(frozen.lease)
+            self._passes.pool.release(frozen.lease)
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

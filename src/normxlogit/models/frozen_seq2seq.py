@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -10,19 +10,17 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..surgery.autocast import without_autocast
-from ..surgery.frozen import FrozenNetwork
+from ..surgery.frozen import FrozenNetwork, Report
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
 from ..surgery.readout import PLAIN, Readout, read_out, readers
 from ..surgery.run import Replace, in_turn
 from ..surgery.trace import hidden_of, path_of, trace
 from .embeddings import table_of
-from .forward_pass import ForwardPass, FrozenPass, no_states
-from .frozen_media import one_leaf
-from .frozen_model import LONG, FrozenModel
+from .forward_pass import ForwardPass, no_states
+from .frozen_model import FrozenModel
+from .frozen_passes import Flow
 from .layers import ReadAt, layers_read
-from .proof import reading
 from .task_model import TaskModel
 
 SOURCE = -1_000_000
@@ -62,32 +60,37 @@ class FrozenSeq2Seq(FrozenModel):
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or the encoder has no such layer.
         """
-        self._prove(batch)
-        long = batch.mask.numel() + batch.inputs["source"].numel() > LONG
-        outputs = self._encoder_layers(batch) if any(layers) or long or sink_threshold is not None else ()
-        vectors = self.sides(batch.inputs)  # (1, S, H), (1, T, H)
-        read = [read_out(side * point) for side in vectors]
+        vectors = None if point == 1.0 else [side * point for side in self.sides(batch.inputs)]
+        flow = partial(self._flow_of_both, layers=layers, sink_threshold=sink_threshold)
+        return self._passes.run(batch, min(layers), flow, vectors, predict=False)
+
+    def _flow_of_both(
+        self,
+        network: FrozenNetwork,
+        batch: Batch,
+        report: Report,
+        vectors: Sequence[Tensor] | None,
+        *,
+        sparing: bool,
+        layers: Sequence[int],
+        sink_threshold: float | None,
+    ) -> Flow:
+        """Run a network over a source and a completion, see `run_both`."""
+        outputs = self._encoder_layers(batch) if any(layers) or sparing or sink_threshold is not None else ()
+        vectors = vectors or self.sides(batch.inputs)  # (1, S, H), (1, T, H)
+        read = [read_out(side) for side in vectors]
         readouts = {0: read[1][1]} | ({SOURCE: read[0][1]} if 0 in layers else {})
-        flowing = [read[0][0] if 0 in layers else vectors[0] * point, read[1][0]]
+        flowing = [read[0][0] if 0 in layers else vectors[0], read[1][0]]
         trunk = self.model.parts.trunk_site
-        lease = self._pool.take()
-        try:
-            with reading(self.module, batch.inputs), without_autocast(batch.inputs):
-                lease.lent.cut_at({output.path for output in outputs})
-                with self._replaced(batch.inputs, flowing) as words:
-                    layer_readers = self._readers_of_both(layers, outputs, batch, sink_threshold, readouts)
-                    done, _ = lease.lent.run(
-                        batch.inputs, replace=in_turn(words, layer_readers), stop=trunk, sparing=long
-                    )
-            hidden = hidden_of(done.last(trunk))
-            if hidden is None or not readouts.keys() >= {SOURCE + layer for layer in layers}:
-                raise no_states(self.module)
-            with torch.no_grad():
-                run = self.model.finish(batch, hidden.detach(), vectors[1] * point, None, None, False)
-        except BaseException:
-            self._pool.release(lease)
-            raise
-        return replace(run, frozen=FrozenPass(readouts, hidden, lease))
+        network.cut_at({output.path for output in outputs})
+        with self._replaced(batch.inputs, flowing) as words:
+            layer_readers = self._readers_of_both(layers, outputs, batch, sink_threshold, readouts)
+            replacing = in_turn(words, layer_readers)
+            done, _ = network.run(batch.inputs, replace=replacing, stop=trunk, sparing=sparing, report=report)
+        hidden = hidden_of(done.last(trunk))
+        if hidden is None or not readouts.keys() >= {SOURCE + layer for layer in layers}:
+            raise no_states(self.module)
+        return Flow(readouts, hidden, hidden, vectors[1])
 
     def encoder_layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers of the encoder for a value of `read_at`, 0 for the word embeddings.
@@ -116,19 +119,6 @@ class FrozenSeq2Seq(FrozenModel):
             return [
                 table(ids).detach().clone() for table, ids in zip(self._tables_of_sides(), _ids(inputs), strict=True)
             ]
-
-    def _possible_tables(self, inputs: dict[str, Tensor]) -> list[str]:
-        """Return none: what both sides look up is replaced as word embeddings."""
-        return []
-
-    def _from_leaf(
-        self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the logits of one text, and the word embeddings of both sides in one row."""
-        both = self.sides(inputs)
-        leaf, placed = one_leaf(both)  # (S H + T H,)
-        with self._replaced(inputs, placed) as words:
-            return self.model.answer(inputs, position, rows, replace=words, on=network.model), leaf
 
     def _tables_of_sides(self) -> list[nn.Module]:
         """Return the embedding tables of encoder and decoder, which may be one module."""

@@ -45,6 +45,7 @@ class ModelCopy:
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
+        answered: The first text, where the model has read it alone, and its logits, of a vocabulary the last token's.
         padding: Lengths of texts that keep their states in one batch, padded.
         writes_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
         writes_together: The same of prompts of one length.
@@ -64,6 +65,7 @@ class ModelCopy:
         self.outputs: int | None = None
         self.pool = model_pool(self.module)
         self.parts: Parts | None = None
+        self.answered: tuple[dict[str, Any], Tensor] | None = None
         self.padding = ProvedLengths()
         self.writes_padded = ProvedLengths()
         self.writes_together = ProvedLengths()

@@ -205,9 +205,12 @@ class TaskModel:
                         row = first_alone(batch)
                         untried = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
                     try:
-                        parts = find_parts(copy.pool, sample, self.filler)
+                        parts, logits = find_parts(copy.pool, sample, self.filler)
                     except (TypeError, ValueError):  # it reads no words without their pictures
-                        parts = find_parts(copy.pool, dict(batch.inputs), self.filler)
+                        sample = dict(batch.inputs)
+                        parts, logits = find_parts(copy.pool, sample, self.filler)
+                if len(logits) == 1:
+                    copy.answered = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
                 copy.parts = self.task.settle(parts, copy.pool, self)
                 copy.note_untried(untried)
         return copy

@@ -18,16 +18,19 @@ from .memory import refuse_to_hide
 from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
 from .non_finite import is_finite, not_finite
 from .parts import EmbeddingTap, Parts
-from .pool import Pool, private_clone
+from .pool import Pool
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_places
 from .trace import Call, Form, axes_of, embedded_of, path_of, states_of, tensor_of, trace
 
 
-def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> Parts:
+def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> tuple[Parts, Tensor]:
     """Record a copy's forward pass over `inputs` and find its trunk, head, embedding output and final norm.
 
     A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
+
+    Returns:
+        The parts, and the model's answer to `inputs`.
 
     Raises:
         HeadMismatchError: If the model returns no logits.
@@ -37,7 +40,8 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     plain = not _named(model)  # its trunk has no name
     if plain:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
-    calls, outputs = trace(private_clone(model), inputs)  # what it leaves behind is left there
+    with pool.lease() as copy:  # what it leaves behind is left there
+        calls, outputs = trace(copy, inputs)
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
@@ -80,13 +84,31 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         )
     squeezed = embedded is not None and embedded.shape[1] < count  # fewer states than tokens are no token's
     outputs_of = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
-    return replace(
+    parts = replace(
         parts,
         embedding_tap=_embedding_tap(model, calls, embedded),
         outputs=None if outputs_of is not None and parts.layers not in (None, len(outputs_of)) else outputs_of,
         embedding_output=None if squeezed else embedding_output(calls, embedded),
+        tables=_tables(model, calls, inputs["input_ids"]),
         untried=() if untried is None else (untried,),
     )
+    return parts, logits
+
+
+def _tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
+    """Return the paths of the tables in which token ids were looked up, an adapter's in the place of what it wraps."""
+    tables = {path for path, module in model.named_modules() if _is_table(module)}
+    read = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
+    return tuple(dict.fromkeys(path for path in read if path.rpartition(".")[0] not in tables))
+
+
+def same_ids(indices: Any, ids: Tensor) -> bool:
+    """Return whether what a module was called with are the token ids, (B, T)."""
+    return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
+
+
+def _is_table(module: nn.Module) -> bool:
+    return isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
 
 
 def _with_layers(

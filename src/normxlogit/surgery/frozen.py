@@ -13,7 +13,7 @@ import itertools
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,10 +46,12 @@ class Report:
     Attributes:
         held: How often, by operation and what of it was held.
         leaf: What the module that the pass was frozen from returned, as a leaf; None for a whole pass.
+        places: By autograd node, which function made it and in which module; None where it is not noted.
     """
 
     held: Counter[tuple[str, str]] = field(default_factory=Counter)
     leaf: Tensor | None = None
+    places: dict[Any, tuple[str, str]] | None = None
 
     def __str__(self) -> str:
         return "\n".join(f"{function}: {held} ({count})" for (function, held), count in sorted(self.held.items()))
@@ -58,13 +60,12 @@ class Report:
 class _Mode(TorchFunctionMode):
     """A function mode that makes each call of torch linear in the tensors that depend on the input."""
 
-    def __init__(self, report: Report, paths: dict[int, str] | None = None) -> None:
+    def __init__(self, report: Report, paths: dict[int, str]) -> None:
         super().__init__()
         self.report = report
         self.fixed: dict[int, tuple[Parameter, Tensor]] = {}
         self.weights: dict[int, Parameter] = {}
         self.paths = paths
-        self.places: dict[Any, tuple[str, str]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         rule = _RULES.get(func, _MISSING)
@@ -78,8 +79,8 @@ class _Mode(TorchFunctionMode):
         kwargs = {name: self.fix(value) for name, value in kwargs.items()} if kwargs else {}
         result = func(*args, **kwargs) if rule is None else rule(self, func, args, kwargs)
         result = self.weights.get(id(result), result)  # `to` returns the weight where it is already there
-        if self.paths is not None:
-            self.place(func, result)
+        if self.report.places is not None:
+            self.place(func, result, self.report.places)
         return result
 
     def fix(self, value: Any) -> Any:
@@ -105,11 +106,11 @@ class _Mode(TorchFunctionMode):
         with self:
             return function(*args, **kwargs)
 
-    def place(self, func: Any, result: Any) -> None:
+    def place(self, func: Any, result: Any, places: dict[Any, tuple[str, str]]) -> None:
         """Note in which module the autograd node of a result was made."""
         node = getattr(result, "grad_fn", None) if isinstance(result, Tensor) else None
-        while node is not None and node not in self.places:
-            self.places[node] = (func.__name__, self.path())
+        while node is not None and node not in places:
+            places[node] = (func.__name__, self.path())
             above = [parent for parent, _ in node.next_functions if parent is not None]
             node = above[0] if above and "AccumulateGrad" not in above[0].name() else None
 
@@ -117,7 +118,7 @@ class _Mode(TorchFunctionMode):
         """Find the module whose forward is running."""
         frame = sys._getframe(2)
         while frame is not None:
-            path = (self.paths or {}).get(id(frame.f_locals.get("self")))
+            path = self.paths.get(id(frame.f_locals.get("self")))
             if path is not None:
                 return path
             frame = frame.f_back  # type: ignore[assignment]
@@ -178,13 +179,16 @@ class FrozenNetwork:
                 config.use_cache = False  # a layer that runs again must not find the keys that it left
 
     @contextmanager
-    def frozen(self) -> Iterator[Report]:
+    def frozen(self, report: Report | None = None) -> Iterator[Report]:
         """Freeze what runs in this thread and block.
+
+        Args:
+            report: Of a pass that goes on here; a new one if not given.
 
         Yields:
             What was held, complete at the end of the block.
         """
-        mode = _Mode(Report())
+        mode = _Mode(report or Report(), self._paths)
         with _running(mode):
             yield mode.report
 
@@ -208,6 +212,7 @@ class FrozenNetwork:
         stop: Site | None = None,
         begin: Site | None = None,
         sparing: bool = False,
+        report: Report | None = None,
     ) -> tuple[Pass, Report]:
         """Run one frozen forward pass.
 
@@ -221,6 +226,7 @@ class FrozenNetwork:
                 little more than the forward pass.
             sparing: Keep little: layers named to `cut_at` run again in the backward pass, unless something inside one
                 is replaced.
+            report: Of the pass, filled by it; a new one if not given.
 
         Returns:
             What the pass left, and what was held; its `leaf` is what the module returned that the pass began with.
@@ -228,7 +234,7 @@ class FrozenNetwork:
         replace = replace or {}
         # What is replaced inside a layer would not be replaced when the layer runs again.
         sparing = sparing and not any(path.startswith(f"{cut}.") for path in replace for cut in self._cut)
-        mode, before = _Mode(Report()), self._sparing
+        mode, before = _Mode(report or Report(), self._paths), self._sparing
         self._sparing = sparing
         try:
             with ExitStack() as stack:
@@ -272,14 +278,17 @@ class FrozenNetwork:
 
         module.__dict__["forward"] = forward
 
-    def prove(self, run: Callable[[], tuple[Tensor, Tensor]], model_answer: Tensor, tolerance: float) -> Report:
-        """Prove on one input that the frozen pass gives the model's own answer and is affine.
+    def prove(
+        self, attempt: Callable[[Report], tuple[Tensor, Sequence[Tensor]]], model_answer: Tensor, tolerance: float
+    ) -> Report:
+        """Prove on one pass that it gives the model's own answer and is affine.
 
         Load the model with eager attention for it, or let it use `scaled_dot_product_attention`; attention kernels of
         other packages cannot be differentiated inside.
 
         Args:
-            run: Runs the model once and returns its answer, and the tensor that flows, a leaf.
+            attempt: Runs the model once, frozen, with the report that it is given; returns its answer, and the leaves
+                from which it flows. The graph is kept.
             model_answer: The model's own answer.
             tolerance: Largest allowed difference from it.
 
@@ -290,25 +299,32 @@ class FrozenNetwork:
             UnsupportedModelError: If the answer is another, or is not affine; with the operation and its module.
         """
         try:
-            return self._proved(run, model_answer, tolerance)
+            return self._proved(attempt, model_answer, tolerance)
         except UnsupportedModelError:
             if self.opened:
                 raise
             try:  # once more, differentiating inside the model's custom autograd functions
                 self.opened = True
-                return self._proved(run, model_answer, tolerance)
+                return self._proved(attempt, model_answer, tolerance)
             except Exception as error:
                 self.opened = False
                 refuse_to_hide(error)
             raise
 
-    def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], model_answer: Tensor, tolerance: float) -> Report:
-        mode = _Mode(Report(), self._paths)
-        with _running(mode):
-            answer, leaf = run()
+    def _proved(
+        self, attempt: Callable[[Report], tuple[Tensor, Sequence[Tensor]]], model_answer: Tensor, tolerance: float
+    ) -> Report:
+        places: dict[Any, tuple[str, str]] = {}
+        report = Report(places=places)
+        answer, leaves = attempt(report)
         name = type(self.model).__name__
         if not answer.requires_grad:
             raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
+        if blocked := operations_without_gradient(answer, places):
+            raise UnsupportedModelError(
+                f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
+                "activations are quantised; load it in another precision, or use a method without gradients"
+            )
         difference = frozen_answers_as_the_model(
             answer.detach().float(), model_answer.to(answer.device).float(), tolerance
         )
@@ -316,25 +332,21 @@ class FrozenNetwork:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
             )
-        if blocked := operations_without_gradient(answer, mode.places):
-            raise UnsupportedModelError(
-                f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
-                "activations are quantised; load it in another precision, or use a method without gradients"
-            )
-        if hidden := functions_with_their_own_backward(answer, mode.places):
+        if hidden := functions_with_their_own_backward(answer, places):
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: {', '.join(hidden[:3])} brings a backward pass of its own, as fused kernels "
                 "do, which hides what its slope depends on; load the model without them"
             )
         try:
-            culprits = operations_that_are_not_linear(answer, leaf, mode.places)
+            culprits = operations_that_are_not_linear(answer, leaves, places)
         except (AssertionError, NotImplementedError, RuntimeError) as error:
             refuse_to_hide(error)
             text = (str(error).strip().splitlines() or [""])[0]
             raise UnsupportedModelError(f"{name} cannot be frozen: it has no usual backward pass: {text}") from error
         if culprits:
             raise UnsupportedModelError(f"{name} cannot be frozen: not linear in what flows: {', '.join(culprits)}")
-        return mode.report
+        report.places = None
+        return report
 
 
 @contextmanager

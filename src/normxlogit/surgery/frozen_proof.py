@@ -1,6 +1,6 @@
 """The proof that a frozen pass is affine: its gradient has no gradient."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -59,18 +59,20 @@ def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple
     compares="the gradient of the frozen pass, and itself at any other input: it has no gradient",
     tolerance="none",
     why="the contributions add up to the answer only if the frozen pass is affine; what is not linear is named",
-    when="first use of frozen-gradient; two backward passes",
+    when="first use of frozen-gradient; one backward pass",
 )
-def operations_that_are_not_linear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
+def operations_that_are_not_linear(
+    answer: Tensor, leaves: Sequence[Tensor], places: Mapping[Any, tuple[str, str]]
+) -> list[str]:
     """Name the operations whose slope depends on the input, and where they were called."""
     weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
     finite = answer.isfinite() & (answer.abs() < EXCLUDED)
     finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
     total = (answer.masked_fill(~finite, 0.0) * weights).sum()
-    (slope,) = torch.autograd.grad(total, leaf, create_graph=True, retain_graph=True, allow_unused=True)
-    if slope is None:
+    slopes = torch.autograd.grad(total, leaves, create_graph=True, retain_graph=True, allow_unused=True)
+    if all(slope is None for slope in slopes):
         return ["nothing flows from the input to the answer"]
-    if not slope.requires_grad:
+    if not any(map(_flows, slopes)):
         return []
     operations: dict[str, None] = {}
 
@@ -80,7 +82,7 @@ def operations_that_are_not_linear(answer: Tensor, leaf: Tensor, places: dict[An
             operations[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
 
     def work() -> None:
-        torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
+        torch.autograd.grad(total, leaves, create_graph=True, retain_graph=True, allow_unused=True)
 
     watch_backward(_nodes(total), look, work)
     return list(operations) or ["an operation that could not be found"]

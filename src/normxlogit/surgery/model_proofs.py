@@ -132,10 +132,13 @@ def holds_on_another_text(
     if head is not None and hidden is not None:
         hidden = head.piece.by_text(hidden)  # (B, T, H)
         with torch.inference_mode():
-            difference = beyond_rounding(head.whole(hidden, both), answers)
             rows = None if head.piece.rows is None else _spread(answers.shape[-1], hidden)  # (R,)
             tokens = head.tokens(hidden[0], rows) if tokenwise else hidden[0, :1]  # (T, C) or (T, R)
             alone = head.tokens(hidden[0, :1], rows) if tokenwise else tokens  # (1, C) or (1, R)
+            if rows is None:
+                difference = beyond_rounding(head.whole(hidden, both), answers)
+            else:
+                difference = beyond_rounding(head.tokens(hidden.flatten(0, 1), rows), answers[..., rows].flatten(0, 1))
         if difference is not None:
             raise HeadMismatchError(
                 f"the head of {model} reproduces the model's logits on one text and not on another, by "

@@ -65,6 +65,7 @@ class Parts:
         token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
         outputs: Where each layer's output is returned; None where no kind of module returns them all.
         embedding_output: Where the embedding layer's output is returned; None where no module returns it.
+        tables: Tables in which token ids were looked up, the word embeddings among them.
         untried: What could not be proved because it could not be tried, as notes on results.
     """
 
@@ -81,6 +82,7 @@ class Parts:
     token_pooling: TokenPooling | None
     outputs: tuple[LayerOutput, ...] | None
     embedding_output: LayerOutput | None
+    tables: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
 
     @classmethod

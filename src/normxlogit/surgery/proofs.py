@@ -172,7 +172,8 @@ def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Ten
     compares="the frozen pass and the model's own logits, on the first text",
     tolerance=f"{SUMS} times rounding",
     why="every operation that is held constant gives its own value",
-    when="first use of frozen-gradient; a plain and a frozen pass",
+    when="first use of frozen-gradient; nothing more for a short text that was the model's first, alone; otherwise a "
+    "plain pass, and a frozen one over the first of several texts",
 )
 def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: float) -> float | None:
     """Compare the answer of a frozen pass with the model's own."""
