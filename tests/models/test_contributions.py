@@ -95,6 +95,14 @@ def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_voc
     torch.testing.assert_close(expected[0], logits[:, rows], rtol=1e-4, atol=1e-5)
 
 
+def test_it_is_proved_on_weights_that_were_trained_since_the_first_call():
+    task, batch = made("llama", "CausalLM", TEXTS[:1])
+    with torch.no_grad():
+        task.caller_model.model.layers[0].mlp.down_proj.weight.mul_(3.0)
+        states = task.caller_model.model(batch.inputs["input_ids"]).last_hidden_state
+    torch.testing.assert_close(FrozenModel.of(task).run(batch, (0,)).hidden, states, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("family", ["llama", "plain"])
 def test_a_long_pass_spares_and_leaves_no_keys_and_values(family, monkeypatch):
     if family == "plain":
