@@ -158,11 +158,11 @@ class FrozenPasses:
         def prove(model_answer: Tensor) -> None:
             network.prove(attempt, model_answer, SUMS * tolerance_for(model_answer))
 
-        known = self._known_answer(batch.inputs, rows)
+        first_answer = self._first_answer(batch.inputs, rows)
         try:
-            prove(self._model_answer(batch.inputs, position, rows) if known is None else known)
+            prove(self._model_answer(batch.inputs, position, rows) if first_answer is None else first_answer)
         except UnsupportedModelError:
-            if known is None:
+            if first_answer is None:
                 raise
             prove(self._model_answer(batch.inputs, position, rows))  # its weights may have been trained since
         for readout in passes[-1].readouts.values():
@@ -174,7 +174,7 @@ class FrozenPasses:
         """Return the model's own answer to one text, (1, C), (1, T, C) or (1, R)."""
         return self.model.answer(inputs, position, rows)
 
-    def _known_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
+    def _first_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
         """Return what the model has answered to a text if that was the first that it read, else None."""
         text, logits = self.model.copy.answered or ({}, torch.empty(0))
         if text.keys() == inputs.keys() and all(torch.equal(text[name], value) for name, value in inputs.items()):
