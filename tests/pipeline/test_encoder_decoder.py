@@ -17,7 +17,7 @@ from normxlogit import (
     MethodError,
 )
 from normxlogit.methods import FrozenGradient
-from normxlogit.models import frozen_seq2seq
+from normxlogit.models import frozen_passes, frozen_seq2seq
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 from tests.tasks.test_seq2seq import CONFIGS, writer
@@ -201,7 +201,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
 
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
-        monkeypatch.setattr(frozen_seq2seq, "LONG", long)
+        monkeypatch.setattr(frozen_passes, "LONG", long)
         sizes = []
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
