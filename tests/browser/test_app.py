@@ -179,11 +179,11 @@ def test_models_of_this_machine_are_offered_and_generate_at_once(watched, tmp_pa
         assert page.get_by_role("option", name="someone/tiny").count() == 1
         page.keyboard.press("Escape")
         page.get_by_role("tab", name="Generate").click()
-        page.locator("#writer input").click()
+        page.locator("#generate-model input").click()
         offered = page.get_by_role("option").all_inner_texts()
         assert not any("sentiment" in name for name in offered)
         page.get_by_role("option", name="someone/tiny").click()
-        page.locator("#new-tokens input[type=number]").fill("3")
+        page.locator("#generate-tokens input[type=number]").fill("3")
         page.locator("#generate").click()
         assert "someone/tiny" in result(page, "generated").locator("body").inner_text()
 
@@ -192,19 +192,19 @@ def test_generation_and_citation(watched, address, writer):
     with watched.page() as page:
         page.goto(address)
         page.get_by_role("tab", name="Generate").click()
-        page.locator("#writer input, #writer textarea").first.fill("normxlogit/no-such-model")
+        page.locator("#generate-model input, #generate-model textarea").first.fill("normxlogit/no-such-model")
         page.locator("#generate").click()
         assert "InputError" in told(page, "generated")
-        page.locator("#writer input, #writer textarea").first.fill(writer)
+        page.locator("#generate-model input, #generate-model textarea").first.fill(writer)
         page.locator("#prompt textarea").fill("once upon a time")
-        page.locator("#new-tokens input[type=number]").fill("3")
+        page.locator("#generate-tokens input[type=number]").fill("3")
         page.locator("#generate").click()
         shown = result(page, "generated")
         assert shown.locator("[data-part]").count() == 3
         shown.locator("[data-part]").first.hover()
         assert "rests on" in shown.locator(".nxl-status").inner_text()
         page.get_by_role("tab", name="Cite").click()
-        page.locator("#citer input, #citer textarea").first.fill(writer)
+        page.locator("#cite-model input, #cite-model textarea").first.fill(writer)
         page.locator("#question input, #question textarea").first.fill("the cat is here ?")
         page.locator("#documents textarea").fill("the cat sat on the mat .\n---\na film is good .")
         page.locator("#cite-tokens input[type=number]").fill("4")
@@ -216,10 +216,10 @@ def test_a_click_while_it_still_writes_is_not_lost(watched, address, writer):
     with watched.page() as page:
         page.goto(address)
         page.get_by_role("tab", name="Generate").click()
-        page.locator("#writer input, #writer textarea").first.fill(writer)
+        page.locator("#generate-model input, #generate-model textarea").first.fill(writer)
         for prompt, count in (("the cat sat", "60"), ("a film is", "2")):
             page.locator("#prompt textarea").fill(prompt)
-            page.locator("#new-tokens input[type=number]").fill(count)
+            page.locator("#generate-tokens input[type=number]").fill(count)
             page.locator("#generate").click()
         page.wait_for_function("document.querySelector('#generated iframe')?.dataset.json.includes('a film is')")
 

@@ -37,7 +37,6 @@ MODEL_HINT = (
     "Choose one, or type a folder or a name on the hub. Weights are read as safetensors; no code of a model is run."
 )
 NO_WRITER = f"No language model is on this machine yet. A small one: {SMALL}"
-WRITER_METHOD, PICTURE_METHOD = (DEFAULTS[use].methods[0] for use in ("completions", "media"))
 LOG = logging.getLogger(__name__)
 
 
@@ -173,19 +172,11 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
         with gr.Column(scale=2, min_width=300):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
             button = gr.Button("Write and explain", variant="primary", elem_id="generate")
-            model = _model_field(app, models, "writer", generates=True)
-            method = gr.Textbox(label="Method", placeholder=WRITER_METHOD, elem_id="generate-method")
-            count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="new-tokens")
+            common = _common_fields(app, models, "generate", 20, generates=True)
             chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result("Nothing written yet.", "generated")
-
-    def generate(prompt: str, model: str, count: float, chat: bool, method: str) -> str:
-        return shown(
-            lambda: app.generate(prompt, model=model, new_tokens=count, chat=bool(chat), method=method),
-            "Generated text and what it rests on",
-        )
-
-    button.click(generate, [prompt, model, count, chat, method], result, trigger_mode="always_last", **_queue(app))
+    fields = {"prompt": prompt, **common, "chat": chat}
+    _on_click(app, button, app.generate, fields, result, "Generated text and what it rests on")
 
 
 def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
@@ -201,21 +192,11 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
                 elem_id="documents",
             )
             button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
-            model = _model_field(app, models, "citer", generates=True)
-            method = gr.Textbox(label="Method", placeholder=WRITER_METHOD, elem_id="cite-method")
-            count = gr.Slider(1, app.limits.new_tokens, 40, step=1, label="Most tokens to write", elem_id="cite-tokens")
+            common = _common_fields(app, models, "cite", 40, generates=True)
             verify = gr.Slider(0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify")
         result = _result("Nothing answered yet.", "cited")
-
-    def cite(question: str, documents: str, model: str, count: float, method: str, verify: float) -> str:
-        return shown(
-            lambda: app.cite(question, documents, model=model, new_tokens=count, method=method, verify=verify),
-            "An answer and its sources",
-        )
-
-    button.click(
-        cite, [question, documents, model, count, method, verify], result, trigger_mode="always_last", **_queue(app)
-    )
+    fields = {"question": question, "documents": documents, **common, "verify": verify}
+    _on_click(app, button, app.cite, fields, result, "An answer and its sources")
 
 
 def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
@@ -232,20 +213,41 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
                 elem_id="picture-text",
             )
             button = gr.Button("Explain the picture", variant="primary", elem_id="look")
-            model = _model_field(app, models, "looker")
-            method = gr.Textbox(label="Method", placeholder=PICTURE_METHOD, elem_id="look-method")
-            count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="look-tokens")
+            common = _common_fields(app, models, "look", 20, generates=False)
         result = _result("Nothing looked at yet.", "looked")
-
-    def look(picture: str, text: str, model: str, count: float, method: str) -> str:
-        return shown(
-            lambda: app.picture(picture, text, model=model, new_tokens=count, method=method),
-            "A picture and what the answer rests on",
-        )
-
     read = READ.replace("MOST", str(app.limits.picture_bytes))
-    fields = [picture, text, model, count, method]
-    button.click(look, fields, result, js=read, trigger_mode="always_last", **_queue(app))
+    _on_click(
+        app,
+        button,
+        app.picture,
+        {"picture": picture, "text": text, **common},
+        result,
+        "A picture and what the answer rests on",
+        js=read,
+    )
+
+
+def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int, *, generates: bool) -> dict[str, Any]:
+    """Return the fields of model, method and length, by the names of the app's arguments."""
+    usual = DEFAULTS["completions" if generates else "media"].methods[0]
+    return {
+        "model": _model_field(app, models, f"{tab}-model", generates=generates),
+        "method": gr.Textbox(label="Method", placeholder=usual, elem_id=f"{tab}-method"),
+        "new_tokens": gr.Slider(
+            1, app.limits.new_tokens, tokens, step=1, label="Most tokens to write", elem_id=f"{tab}-tokens"
+        ),
+    }
+
+
+def _on_click(
+    app: App, button: gr.Button, work: Callable[..., Shown], fields: dict[str, Any], result: Any, what: str, **more: Any
+) -> None:
+    """Let a button show what some work makes of the fields, which are named as its arguments are."""
+
+    def answer(*values: Any) -> str:
+        return shown(lambda: work(**dict(zip(fields, values, strict=True))), what)
+
+    button.click(answer, list(fields.values()), result, trigger_mode="always_last", **_queue(app), **more)
 
 
 def _queue(app: App) -> Any:

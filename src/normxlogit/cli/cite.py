@@ -101,19 +101,12 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
     check_output(output, *files.values())
     every = list(files.values())
     for name, file in zip(names_of_files(every), every, strict=True):
-        content, error = _content(file, name)
-        if error is not None and file.resolve() in named:
-            raise error
-        skipped += [] if error is None else [error]
-        texts |= content
+        try:
+            texts |= read_file(file, name)
+        except DataError as error:  # noqa: PERF203  # of this file alone
+            if file.resolve() in named:
+                raise
+            skipped.append(error)
     if skipped and not texts:
         raise skipped[0]
     return texts, [f"{error}; it was left out" for error in skipped]
-
-
-def _content(file: Path, name: str) -> tuple[dict[str, str], DataError | None]:
-    """Return a file's documents by name, or why it cannot be read."""
-    try:
-        return read_file(file, name), None
-    except DataError as error:
-        return {}, error

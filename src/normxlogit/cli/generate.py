@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
+from ..inputs.document_files import decoded
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet
 
@@ -48,10 +49,7 @@ def generate(
     if prompt is None:
         if sys.stdin.isatty():
             raise InputError("no prompt: give it as an argument or on standard input")
-        try:
-            prompt = sys.stdin.buffer.read().decode("utf-8-sig").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise InputError("standard input is not UTF-8 text") from None
+        prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
     kind = output_format or format_for(output)
     request: Any = [{"role": "user", "content": prompt}] if chat else prompt
     if image:

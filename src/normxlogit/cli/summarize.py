@@ -1,18 +1,12 @@
 """The command that summarises a corpus run."""
 
-import json
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..errors import InputError
-from .console import Format, check_run_output, deliver, format_for
+from .console import check_run_output, deliver, deliver_result, format_for
 from .options import OutputFile, OutputFormat
-
-if TYPE_CHECKING:
-    from ..corpus.answer_summary import AnswerSummary
-    from ..corpus.summary import Summary
 
 
 def summarize(
@@ -33,24 +27,12 @@ def summarize(
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     check_run_output(output, folder)
     from ..corpus.summary import summarize as run
+    from ..corpus.summary_page import cards, page
+    from ..render.blocks import Paragraph
 
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count)
-    deliver(_written(summary, kind, to_file=output is not None), output)
-
-
-def _written(summary: "Summary | AnswerSummary", kind: Format, *, to_file: bool) -> str:
-    if kind == "json":
-        return json.dumps(summary.to_dict(), indent=1) + "\n"
-    from ..corpus.summary_page import page
-    from ..render.terminal import wants_color
-
-    return page(summary) if kind == "html" else _tables(summary, color=not to_file and wants_color(sys.stdout))
-
-
-def _tables(summary: "Summary | AnswerSummary", *, color: bool) -> str:
-    from ..corpus.summary_page import cards
-    from ..render.blocks import Paragraph
-    from ..render.terminal import text_of_blocks
-
+    if kind == "html":
+        deliver(page(summary), output)
+        return
     blocks = [block for card in cards(summary) for block in (Paragraph(card.heading), *card.blocks)]
-    return text_of_blocks(blocks, color=color) + "\n"
+    deliver_result(summary, kind, output, blocks)

@@ -18,12 +18,10 @@ class Segment(NamedTuple):
     Attributes:
         text: Its characters, as they stand in the original text.
         column: Index of the column that holds its score; None for text between and after the tokens.
-        special: Whether the tokenizer added it.
     """
 
     text: str
     column: int | None = None
-    special: bool = False
 
 
 class Column(NamedTuple):
@@ -124,7 +122,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         name = ", ".join(label + ([f"layer {layer}"] if layer is not None else []))
         rows.append(Row(name, layer, scores[index], strengths[index], float(scales[index][0])))
     # Special tokens do not decide: they are no part of the language.
-    directions = [direction("".join(piece.text for piece in pieces if not piece.special)) for pieces in texts]
+    directions = [direction("".join(p.text for p in pieces if p.column is None or plain[p.column])) for pieces in texts]
     return Layout(tuple(map(tuple, texts)), tuple(directions), tuple(columns), tuple(rows))
 
 
@@ -164,7 +162,7 @@ class _Pen:
         body = text.strip() or text
         before = text.index(body) if body else 0
         self.plain(sequence, text[:before])
-        self.texts[sequence].append(Segment(body, len(self.columns), special))
+        self.texts[sequence].append(Segment(body, len(self.columns)))
         self.plain(sequence, text[before + len(body) :])
         self.columns.append(Column(quoted(visible(text)), tokens, special))
 

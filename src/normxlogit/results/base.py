@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError, InputError
 from .characters import escaped
-from .files import read_json, write_json, write_text
+from .files import read_json, write_json, write_text, written
 from .parquet import read_parquet, to_dataset, write_parquet
 from .schema import FloatArray, Index, Measured, check, plain, same, shortened
 from .tables import Columns, Shap, to_csv, to_pandas, to_shap
@@ -251,10 +251,7 @@ class Result(Exports):
         from ..render.blocks import Card
         from ..render.html import page
 
-        content = page([Card(self._blocks())], self.title)
-        if path is not None:
-            write_text(content, path)
-        return content
+        return written(page([Card(self._blocks())], self.title), path)
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment

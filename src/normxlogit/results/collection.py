@@ -11,7 +11,7 @@ from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction
 from .base import Exports, Result, naming, read_state
 from .citations import Citations
-from .files import json_text, write_text
+from .files import json_text, written
 from .generation import GenerationAttribution
 from .gold import read_gold
 from .schema import setting_text
@@ -245,10 +245,7 @@ class Attributions(list[R], Exports):
         from ..render.html import page
 
         titles = {result.title for result in self}
-        content = page(cards(self), title or (titles.pop() if len(titles) == 1 else "Results"))
-        if path is not None:
-            write_text(content, path)
-        return content
+        return written(page(cards(self), title or (titles.pop() if len(titles) == 1 else "Results")), path)
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment

@@ -11,7 +11,7 @@ from ..errors import DataError, InputError
 from .attribution import Attribution
 from .characters import escaped
 from .collection import Attributions
-from .files import write_text
+from .files import written
 from .schema import FloatArray
 from .words import Merge
 
@@ -90,10 +90,7 @@ class Comparison(Attributions[Attribution]):
         from ..render.html import page
 
         blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
-        content = page([Card(blocks), *curves_card(curves)], title or f"{len(self)} methods on one text")
-        if path is not None:
-            write_text(content, path)
-        return content
+        return written(page([Card(blocks), *curves_card(curves)], title or f"{len(self)} methods on one text"), path)
 
     def _repr_html_(self) -> str:
         from ..render.comparison_blocks import comparison_blocks

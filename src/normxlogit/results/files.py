@@ -73,6 +73,13 @@ def write_text(content: str, path: str | Path) -> None:
     write_bytes(content.encode("utf-8", errors="replace"), path)
 
 
+def written(content: str, path: str | Path | None) -> str:
+    """Return a page, also written to `path` if given."""
+    if path is not None:
+        write_text(content, path)
+    return content
+
+
 def json_text(state: Any, *, ascii_only: bool = False) -> str:
     """Return a state as JSON that any strict parser reads and any terminal may show.
 

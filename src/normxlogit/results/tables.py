@@ -62,17 +62,6 @@ def text_pieces(
     return pieces
 
 
-def top_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
-    """Return the words with the highest positive scores and those with the lowest negative ones, with their scores."""
-    words = [(text, float(score)) for text, score in scored if any(c.isalnum() for c in text)]
-    most = sorted((word for word in words if word[1] > 0), key=lambda word: -word[1])[:TOP]
-    least = sorted((word for word in words if word[1] < 0), key=lambda word: word[1])[:TOP]
-    return {
-        "top_for": ", ".join(f"{text} {score:+.3g}" for text, score in most),
-        "top_against": ", ".join(f"{text} {score:+.3g}" for text, score in least),
-    }
-
-
 def text_row(
     text: str | None,
     prediction: str,
@@ -82,10 +71,14 @@ def text_row(
     truncated: bool = False,
     **others: Any,
 ) -> Mapping[str, Any]:
-    """Return one row."""
-    words = top_words((word, float(score)) for word, score in scored)
+    """Return one row, with the words of the highest positive scores and those of the lowest negative ones."""
+    words = [(word, float(score)) for word, score in scored if any(c.isalnum() for c in word)]
+    shown = {}
+    for name, sign in (("top_for", 1), ("top_against", -1)):
+        strongest = sorted((pair for pair in words if sign * pair[1] > 0), key=lambda pair: -sign * pair[1])[:TOP]
+        shown[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
     about = {"truncated": truncated, "notes": "; ".join(notes)}
-    return {"text": text, "prediction": prediction, **others, **words, **about}
+    return {"text": text, "prediction": prediction, **others, **shown, **about}
 
 
 def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
