@@ -48,6 +48,13 @@ def own_cosine(model, tokenizer, text, image):
     return float(torch.nn.functional.cosine_similarity(outputs.text_embeds, outputs.image_embeds))
 
 
+def test_two_pictures_are_drawn_without_a_sentence():
+    *_, explainer = explained("clip")
+    shown = str(explainer.similarity(picture(0), picture(1)))
+    assert shown.count("strongest: ") == 2
+    assert "word" not in shown
+
+
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
     model, tokenizer, explainer = explained(kind)

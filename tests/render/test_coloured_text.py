@@ -66,8 +66,22 @@ def test_long_texts_are_broken_at_spaces_and_stay_on_the_page():
 
 def test_right_to_left_texts_begin_at_the_right():
     a = make_attribution(("הסרט", "טוב"), (1.0, 2.0), text="הסרט טוב")
-    first, second, *_ = texts(a.plot("text"))
-    assert first.get_position()[0] > second.get_position()[0]
+    places = {text.get_text(): text.get_position()[0] for text in texts(a.plot("text"))}
+    assert places["הסרט"] > places["טוב"]
+
+
+@pytest.mark.parametrize(
+    ("words", "drawn"),
+    [
+        (("ראיתי", "Star", "Wars", "אתמול"), ("אתמול", "Star", "Wars", "ראיתי")),
+        (("Star", "Wars", "7", "הוא", "טוב"), ("Star", "Wars", "7", "טוב", "הוא")),
+        (("שנת", "1977", "היא", "New", "York", "2"), ("2", "New", "York", "היא", "1977", "שנת")),
+    ],
+)
+def test_words_of_another_direction_stand_in_their_own_order(words, drawn):
+    a = make_attribution(words, np.ones(len(words)), text=" ".join(words))
+    placed = sorted(texts(a.plot("text"))[: len(words)], key=lambda text: text.get_position()[0])
+    assert tuple(text.get_text() for text in placed) == drawn
 
 
 def test_greys_underline_what_is_negative():

@@ -7,7 +7,7 @@ import numpy as np
 from ..results.schema import FloatArray
 from ..results.similarity import Similarity
 from .blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
-from .charts import Grid
+from .charts import Grid, Legend
 from .media_blocks import coarser, media_block
 from .text_blocks import attribution_blocks
 
@@ -19,13 +19,11 @@ NAMED = 3
 
 
 def similarity_blocks(s: Similarity) -> list[Block]:
-    """Return what drawings of a similarity consist of: both texts and, where they were asked for, pairs of words.
-
-    Args:
-        s: The result.
-    """
+    """Return what drawings of a similarity consist of: both texts and, where they were asked for, pairs of words."""
     pictures = [media_block(i, i.scores, signed=s.signed) for i in map(coarser, s.images)]
     header, *others = attribution_blocks(s)
+    if pictures and not (s.text or s.text_pair):  # two pictures: no sentence, and no word with a bar
+        others = [block for block in others if isinstance(block, Legend)]
     blocks = [header, *pictures, *others]
     if s.matrix is None or s.state_cosine_matrix is None:
         return blocks
@@ -34,11 +32,7 @@ def similarity_blocks(s: Similarity) -> list[Block]:
 
 
 def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
-    """Return a list of several results for one text, the most similar first, with the words that each rests on.
-
-    Args:
-        results: The results.
-    """
+    """Return a list of several results for one text, the most similar first, with the words that each rests on."""
     rows = []
     for s in sorted(results, key=lambda result: -result.cosine):
         words = sorted(s.words_of(1), key=lambda word: -word.score) if s.has_words else []
@@ -49,11 +43,7 @@ def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
 
 
 def pairs_grid(s: Similarity) -> Grid:
-    """Return what each pair of words adds to the cosine; pairs of tokens where words cannot be told.
-
-    Args:
-        s: A result with a matrix.
-    """
+    """Return what each pair of words adds to the cosine; pairs of tokens where words cannot be told."""
     table = s.word_matrix() if s.has_words else np.asarray(s.matrix)[:-1, :-1]
     return _grid(f"What each pair adds to the cosine {s.cosine:.3f}", table, _names(s))
 

@@ -3,9 +3,10 @@
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, groupby
 from typing import Any
 
-from ..results.characters import safe
+from ..results.characters import direction, safe
 from .blocks import Piece
 from .charts import Legend
 from .latex import ColouredText, shade
@@ -25,6 +26,10 @@ MARGIN = 0.05
 
 Unit = list[tuple[str, float]]
 """Pieces of text with their strengths that stand on one line, for no white space is between them."""
+
+
+Placed = tuple[str, float, float]
+"""A piece of text with its strength and its width in inches; white space has no text."""
 
 
 class _Page:
@@ -49,19 +54,19 @@ class _Page:
 
     def write(self, units: Iterable[Unit], size: int = SIZE, *, rtl: bool = False) -> None:
         """Write units with a space between two, on as many lines as they need."""
-        space, x, room = self.width("n", size) * 0.5, MARGIN, PAGE - MARGIN
+        space, room = ("", 0.0, self.width("n", size) * 0.5), PAGE - 2 * MARGIN
+        lines: list[list[Placed]] = [[]]
         for unit in units:
-            widths = [self.width(text, size) for text, _ in unit]
-            if not unit:  # a line end
-                x, self.line = MARGIN, self.line + 1
-                continue
-            if x > MARGIN and x + sum(widths) > room:
-                x, self.line = MARGIN, self.line + 1
-            for (text, strength), width in zip(unit, widths, strict=True):
-                self.drawn.append((PAGE - x - width if rtl else x, self.line, text, width, strength, size))
+            pieces = [(text, strength, self.width(text, size)) for text, strength in unit]
+            if not unit or (lines[-1] and sum(width for *_, width in [*lines[-1], space, *pieces]) > room):
+                lines.append([])
+            lines[-1] += [space] * bool(lines[-1]) + pieces
+        for line in lines:
+            x = PAGE - MARGIN - sum(width for *_, width in line) if rtl else MARGIN
+            for text, strength, width in _visual_order(line, rtl=rtl):
+                self.drawn.append((x, self.line, text, width, strength, size))
                 x += width
-            x += space
-        self.line += 1
+            self.line += 1
 
     def figure(self) -> PlotFigure:
         """Return the page as a figure."""
@@ -90,10 +95,29 @@ def text_figure(text: ColouredText, *, greys: bool = False) -> PlotFigure:
     for row in text.rows:
         if row.caption:
             page.write(_units([Piece(row.caption)]), SMALL)
-        for direction, pieces in row.texts:
-            page.write(_units(pieces), rtl=direction == "rtl")
+        for side, pieces in row.texts:
+            page.write(_units(pieces), rtl=side == "rtl")
     page.write(_legend(text.legend), SMALL)
     return page.figure()
+
+
+def _visual_order(line: Sequence[Placed], *, rtl: bool) -> list[Placed]:
+    """Return the pieces of a line from left to right: words of the other writing direction in their own order.
+
+    Pieces without a direction, such as numbers, have that of both neighbours, otherwise that of the text (UAX #9, rules
+    N1, N2 and L2).
+    """
+    base = "rtl" if rtl else "ltr"
+    directions = [direction(text) for text, *_ in line]
+
+    def last_direction(sides: Sequence[str]) -> list[str]:
+        return [*accumulate(sides, lambda last, side: last if side == "auto" else side, initial=base)][:-1]
+
+    around = zip(directions, last_direction(directions), last_direction(directions[::-1])[::-1], strict=True)
+    sides = [side if side != "auto" else before if before == after else base for side, before, after in around]
+    runs = [[i for i, _ in run] for _, run in groupby(enumerate(sides), key=lambda pair: pair[1])]
+    runs = [run[::-1] if sides[run[0]] == "rtl" else run for run in runs]
+    return [line[i] for run in (runs[::-1] if rtl else runs) for i in run]
 
 
 def _units(pieces: Sequence[Piece]) -> Iterator[Unit]:
