@@ -160,7 +160,7 @@ def test_scores_that_are_not_of_this_models_tokens_are_refused():
             measured(other)
     (encoding,) = explainer.encode(TEXTS[:1])
     with pytest.raises(ValueError, match="shorter"):
-        faithfulness.measure(faithfulness.Answers(explainer), [encoding, encoding], [good.scores], [0, 1])
+        faithfulness.measure(faithfulness.answers_of(explainer, [encoding] * 2), [encoding] * 2, [good.scores], [0, 1])
     for count in (len(encoding) - 1, len(encoding) + 1):
         with pytest.raises(DataError, match=f"{count} scores for {len(encoding)} tokens"):
             faithfulness.split(encoding, np.zeros(count), 0.5, "default")
@@ -168,17 +168,18 @@ def test_scores_that_are_not_of_this_models_tokens_are_refused():
 
 def test_each_distinct_text_is_asked_once():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    encodings = explainer.encode(["bad movie", "bad movie", "good movie"])
+    keys = [(0, ()), (0, (1,)), (1, ()), (0, (1,))]
     rows = []
     handle = explainer._model.module.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    answers = faithfulness.Answers(explainer)
-    first, second = answers(encodings), answers(encodings)
+    answers = faithfulness.answers_of(explainer, explainer.encode(["bad movie", "good movie"]))
+    first, second = answers(keys), answers(keys)
     handle.remove()
-    assert sum(rows) == 2
+    assert sum(rows) == 3
     np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(first[0], first[1])
+    np.testing.assert_array_equal(first[1], first[3])
+    assert not np.array_equal(first[0], first[1])
 
 
 def test_a_paired_test_tells_methods_apart():

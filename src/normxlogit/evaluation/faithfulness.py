@@ -6,13 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
-from ..models.map_batches import map_batches
+from ..methods.perturbation import PerturbedAnswers
 from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -26,6 +25,7 @@ __all__ = [
     "Faithfulness",
     "Measured",
     "Protocol",
+    "answers_of",
     "check_head",
     "checked_labels",
     "count_texts",
@@ -48,6 +48,9 @@ CHUNK = 64
 """Texts between two steps of the progress bar."""
 
 Floats = npt.NDArray[np.float64]
+Answers = PerturbedAnswers[tuple[int, tuple[int, ...]]]
+"""A model's answers by a text's number and the positions of the tokens that are removed from it."""
+
 Scores = Sequence[npt.NDArray[np.floating[Any]]]
 
 
@@ -137,7 +140,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "Answers | None" = None,
+    answers: Answers | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -160,7 +163,7 @@ def evaluate(
     """
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or Answers(explainer)
+    answers = answers or answers_of(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         scores: list[npt.NDArray[np.float32]] = []
@@ -214,32 +217,26 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    return measure(Answers(explainer), encodings, [a.scores for a in attributions], labels, protocol=protocol)
+    return measure(
+        answers_of(explainer, encodings), encodings, [a.scores for a in attributions], labels, protocol=protocol
+    )
 
 
-class Answers:
-    """A model's outputs for encodings, each distinct encoding run once."""
+def answers_of(explainer: Explainer, encodings: Sequence[Encoding]) -> Answers:
+    """Return a function that asks a model about texts without some of their tokens, each distinct text once.
 
-    def __init__(self, explainer: Explainer) -> None:
-        self.model = explainer._model
-        self._known: dict[tuple[tuple[int, ...], ...], npt.NDArray[np.float32]] = {}
+    It takes keys as `Answers` says, and returns softmax probabilities, or the output of a regression model, (C,) each.
+    """
+    model = explainer._model
 
-    def __call__(self, encodings: Sequence[Encoding]) -> Floats:
-        """Return softmax probabilities, or the output of a regression model, (N, C)."""
-        keyed = [(tuple(tuple(row) for row in e.inputs.values()), e) for e in encodings]
-        new = {key: e for key, e in keyed if key not in self._known}
-        todo = list(new.values())
+    def read(perturbed: list[Encoding], _: object) -> Floats:
+        batch = model.batch(perturbed, list(range(len(perturbed))))
+        logits = model.answer(batch.inputs)  # (B, C)
+        chances = model.task.probabilities(logits)  # (B, C)
+        rows: Floats = (logits if chances is None else chances).double().cpu().numpy()  # (B, C)
+        return rows
 
-        def work(places: list[int]) -> npt.NDArray[np.float32]:
-            batch = self.model.batch([todo[i] for i in places], places)
-            with torch.inference_mode():
-                logits = self.model.answer(batch.inputs)  # (B, C)
-            chances = self.model.task.probabilities(logits)  # (B, C)
-            rows: npt.NDArray[np.float32] = (logits if chances is None else chances).cpu().numpy()
-            return rows
-
-        self._known.update(zip(new, map_batches(self.model, todo, work), strict=True))
-        return np.stack([self._known[key] for key, _ in keyed]).astype(np.float64)
+    return PerturbedAnswers(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)
 
 
 def measure(
@@ -253,27 +250,26 @@ def measure(
     """Perturb texts by scores and measure how the model's answers change.
 
     Args:
-        answers: The model.
+        answers: The model's, from `answers_of`.
         encodings: The N texts.
         scores: One score for each token of each text, higher for more important.
         labels: Gold labels.
         protocol: As in `evaluate`.
     """
-    model = answers.model
-    regression = model.task.target_kind == "value"
-    full_answers = answers(encodings)  # (N, C)
+    regression = answers.model.task.target_kind == "value"
+    full_answers = np.stack(answers([(text, ()) for text in range(len(encodings))]))  # (N, C)
     labels_before = full_answers.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
     before = full_answers[rows, labels_before]  # (N,)
     table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
     for level in LEVELS:
         without, only = [], []
-        for encoding, token_scores in zip(encodings, scores, strict=True):
+        for text, (encoding, token_scores) in enumerate(zip(encodings, scores, strict=True)):
             top, others = split(encoding, token_scores, level, protocol)
-            without.append(remove_tokens(model, encoding, top))
-            only.append(remove_tokens(model, encoding, others))
-        after = answers(without)  # (N, C)
-        with_only = answers(only)[rows, labels_before]  # (N,)
+            without.append((text, tuple(sorted(top))))
+            only.append((text, tuple(sorted(others))))
+        after = np.stack(answers(without))  # (N, C)
+        with_only = np.stack(answers(only))[rows, labels_before]  # (N,)
         changed = after[rows, labels_before]  # (N,)
         table["drop"].append(np.abs(before - changed) if regression else before - changed)
         table["kept"].append(np.abs(before - with_only) if regression else before - with_only)
