@@ -160,7 +160,7 @@ def test_scores_that_are_not_of_this_models_tokens_are_refused():
             measured(other)
     (encoding,) = explainer.encode(TEXTS[:1])
     with pytest.raises(ValueError, match="shorter"):
-        faithfulness.measure(faithfulness.answers_of(explainer, [encoding] * 2), [encoding] * 2, [good.scores], [0, 1])
+        faithfulness.measure(faithfulness.Answers(explainer, [encoding] * 2), [encoding] * 2, [good.scores], [0, 1])
     for count in (len(encoding) - 1, len(encoding) + 1):
         with pytest.raises(DataError, match=f"{count} scores for {len(encoding)} tokens"):
             faithfulness.split(encoding, np.zeros(count), 0.5, "default")
@@ -173,7 +173,7 @@ def test_each_distinct_text_is_asked_once():
     handle = explainer._model.module.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    answers = faithfulness.answers_of(explainer, explainer.encode(["bad movie", "good movie"]))
+    answers = faithfulness.Answers(explainer, explainer.encode(["bad movie", "good movie"]))
     first, second = answers(keys), answers(keys)
     handle.remove()
     assert sum(rows) == 3

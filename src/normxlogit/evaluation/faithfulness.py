@@ -25,7 +25,6 @@ __all__ = [
     "Faithfulness",
     "Measured",
     "Protocol",
-    "answers_of",
     "check_head",
     "checked_labels",
     "count_texts",
@@ -48,8 +47,6 @@ CHUNK = 64
 """Texts between two steps of the progress bar."""
 
 Floats = npt.NDArray[np.float64]
-Answers = PerturbedAnswers[tuple[int, tuple[int, ...]]]
-"""A model's answers by a text's number and the positions of the tokens that are removed from it."""
 
 Scores = Sequence[npt.NDArray[np.floating[Any]]]
 
@@ -140,7 +137,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: Answers | None = None,
+    answers: "Answers | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -163,7 +160,7 @@ def evaluate(
     """
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or answers_of(explainer, encodings)
+    answers = answers or Answers(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         scores: list[npt.NDArray[np.float32]] = []
@@ -218,25 +215,31 @@ def measure_attributions(
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
     return measure(
-        answers_of(explainer, encodings), encodings, [a.scores for a in attributions], labels, protocol=protocol
+        Answers(explainer, encodings), encodings, [a.scores for a in attributions], labels, protocol=protocol
     )
 
 
-def answers_of(explainer: Explainer, encodings: Sequence[Encoding]) -> Answers:
-    """Return a function that asks a model about texts without some of their tokens, each distinct text once.
+class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]]]):
+    """A model's answers to texts without some of their tokens, each distinct text run once.
 
-    It takes keys as `Answers` says, and returns softmax probabilities, or the output of a regression model, (C,) each.
+    Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
+    the output of a regression model, (C,) each.
+
+    Args:
+        explainer: The model.
+        encodings: The texts.
     """
-    model = explainer._model
 
-    def read(perturbed: list[Encoding], _: object) -> Floats:
-        batch = model.batch(perturbed, list(range(len(perturbed))))
-        logits = model.answer(batch.inputs)  # (B, C)
-        chances = model.task.probabilities(logits)  # (B, C)
-        rows: Floats = (logits if chances is None else chances).double().cpu().numpy()  # (B, C)
-        return rows
+    def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
+        model = explainer._model
 
-    return PerturbedAnswers(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)
+        def read(perturbed: list[Encoding], _: object) -> Floats:
+            logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
+            chances = model.task.probabilities(logits)  # (B, C)
+            rows: Floats = (logits if chances is None else chances).double().cpu().numpy()  # (B, C)
+            return rows
+
+        super().__init__(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)
 
 
 def measure(
@@ -250,7 +253,7 @@ def measure(
     """Perturb texts by scores and measure how the model's answers change.
 
     Args:
-        answers: The model's, from `answers_of`.
+        answers: The model's answers to the texts without some of their tokens.
         encodings: The N texts.
         scores: One score for each token of each text, higher for more important.
         labels: Gold labels.
