@@ -15,7 +15,7 @@ from ..results.words import Merge
 from .blocks import Block
 from .charts import MOST, BarRow, Bars, Grid, Timeline, number
 from .describe import facts, shortened
-from .heat_map import heat_map
+from .heat_map import LABEL, heat_map
 from .latex import coloured_text
 from .layout import Layout, layout, strongest
 from .matplotlib_figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
@@ -24,9 +24,6 @@ from .text_blocks import bars_of, rows_grid, signal_block
 from .text_figure import text_figure
 
 PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
-
-LABEL = 28
-"""Most characters of a bar's name."""
 
 
 def plot_attribution(
@@ -103,7 +100,7 @@ def _(block: Bars) -> PlotFigure:
     axes.bar_label(bars, numbers, padding=3, size=8)
     for step, end in enumerate((starts + sizes)[:-1] if block.stepped else ()):
         axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
-    axes.set_yticks(places, [_shown(row.name) for row in block.rows])
+    axes.set_yticks(places, [shortened(row.name, LABEL) for row in block.rows])
     axes.set(ylim=(len(block.rows) - 0.4, -0.6), xlabel=one_line(block.label))
     axes.margins(x=0.15)
     axes.axvline(0, color="black", linewidth=0.8)
@@ -146,7 +143,3 @@ def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
     rows.append(BarRow(f"{total_name}: {number(total, abs(total))}", total, color="0.35"))
     scale = max(abs(score) for _, score in steps)
     return Bars(rows, scale, bars_of(drawn, facts(a), (), signed=a.signed).label, stepped=True)
-
-
-def _shown(name: str) -> str:
-    return shortened(name, LABEL)

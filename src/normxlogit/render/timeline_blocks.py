@@ -53,7 +53,7 @@ def timeline_blocks(g: GenerationAttribution) -> list[Block]:
     for index, audio in enumerate(g.audio):
         words = g.moments(index)
         if words:
-            blocks += [_strongest(audio, words), Fold("Every word over time", [words_over_time(audio, words, BINS)])]
+            blocks += [_strongest(audio, words), Fold("Every word over time", [_over_time(audio, words)])]
     return blocks
 
 
@@ -68,15 +68,9 @@ def _strongest(audio: AudioScores, words: list[WordMoments]) -> Table:
     return Table(columns, rows, f"When {visible(audio.name)} supports each word")
 
 
-def words_over_time(audio: AudioScores, words: list[WordMoments], most: int) -> Grid:
-    """Return words x time.
-
-    Args:
-        audio: The sound.
-        words: Its words.
-        most: Columns; neighbouring moments are summed.
-    """
-    coarse = replace(audio, scores=np.stack([word.scores for word in words])).coarser(most)
+def _over_time(audio: AudioScores, words: list[WordMoments]) -> Grid:
+    """Return words x time."""
+    coarse = replace(audio, scores=np.stack([word.scores for word in words])).coarser(BINS)
     scales = np.abs(coarse.scores).max(1, keepdims=True, initial=0)  # (words, 1)
     return Grid(
         rows=[visible(word.word) for word in words],

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from ..errors import DataError, InputError
 from .characters import escaped
 from .files import read_json, write_json, write_text, written
 from .parquet import read_parquet, to_dataset, write_parquet
-from .schema import FloatArray, Index, Measured, check, plain, same, shortened
+from .schema import FloatArray, Index, Measured, check, freeze, plain, same, shortened
 from .tables import Columns, Shap, to_csv, to_pandas, to_shap
 from .versions import FORMAT_VERSION, current
 
@@ -139,9 +137,7 @@ class Result(Exports):
 
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
-        for f in fields(self):
-            if isinstance(values := getattr(self, f.name), np.ndarray):
-                values.flags.writeable = False
+        freeze(self)
         for name in ("settings", "diagnostics"):
             object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
 

@@ -7,7 +7,6 @@ its user may keep input columns of these names.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,14 +173,14 @@ def source_row(result: "Sources") -> dict[str, Any]:
 
 
 def _saved_sources(result: Any) -> dict[str, Any]:
-    state = {"kind": result.kind, **_fields(result)}
+    state = {"kind": result.kind, **vars(result)}
     other_fields = {name: value for name, value in state.items() if name not in (*CORPUS_SOURCES, "table")}
     return source_row(result) | {"own": json_text(plain(other_fields))}
 
 
 def text_row(result: "Result", columns: Mapping[str, Kind] = SAVED_TEXTS) -> dict[str, Any]:
     """Return a text with scores of its tokens as a row, without `row` and `id`; `rest` has what no column holds."""
-    state = {"kind": result.kind, **_fields(result)}
+    state = {"kind": result.kind, **vars(result)}
     scores, prediction, target = result.scores, state.pop("prediction", None), state.get("target")
     row = {"shape": scores.shape, "diagnostics": json_text(plain(state.pop("diagnostics")))}
     shapes = {"scores": scores.shape, "bias": scores.shape[:-1], "sink": scores.shape[:-1]}
@@ -194,10 +193,6 @@ def text_row(result: "Result", columns: Mapping[str, Kind] = SAVED_TEXTS) -> dic
         row |= {name: getattr(target, part) for name, part in TARGET.items()}
     row |= {name: state.pop(name) for name in columns.keys() & state.keys() - {"target", "bias", "sink"}}
     return row | {"rest": json_text(plain(state))}
-
-
-def _fields(result: Any) -> dict[str, Any]:
-    return {f.name: getattr(result, f.name) for f in fields(result)}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..errors import DataError
 from .base import require
-from .schema import FloatArray, Index
+from .schema import FloatArray, Index, freeze
 from .words import Word
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class MediaScores:
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
-        for f in fields(self):
-            if isinstance(values := getattr(self, f.name), np.ndarray):
-                values.flags.writeable = False
+        freeze(self)
 
     @property
     def total(self) -> FloatArray:

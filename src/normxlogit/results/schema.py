@@ -57,6 +57,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def freeze(record: Any) -> None:
+    """Make the arrays of a record unchangeable."""
+    for values in vars(record).values():
+        if isinstance(values, np.ndarray):
+            values.flags.writeable = False
+
+
 def same(one: Any, other: Any) -> bool:
     """Return whether two values of a field are equal; NaN equals NaN, and a list a tuple."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
