@@ -6,8 +6,9 @@ import pickle
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Prediction
+from normxlogit import Attribution, Attributions, Comparison, Prediction
 from normxlogit.errors import DataError, InputError
+from normxlogit.render.collection_blocks import results_page
 from tests.factories import (
     all_labels,
     labels_and_layers,
@@ -92,6 +93,17 @@ def test_a_table_of_several_methods_says_which_and_counts_texts():
     alone = csv.DictReader(io.StringIO(Attributions([one, one]).to_csv()))
     assert "method" not in alone.fieldnames
     assert {row["text_index"] for row in alone} == {"0", "1"}
+
+
+def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_not_compared():
+    first = make_attribution()
+    target = dataclasses.replace(first.target, labels=("other",), ids=(7,))
+    second = dataclasses.replace(first, method="logat", target=target)
+    (group,) = Comparison([first, second]).by_text()
+    assert {row["text_index"] for row in csv.DictReader(io.StringIO(Attributions(group).to_csv()))} == {"0"}
+    assert not group.comparable
+    assert Comparison([first, dataclasses.replace(first, method="logat")]).comparable
+    assert 'id="result-2"' in results_page(group)
 
 
 def test_other_names_are_refused(tmp_path):

@@ -222,10 +222,10 @@ def _render(
         return results_page(results, words=words, merge=merge, costs=[describe(a.method).passes for a in results])
     color = None if output is None else False
     drawn = []
-    for group in results.by_text():
-        if len(group) > 1 and all(a.scores.ndim == 1 for a in group):
+    for group in Comparison(results).by_text():
+        if group.comparable:
             costs = [describe(a.method).passes for a in group]
-            drawn.append(Comparison(group).to_text(words=words, merge=merge, color=color, costs=costs))
+            drawn.append(group.to_text(words=words, merge=merge, color=color, costs=costs))
         else:
             drawn += [text_of_blocks(attribution_blocks(a, words=words, merge=merge), color=color) for a in group]
     return "\n\n".join(drawn) + "\n"

@@ -75,7 +75,7 @@ def results_page(
         DataError: If words are asked for and a result has none.
     """
     together = Comparison(results).by_text()
-    if len(results) > 1 and len(together) == 1 and all(a.scores.ndim == 1 for a in results):
+    if len(together) == 1 and together[0].comparable:
         return together[0].to_html(words=words, merge=merge, costs=costs, curves=curves)
     return page([*cards(results, words=words, merge=merge, costs=costs), *curves_card(curves)], results[0].title)
 

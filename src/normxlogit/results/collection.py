@@ -300,4 +300,4 @@ def _method(result: Result) -> str:
 
 
 def _text(result: Result) -> tuple[Any, ...]:
-    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens", "target"))
+    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens"))

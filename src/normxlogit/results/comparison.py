@@ -53,6 +53,15 @@ class Comparison(Attributions[Attribution]):
             raise DataError("methods are compared on one text, one target and one model, and these results differ")
 
     @property
+    def comparable(self) -> bool:
+        """Whether there are several results, which can be compared."""
+        try:
+            self.check()
+        except DataError:
+            return False
+        return len(self) > 1
+
+    @property
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each two methods over the tokens of the text, (M, M).
 
