@@ -326,7 +326,9 @@ def test_questions_about_pictures(tmp_path, photos):
     )
     one, other = results(tmp_path / "w")["completion"].to_pylist()
     assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
-    with pytest.raises(InputError, match="for prompts: give sources"):
+    with pytest.raises(
+        InputError, match="a column of pictures beside texts is for the sources of completions: give sources"
+    ):
         attribute(explainer, beside, tmp_path / "none", text_column="q", image_column="image")
 
 

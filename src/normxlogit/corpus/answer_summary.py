@@ -1,6 +1,6 @@
 """The summary of a corpus of answers: which documents they use, and how many of their sentences nothing supports."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import DataError
@@ -73,9 +73,7 @@ class AnswerSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        state: dict[str, Any] = plain(asdict(self))
-        for name, entries in (("documents", self.documents), ("worst", self.worst)):
-            state[name] = [plain(entry._asdict()) for entry in entries]
+        state: dict[str, Any] = plain(self)
         return state
 
 

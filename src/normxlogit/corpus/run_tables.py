@@ -87,7 +87,8 @@ class RunTables:
         self.register("shards", shards)
         # DuckDB ignores case: it calls "Target" beside "target" something else.
         index = shards.schema.names.index(name)
-        return quoted_name(self.ask("DESCRIBE SELECT * FROM shards")[index][0])
+        described: str = self.ask("DESCRIBE SELECT * FROM shards")[index][0]
+        return '"' + described.replace('"', '""') + '"'
 
     def register(self, name: str, table: Any) -> None:
         """Register an Arrow table or data set under a name for queries.
@@ -99,10 +100,6 @@ class RunTables:
             self._connection.register(name, table)
         except self._duckdb.Error as error:
             raise self._damage(error) from None
-
-    def register_other(self, name: str, other: "RunTables") -> None:
-        """Register the shards of another run under a name for queries."""
-        self.register(name, other.shards())
 
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query.
@@ -131,8 +128,3 @@ class RunTables:
     def close(self) -> None:
         """Close the files."""
         self._connection.close()
-
-
-def quoted_name(column: str) -> str:
-    """Return the name of a column in the quotes of SQL."""
-    return '"' + column.replace('"', '""') + '"'

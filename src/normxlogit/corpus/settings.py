@@ -66,16 +66,15 @@ class Settings:
     def _check_texts(self) -> None:
         if self.merge is not None and not self.words:
             raise InputError("merge says how tokens make words, and there are none without words: give words too")
-        if self.columns.image is not None:
-            raise InputError(
-                "a column of pictures beside texts is for prompts: give sources, such as 'sentence'; a classifier's "
-                "pictures are in the text column"
-            )
-        for name in ("parts", "max_new_tokens"):
-            if getattr(self, name) is not None:
+        of_prompts = {
+            "a column of pictures beside texts": self.columns.image,
+            "a column of completions": self.columns.completion,
+            "parts": self.parts,
+            "max_new_tokens": self.max_new_tokens,
+        }
+        for name, value in of_prompts.items():
+            if value is not None:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
-        if self.columns.completion is not None:
-            raise InputError("a column of completions is for their sources: give sources, such as 'sentence'")
         of_texts = {
             "a column of pairs": self.columns.pair is not None,
             "words": self.words,
@@ -86,12 +85,9 @@ class Settings:
                 raise InputError(f"{name} is for texts, not for pictures and sounds")
 
     def _check_prompts(self) -> None:
-        if self.sources not in get_args(SourceKind):
-            raise InputError(
-                f"sources must be {', '.join(map(repr, get_args(SourceKind)))} or None, not {self.sources!r}"
-            )
-        if self.parts is not None and self.parts not in get_args(PartKind):
-            raise InputError(f"parts must be {', '.join(map(repr, get_args(PartKind)))} or None, not {self.parts!r}")
+        for name, kind, kinds in (("sources", self.sources, SourceKind), ("parts", self.parts, PartKind)):
+            if kind not in (None, *get_args(kinds)):
+                raise InputError(f"{name} must be {', '.join(map(repr, get_args(kinds)))} or None, not {kind!r}")
         if self.columns.documents is not None and (self.sources, self.parts) != ("sentence", None):
             raise InputError("answers are cited by sentence: leave out parts, and sources or give 'sentence'")
         if (self.columns.completion is None) == (self.max_new_tokens is None):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,6 @@ Z = 1.96
 """Standard errors of a 95% interval."""
 
 EXAMPLES = 3
-
-UNIT_COUNTS = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
-"""At how many places each unit stands."""
-
-GRIDS = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
-"""How many grids the patches of pictures form."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +72,7 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        state: dict[str, Any] = plain(asdict(self))
+        state: dict[str, Any] = plain(self)
         return state
 
 
@@ -180,6 +174,7 @@ class _Run(RunTables):
         lists = [self._units("mean", top, least), self._units("total", top, least), []]
         if self.common.get("signed"):
             lists[2] = self._units("against", top, least, "predicted AND negative > 0", "lowest")
+        counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
         shown = {row for units in lists for _, examples in units for row in examples}
         texts = self._texts(sorted(shown))
         highest, totals, against = (
@@ -194,7 +189,7 @@ class _Run(RunTables):
             errors=sum(done.errors for done in self.done.values()),
             failures=self._failures(top),
             min_count=least,
-            rare=self.ask(f"SELECT count(*) FROM ({UNIT_COUNTS}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
+            rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
             complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
             labels=labels,
             highest=highest,
@@ -205,7 +200,9 @@ class _Run(RunTables):
             mistakes=[] if gold is None else self._mistakes(top, least),
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if other is None else self._difference(other, top, least),
-            grids=0 if self.unit != "patches" else self.ask(GRIDS)[0][0],
+            grids=self.ask('SELECT count(DISTINCT ("rows", "columns")) FROM shards')[0][0]
+            if self.unit == "patches"
+            else 0,
         )
 
     def _units(
@@ -337,7 +334,7 @@ class _Run(RunTables):
             raise DataError(f"{other.folder.place} has {other.unit} and {self.folder.place} has {self.unit}")
         # Of rows that share an id the first belongs to the first, and so on.
         each = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
-        self.register_other("others", other)
+        self.register("others", other.shards())
         joined = f"({each} shards) AS a JOIN ({each} others) AS b ON a.id = b.id AND a.place = b.place"
         both, same = self.ask(f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}")[0]  # noqa: S608
         moved = self.ask(

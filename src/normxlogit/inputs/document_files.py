@@ -23,25 +23,9 @@ VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "l
 
 INLINE = frozenset(
     {
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "bdo",
-        "cite",
-        "code",
-        "data",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "kbd",
-        "label",
-        "mark",
-        "q",
+        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
+        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
     }
-    | {"s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
 )
 """Elements that do not begin a new line."""
 

@@ -1,8 +1,7 @@
 """Texts to encodings, without changing the user's tokenizer."""
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -162,8 +161,10 @@ class Encoder:
         encodings: list[Encoding] = []
         problems: dict[int, str] = {}
         for index, text in enumerate(texts):
-            with _telling(problems, index):
+            try:
                 encodings += self([text], long_text=long_text)
+            except InputError as error:  # noqa: PERF203  # of this text alone
+                problems[index] = str(error).replace("input 0 ", "the text ")
         return EncodingColumns.of(self.tokenizer, encodings), problems
 
     def _doubtful(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
@@ -341,15 +342,6 @@ def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
         drop = len(text) - amounts[id(text)]
         cut.update(text[:drop] if last else text[len(text) - drop :])
     return [index for index in range(len(encoding)) if index not in cut]
-
-
-@contextmanager
-def _telling(problems: dict[int, str], index: int) -> Iterator[None]:
-    """Collect the error of a text instead of raising it."""
-    try:
-        yield
-    except InputError as error:
-        problems[index] = str(error).replace("input 0 ", "the text ")
 
 
 def _replaced(

@@ -4,6 +4,7 @@ import base64
 import io
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ KEYS = ("image", "path")
 """Where a message says which picture it holds."""
 
 
+@dataclass(frozen=True)
 class Picture:
     """A picture of a prompt.
 
@@ -32,9 +34,8 @@ class Picture:
         name: The name of its file; empty for one that has none.
     """
 
-    def __init__(self, image: "Image", name: str = "") -> None:
-        self.image = image
-        self.name = name
+    image: "Image"
+    name: str = ""
 
     @property
     def about(self) -> dict[str, Any]:
