@@ -161,6 +161,20 @@ def test_broken_packing_and_other_encodings_are_refused(tmp_path, name, content,
         read(open_source(tmp_path / name))
 
 
+@pytest.mark.parametrize("inputs", ["photos", "photos/*.png", "photos/one.png", ["in.txt", "photos"]])
+def test_pictures_for_a_model_of_texts_say_which_model_reads_them(tmp_path, monkeypatch, inputs):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.png").write_bytes(b"")
+    (tmp_path / "in.txt").write_text("a text")
+    with pytest.raises(DataError, match=r"photos.*: a picture or sound, which this model does not read; name a model"):
+        open_source(inputs)
+    with pytest.raises(DataError, match="nothing: no such file"):
+        open_source("nothing")
+    (tmp_path / "photos" / "in.txt").write_text("a text")
+    assert rows(read(open_source("photos")))[0]["text"] == "a text"
+
+
 def test_a_second_file_with_a_column_twice_is_refused(tmp_path):
     pq.write_table(pa.table({"text": ["a"]}), tmp_path / "1.parquet")
     pq.write_table(pa.table([["a"], ["b"]], names=["text", "text"]), tmp_path / "2.parquet")

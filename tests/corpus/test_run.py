@@ -256,3 +256,18 @@ def test_words_are_those_of_the_explainer(tmp_path, bert):
         assert row["words"] == [word.text for word in result.words()]
         assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
         assert "text" not in row
+
+
+def test_a_cluster_that_does_not_start_is_said_in_one_line(tmp_path, bert, monkeypatch):
+    ray = pytest.importorskip("ray")
+    late = "The current node timed out during startup."
+    lines = tmp_path / "in.txt"
+    lines.write_text("the movie is bad")
+
+    def init(**options):
+        raise Exception(f"{late}\nThis could happen because")  # as Ray raises it
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(DataError, match=f"Ray did not start: {late}; try again, or take the local engine"):
+        run(bert, lines, tmp_path / "out", engine="ray")

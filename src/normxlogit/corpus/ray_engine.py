@@ -58,7 +58,12 @@ def run_ray(
     ours = not ray.is_initialized()
     if ours:
         here = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if _alone(cluster) else {}
-        ray.init(address=cluster.address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **here)
+        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **here}
+        try:
+            ray.init(address=cluster.address, **options)
+        except Exception as error:  # a node that takes too long to start raises nothing more special
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     held = ray.put(explainer)  # as long as an actor may be started anew
     before = (context.target_max_block_size, context.enable_progress_bars)

@@ -29,6 +29,7 @@ from .formats import (
     rows_of_lines,
     sliced,
 )
+from .media import SUFFIXES as MEDIA_SUFFIXES
 from .media import media_files
 
 SUFFIXES = {
@@ -44,6 +45,8 @@ SUFFIXES = {
     ".text": "text",
 }
 PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+NOT_READ = "a picture or sound, which this model does not read; name a model of pictures or of sounds, as by --model"
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The value in the name of a folder whose rows have none, as Hive writes it."""
@@ -220,7 +223,7 @@ def _files(name: str, kind: str | None) -> list[File]:
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {_reason(error)}") from None
     if not files:
-        raise DataError(f"{name}: no such file")
+        raise DataError(f"{name}: {NOT_READ if kind is None and media_files([name]) else 'no such file'}")
     return files
 
 
@@ -231,6 +234,8 @@ def _suffix(name: str) -> str:
 
 def _kind(path: str) -> str:
     suffix = _suffix(path)
+    if suffix in MEDIA_SUFFIXES:
+        raise DataError(f"{path}: {NOT_READ}")
     if suffix not in SUFFIXES:
         raise DataError(
             f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}"
