@@ -230,7 +230,7 @@ class Encoder:
     @property
     def _marks(self) -> dict[str, bool]:
         """Return the options with which a tokenizer says what each token is."""
-        return {"return_special_tokens_mask": True, "return_offsets_mapping": self.tokenizer.is_fast}
+        return {"return_special_tokens_mask": True, "return_offsets_mapping": bool(self.tokenizer.is_fast)}
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
         """Tokenise texts without truncation; long ones are cut afterwards, and the tokenizer's settings stay."""

@@ -62,6 +62,7 @@ class RunsFrozen(Protocol):
             vectors: Replacements of the word embeddings; None for these themselves.
             sparing: Whether layers run again in the backward pass, see `FrozenNetwork.run`.
         """
+        ...
 
 
 class FrozenPasses:

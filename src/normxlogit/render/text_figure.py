@@ -111,7 +111,8 @@ def _visual_order(line: Sequence[Placed], *, rtl: bool) -> list[Placed]:
     directions = [direction(text) for text, *_ in line]
 
     def last_direction(sides: Sequence[str]) -> list[str]:
-        return [*accumulate(sides, lambda last, side: last if side == "auto" else side, initial=base)][:-1]
+        before: Iterator[str] = accumulate(sides, lambda last, side: last if side == "auto" else side, initial=base)
+        return [*before][:-1]
 
     around = zip(directions, last_direction(directions), last_direction(directions[::-1])[::-1], strict=True)
     sides = [side if side != "auto" else before if before == after else base for side, before, after in around]
