@@ -211,6 +211,16 @@ def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']
 
 
+def test_the_names_of_a_csv_file_are_read_like_its_rows(tmp_path):
+    long = "name" * 50_000  # beyond the limit that csv.reader has
+    (tmp_path / "long.csv").write_text(f"text,{long}\none,x\n")
+    assert [row[KEPT + long] for row in rows(read(open_source(tmp_path / "long.csv"), keep=(long,)))] == ["x"]
+    for rest in ("one,x\n", "one,x\n" * 40_000):
+        (tmp_path / "open.csv").write_text(f'text,"more\n{rest}')
+        with pytest.raises(DataError, match=r"open\.csv: a quote is not closed"):
+            open_source(tmp_path / "open.csv").names()
+
+
 def test_a_csv_file_may_hold_long_texts_empty_lines_and_any_line_ends(tmp_path):
     long = "word " * 100_000  # beyond the limit that csv.reader has, which stays
     limit = csv.field_size_limit()

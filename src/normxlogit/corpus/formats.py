@@ -33,6 +33,8 @@ LONGEST = 8 << 20
 LAST = "\x1elast"
 """The line that is appended to a CSV file."""
 
+OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not at all"
+
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks of UTF-16."""
 
@@ -186,13 +188,15 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     # What is not UTF-8 is the problem of one row and not of the file.
     lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
     reader = csv.reader(chain(lines, [LAST]), delimiter="\t" if kind == "tsv" else ",")
-    names = next(reader) or [""]
+    names = next(iter(_next_rows(reader, 1))) or [""]
     if names == [LAST]:
         raise ValueError("the file is empty")
+    if names[-1].endswith(LAST):
+        raise DataError(OPEN_QUOTE)
 
     def blocks(columns: Sequence[str]) -> Iterator[Block]:
         ended = False
-        while rows := _next_rows(reader):
+        while rows := _next_rows(reader, BLOCK):
             if kind == "tsv":
                 _check_cells(names, rows)
             if ended := rows[-1] == [LAST]:
@@ -206,16 +210,16 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
             cells = dict(zip(names, zip(*good, strict=True), strict=False))
             yield Block({name: _decoded(cells.get(name, ())) for name in columns}, problems, fraction())
         if not ended:
-            raise DataError("a quote is not closed: the rows after it were read as one, or not at all")
+            raise DataError(OPEN_QUOTE)
         lines.detach()  # the file is closed by who opened it
 
     return Reader(names, blocks)
 
 
-def _next_rows(reader: Iterator[list[str]]) -> list[list[str]]:
+def _next_rows(reader: Iterator[list[str]], most: int) -> list[list[str]]:
     limit = csv.field_size_limit(LONGEST)  # of the whole process
     try:
-        return list(islice(reader, BLOCK))
+        return list(islice(reader, most))
     except csv.Error as error:
         raise ValueError(error) from None
     finally:
