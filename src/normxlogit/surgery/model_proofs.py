@@ -85,8 +85,8 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
 
 
 @proof(
-    compares="the head with the model on a second text; the model on a text alone and beside another; the head on a "
-    "token alone and beside others",
+    compares="the head with the model on a second text, of a vocabulary at seven entries; the model on a text alone "
+    "and beside another; the head on a token alone and beside others",
     tolerance=f"rounding; {SUMS} times that in float32 beside other texts, for larger batches sum in another order",
     why="a head that reads a state kept from a pass before; batch norms without running statistics; experts of limited "
     "capacity",
@@ -133,12 +133,13 @@ def holds_on_another_text(
         hidden = head.piece.by_text(hidden)  # (B, T, H)
         with torch.inference_mode():
             rows = None if head.piece.rows is None else _spread(answers.shape[-1], hidden)  # (R,)
-            tokens = head.tokens(hidden[0], rows) if tokenwise else hidden[0, :1]  # (T, C) or (T, R)
+            states = hidden[0] if rows is None else hidden.flatten(0, 1)  # (T, H) or (B T, H)
+            tokens = head.tokens(states, rows) if tokenwise else states[:1]  # (T, C) or (B T, R)
             alone = head.tokens(hidden[0, :1], rows) if tokenwise else tokens  # (1, C) or (1, R)
             if rows is None:
                 difference = beyond_rounding(head.whole(hidden, both), answers)
             else:
-                difference = beyond_rounding(head.tokens(hidden.flatten(0, 1), rows), answers[..., rows].flatten(0, 1))
+                difference = beyond_rounding(tokens, answers[..., rows].flatten(0, 1))
         if difference is not None:
             raise HeadMismatchError(
                 f"the head of {model} reproduces the model's logits on one text and not on another, by "
