@@ -68,7 +68,7 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
         vectors = task.embeddings(batch.inputs["input_ids"]).detach().requires_grad_()
         site = Site(output.path, output.call)
         with task.embeddings.replaced(vectors, batch.inputs["input_ids"]) as words:
-            done, _ = network.run(batch.inputs, record=[site], replace=words)
+            done = network.run(batch.inputs, record=[site], replace=words)
         logits, held = done.output.logits, [tensor_of(done.recorded[site])]
         for label in range(logits.shape[1]):
             (slope,) = torch.autograd.grad(logits[0, label], held[0], retain_graph=True)

@@ -98,6 +98,32 @@ def test_what_a_pass_adds_to_a_buffer_is_not_part_of_the_next_one():
     assert model.bert.embeddings.LayerNorm.calls == 0
 
 
+class Bent(torch.nn.Module):
+    """A layer's last step, with an operation behind it that no rule holds."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, x):
+        x = self.step(x)
+        return x + torch.special.i0e(x.cumsum(-1))
+
+
+def test_what_is_not_affine_counts_where_the_pass_goes_through_it():
+    model = tiny.model("bert")
+    model.bert.encoder.layer[0].output.dense = Bent(model.bert.encoder.layer[0].output.dense)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    for _ in range(2):  # proved above it, which proves nothing of what is below
+        above = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient:read_at=-1")
+        with torch.no_grad():
+            logit = model(**explainer.tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0, 0].item()
+        assert above.scores.sum() + above.bias == pytest.approx(logit, abs=1e-5)
+        for read_at in (0, "first-half"):
+            with pytest.raises(UnsupportedModelError, match="not linear in what flows: special_i0e"):
+                explainer(tiny.TEXTS[2], method=f"frozen-gradient:read_at={read_at}")
+
+
 def test_a_buffer_that_the_owner_changed_is_followed():
     """As training changes what batch norms remember, which makes no other module of them."""
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")

@@ -6,7 +6,7 @@ from torch import nn
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.surgery.frozen import FrozenNetwork, Report
 from normxlogit.surgery.run import Site
 from tests import tiny
 from tests.surgery.slopes import proved
@@ -246,7 +246,8 @@ def test_from_a_layer_on_is_the_whole_pass_above_it(family):
     model = made(family)
     path = "bert.encoder.layer.1" if family == "bert" else "model.layers.1"
     network = FrozenNetwork(clone(model))
-    done, report = network.run({"input_ids": IDS}, begin=Site(path))
+    report = Report()
+    done = network.run({"input_ids": IDS}, begin=Site(path), report=report)
     logits = done.output.logits
     (slope,) = torch.autograd.grad(logits[0, 1], report.leaf)
     x = model.get_input_embeddings()(IDS).detach().requires_grad_()
@@ -264,7 +265,8 @@ def test_a_shared_layer_is_counted_by_its_calls():
     network = FrozenNetwork(clone(model))
     states = model(input_ids=IDS, output_hidden_states=True).hidden_states
     for calls in (1, 2, 3):
-        _, report = network.run({"input_ids": IDS}, begin=Site(path, calls))
+        report = Report()
+        network.run({"input_ids": IDS}, begin=Site(path, calls), report=report)
         torch.testing.assert_close(report.leaf, states[calls])
 
 

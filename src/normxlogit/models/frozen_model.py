@@ -134,7 +134,7 @@ class FrozenModel:
                 replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
                 if batch.media:
                     replacing = in_turn(replacing, self._entry(batch.inputs).reading(readouts, PARTS))
-            done, _ = network.run(
+            done = network.run(
                 batch.inputs,
                 record=[site for site in (trunk, tap) if site is not None],
                 replace=replacing,

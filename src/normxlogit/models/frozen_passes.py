@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -156,31 +157,28 @@ class FrozenPasses:
                     answer = at(answer, places)[..., rows]
             return answer.float(), [readout.leaf for readout in readouts]
 
-        def prove(model_answer: Tensor) -> None:
+        def proved(model_answer: Tensor) -> Flow:
             network.prove(attempt, model_answer, SUMS * tolerance_for(model_answer))
+            for readout in passes[-1].readouts.values():
+                readout.detached = readout.sinks
+            return passes[-1]
 
         first_answer = self._first_answer(batch.inputs, rows)
-        try:
-            prove(self._model_answer(batch.inputs, position, rows) if first_answer is None else first_answer)
-        except UnsupportedModelError:
-            if first_answer is None:
-                raise
-            prove(self._model_answer(batch.inputs, position, rows))  # its weights may have been trained since
-        for readout in passes[-1].readouts.values():
-            readout.detached = readout.sinks
-        return passes[-1]
-
-    @torch.no_grad()
-    def _model_answer(self, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None) -> Tensor:
-        """Return the model's own answer to one text, (1, C), (1, T, C) or (1, R)."""
-        return self.model.answer(inputs, position, rows)
+        if first_answer is not None:
+            with suppress(UnsupportedModelError):  # its weights may have been trained since
+                return proved(first_answer)
+        with torch.no_grad():
+            model_answer = self.model.answer(batch.inputs, position, rows)  # (1, C), (1, T, C) or (1, R)
+        return proved(model_answer)
 
     def _first_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
         """Return what the model has answered to a text if that was the first that it read, else None."""
-        text, logits = self.model.copy.answered or ({}, torch.empty(0))
-        if text.keys() == inputs.keys() and all(torch.equal(text[name], value) for name, value in inputs.items()):
-            return (logits if rows is None else logits[:, -1, rows]).float()
-        return None
+        if self.model.copy.answered is None:
+            return None
+        text, logits = self.model.copy.answered
+        if text.keys() != inputs.keys() or not all(torch.equal(text[name], value) for name, value in inputs.items()):
+            return None
+        return (logits if rows is None else logits[:, -1, rows]).float()
 
     @property
     def by_head(self) -> bool:

@@ -86,7 +86,7 @@ class FrozenSeq2Seq(FrozenModel):
         with self._replaced(batch.inputs, flowing) as words:
             layer_readers = self._readers_of_both(layers, outputs, batch, sink_threshold, readouts)
             replacing = in_turn(words, layer_readers)
-            done, _ = network.run(batch.inputs, replace=replacing, stop=trunk, sparing=sparing, report=report)
+            done = network.run(batch.inputs, replace=replacing, stop=trunk, sparing=sparing, report=report)
         hidden = hidden_of(done.last(trunk))
         if hidden is None or not readouts.keys() >= {SOURCE + layer for layer in layers}:
             raise no_states(self.module)

@@ -40,7 +40,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     plain = not _named(model)  # its trunk has no name
     if plain:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
-    with pool.lease() as copy:  # what it leaves behind is left there
+    with pool.lease() as copy:
         calls, outputs = trace(copy, inputs)
     logits = answer_of(outputs)
     if logits is None:

@@ -213,7 +213,7 @@ class FrozenNetwork:
         begin: Site | None = None,
         sparing: bool = False,
         report: Report | None = None,
-    ) -> tuple[Pass, Report]:
+    ) -> Pass:
         """Run one frozen forward pass.
 
         Args:
@@ -226,10 +226,7 @@ class FrozenNetwork:
                 little more than the forward pass.
             sparing: Keep little: layers named to `cut_at` run again in the backward pass, unless something inside one
                 is replaced.
-            report: Of the pass, filled by it; a new one if not given.
-
-        Returns:
-            What the pass left, and what was held; its `leaf` is what the module returned that the pass began with.
+            report: Filled by the pass; `leaf` is what the module returned that it began with.
         """
         replace = replace or {}
         # What is replaced inside a layer would not be replaced when the layer runs again.
@@ -248,7 +245,7 @@ class FrozenNetwork:
             self._sparing = before
         if begin is not None and mode.report.leaf is None:
             raise UnsupportedModelError(f"{type(self.model).__name__}: {begin.path} returned no vectors to begin with")
-        return done, mode.report
+        return done
 
     def _one_step(self, module: nn.Module) -> None:
         """Treat an activation module made of several operations as one, with f(x) / x held."""
