@@ -48,7 +48,7 @@ class Listed(NamedTuple):
 
     Attributes:
         breaks: What is wrong with it.
-        path: The file, under src/normxlogit.
+        path: The file.
         old: What stands there, once.
         new: What is written instead.
         tests: The tests that must fail.
@@ -110,7 +110,7 @@ def replayed(chosen: list[Listed]) -> int:
             sys.exit(f"{tests} fails without a change, so it would seem to notice every one")
     counts = {"killed": 0, "SURVIVED": 0, "NOT THERE": 0}
     for one in chosen:
-        path = Path(PACKAGE, one.path)
+        path = Path(one.path)
         before = path.read_text(encoding="utf-8")
         if before.count(one.old) != 1:  # the code has moved on: the list must follow
             verdict = "NOT THERE"

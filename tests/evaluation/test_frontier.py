@@ -7,9 +7,9 @@ from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import frontier as module
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.frontier import Cost, Point, frontier, measure_cost, run_frontier
+from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost, run_frontier
 from normxlogit.methods import Lime, NormXLogit, Random, method_named
-from tests import tiny
+from tests import plain, tiny
 
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
 
@@ -86,6 +86,16 @@ def test_the_frontier_is_what_no_cheaper_setting_reaches():
     assert [p.method for p in frontier([*twins[3:], Point("e", twins[0].result)])] == ["d"], (
         "what has no cost is left out"
     )
+
+
+def test_layers_are_compared_where_there_are_any():
+    specs = [method.spec for method in frontier_methods(Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")))]
+    assert "frozen-gradient:read_at=-2" in specs, "half of three layers"
+    plain_module = plain.grown(plain.Recurrent())
+    explainer = Explainer(plain_module, tiny.tokenizer(), task="sequence-classification", labels=list("abc"))
+    specs = [method.spec for method in frontier_methods(explainer)]
+    assert specs.count("frozen-gradient:read_at=-1") == 1
+    assert "frozen-gradient:read_at=-2" not in specs
 
 
 def test_what_a_model_cannot_do_is_a_row_that_says_why():
