@@ -60,6 +60,6 @@ def test_the_listed_mutations_are_of_the_code_as_it_is():
     listed = json.loads((ROOT / "scripts" / "listed_mutations.json").read_text(encoding="utf-8"))
     assert listed
     for one in listed:
-        code = (ROOT / "src" / "normxlogit" / one["path"]).read_text(encoding="utf-8")
+        code = (ROOT / one["path"]).read_text(encoding="utf-8")
         assert code.count(one["old"]) == 1, f"{one['path']}: {one['breaks']}"
         assert all((ROOT / path).exists() for path in one["tests"].split()), one["tests"]
