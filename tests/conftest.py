@@ -1,5 +1,6 @@
 """Shared set-up: no network, few threads, quiet libraries."""
 
+import gc
 import os
 import sys
 
@@ -14,6 +15,7 @@ import transformers
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)  # every worker has a core of its own
+gc.set_threshold(700, 10, 100)  # whole collections are slow in a process with torch and transformers
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,8 @@ from tests import tiny
 from tests.pipeline.test_cite import TEMPLATE
 
 pytest.importorskip("nbclient")
+import nbformat
+
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted(ROOT.glob("examples/*.ipynb"))
 
@@ -50,15 +51,20 @@ def test_notebooks_run(path, writer, tmp_path, monkeypatch, few_examples):
                 getattr(shown, draw, str)()
 
 
-def test_the_script_runs_a_notebook_in_a_kernel(tmp_path):
-    path = ROOT / "examples" / "6-own-module.ipynb"
-    source = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    own = {"PYTHONPATH": os.pathsep.join(source), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "scripts" / "run_notebook.py"), str(path)]
-    done = subprocess.run(command, env=os.environ | own, cwd=tmp_path, capture_output=True, text=True, check=False)
+def test_the_script_runs_a_notebook_in_a_kernel_and_keeps_what_it_prints(tmp_path):
+    path = tmp_path / "two.ipynb"
+    sources = ["import sys\nprint('a', file=sys.stderr)\nx = 20", "# A title", "print(x + 1)"]
+    cell = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
+    cells = [cell["markdown" if source[0] == "#" else "code"](source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    command = [sys.executable, str(ROOT / "scripts" / "run_notebook.py"), str(path), "--keep"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    count = len(code_cells(path))
-    assert done.stdout == f"{count} of {count} cells\n"
+    assert done.stdout == "2 of 2 cells\n"
+    silent, printed = code_cells(path)
+    assert silent["outputs"] == []
+    assert "".join(printed["outputs"][0]["text"]) == "21\n"
+    assert silent["metadata"] == printed["metadata"] == {}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 
 import pytest
 
@@ -31,17 +30,15 @@ def writer(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address():
-    """The app, served by the command in a process of its own."""
-    with served_by_command() as address:
-        yield address
-
-
-@contextmanager
-def served_by_command(**environment):
-    """The address of the app, with variables of its own."""
+def address(tmp_path_factory, writer):
+    """The app, served by the command in a process of its own, with a model among the downloaded ones."""
+    downloads = tmp_path_factory.mktemp("downloads")
+    folder = downloads / "models--someone--tiny"
+    shutil.copytree(writer, folder / "snapshots" / "1")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("1")
     command = [sys.executable, "-c", "from normxlogit.cli import main; main()", "app", "--no-open", "--port", "0"]
-    environment = os.environ | environment
+    environment = os.environ | {"HF_HUB_CACHE": str(downloads)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             line = process.stdout.readline()
@@ -168,12 +165,8 @@ def test_hostile_text_stays_text(watched, address):
         assert shown.locator("img").count() == 0
 
 
-def test_models_of_this_machine_are_offered_and_generate_at_once(watched, tmp_path, writer):
-    folder = tmp_path / "models--someone--tiny" / "snapshots" / "1"
-    shutil.copytree(writer, folder)
-    (folder.parents[1] / "refs").mkdir()
-    (folder.parents[1] / "refs" / "main").write_text("1")
-    with served_by_command(HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1") as address, watched.page() as page:
+def test_models_of_this_machine_are_offered_and_generate_at_once(watched, address):
+    with watched.page() as page:
         page.goto(address)
         page.locator("#model input").click()
         assert page.get_by_role("option", name="someone/tiny").count() == 1
