@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import operator
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -20,7 +20,9 @@ RECORDS = "_output_capturing_hooks_installed"
 TABLES = frozenset(nn.Module().__dict__)
 """Torch's own tables of a module: its parameters, children and hooks."""
 
-CONTAINERS = (dict, list, set, tuple)
+MUTABLE = (dict, list, set)
+
+CONTAINERS = (*MUTABLE, tuple)
 
 PLAIN = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
@@ -31,6 +33,10 @@ NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "to
 """Packages whose objects write on themselves in passes, or change no answer."""
 
 
+Place = tuple[dict[str, Any], str, Tensor]
+"""A table, and the name of a tensor in it."""
+
+
 class _Anything:
     """Equal to everything: a copy is in evaluation mode whatever the model's own mode is."""
 
@@ -38,6 +44,12 @@ class _Anything:
         return True
 
     __hash__ = None  # type: ignore[assignment]
+
+
+ANYTHING = _Anything()
+
+EMPTY: dict[str, Any] = {}
+"""What an empty table is compared with: a module has a dozen of them."""
 
 
 class Snapshot:
@@ -58,10 +70,10 @@ class Snapshot:
         self._then = [_kept(state) for state in self._now]
         self._nested = _nested(self._now)
         self._nested_then = [value.copy() for value in self._nested]
-        # Different tensors of one element would be compared by value.
-        self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
+        tensors = list(_tensors(self._now))
+        self._single = _single(tensors)
         # Copies share the storage of what was made in inference mode, and not the tensor.
-        self._stored = [(value, value.data_ptr()) for _, _, value in _tensors(self._now) if value.is_inference()]
+        self._stored = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
         configs_in_state = (
             [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
         )
@@ -95,14 +107,17 @@ class Snapshot:
         except Exception:  # a setting may be of any type
             return False
         self._then = [_kept(state) for state in self._now]
-        self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
+        self._single = _single(_tensors(self._now))
         return True
 
 
 def _kept(state: dict[str, Any]) -> dict[str, Any]:
     """Return a module's attributes with what is changed in place copied."""
-    copied = {name: value.copy() if isinstance(value, dict | list | set) else value for name, value in state.items()}
-    copied["training"] = _Anything()
+    copied = {
+        name: (value.copy() if value or not isinstance(value, dict) else EMPTY) if isinstance(value, MUTABLE) else value
+        for name, value in state.items()
+    }
+    copied["training"] = ANYTHING
     return copied
 
 
@@ -142,10 +157,15 @@ def _holds_settings(value: Any) -> bool:
     return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))
 
 
-def _tensors(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+def _tensors(states: list[dict[str, Any]]) -> Iterator[Place]:
     for state in states:
         for table in (state, state.get("_parameters", {}), state.get("_buffers", {})):
             yield from ((table, name, value) for name, value in table.items() if isinstance(value, Tensor))
+
+
+def _single(tensors: Iterable[Place]) -> list[Place]:
+    """List tensors of one element, which dictionaries would compare by value."""
+    return [place for place in tensors if place[2].numel() < 2]
 
 
 def _same(name: str, now: Any, then: Any) -> bool:
