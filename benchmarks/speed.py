@@ -1,5 +1,6 @@
 """Time of explanations beside the forward pass that the model runs anyway, with the bounds that it should keep."""
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +25,9 @@ from .ratios import Row, row
 __all__ = ["GROUPS", "LANGUAGE_MODELS", "Setup", "measure"]
 
 PIPELINE_BATCH = 32
+SHORT_PROMPT = 7
+"""Tokens of a short prompt, where the first call's own work weighs most."""
+
 STEPS = 50
 """Of Integrated Gradients, the paper's number."""
 
@@ -71,9 +75,10 @@ class Setup:
     tell: Callable[[str], None] | None = None
 
     def turns(self, **sides: Callable[[], Any]) -> dict[str, Timing]:
-        """Time the sides in turn."""
+        """Time the sides in turn; garbage of one round is collected before the next."""
 
         def on_round(number: int, count: int) -> None:
+            gc.collect()
             if self.tell is not None:
                 self.tell(f"round {number} of {count}")
 
@@ -187,6 +192,35 @@ def _generated(setup: Setup) -> Iterator[Row]:
     yield row("generated", work, times["explain"], times["forward"], 1.05)
 
 
+def _first_call(setup: Setup) -> Iterator[Row]:
+    """Measure the call that finds the parts of a model and proves them."""
+    bert = random_bert(setup.bert)
+    inputs = random_ids(min(setup.lengths), bert.config.vocab_size)
+    name = f"BERT-base, {min(setup.lengths)} tokens"
+    yield from _first_calls(setup, name, bert, reference_tokenizer(), inputs, {"normxlogit": 6, "frozen-gradient": 8})
+    llama, tokenizer = language_model(setup.llama)
+    inputs = random_ids(SHORT_PROMPT, llama.config.vocab_size)
+    name = f"{_sized(llama)}, {SHORT_PROMPT} tokens"
+    yield from _first_calls(setup, name, llama, tokenizer, inputs, {"normxlogit": 6, "frozen-gradient": 6})
+
+
+def _first_calls(
+    setup: Setup,
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: Any,
+    inputs: Mapping[str, Tensor],
+    bounds: dict[str, int],
+) -> Iterator[Row]:
+    def first(method: str) -> None:
+        Explainer(model, tokenizer, name=name)(inputs, method=method)
+
+    times = setup.turns(forward=_forward(model, inputs), **{method: partial(first, method) for method in bounds})
+    for method, bound in bounds.items():
+        work = f"first call of {method}, {name} / forward"
+        yield row("first-call", work, times[method], times["forward"], bound)
+
+
 def _served(setup: Setup) -> Iterator[Row]:
     model = random_bert(setup.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
@@ -268,6 +302,7 @@ GROUPS: dict[str, Callable[[Setup], Iterator[Row]]] = {
     "masked-lm": _masked,
     "next-token": _next_token,
     "generated": _generated,
+    "first-call": _first_call,
     "from-outputs": _served,
     "corpus": _corpus,
     "gradients": _gradients,

@@ -19,6 +19,7 @@ def test_every_group_measures_its_rows():
         "masked-lm": 1,
         "next-token": 1,
         "generated": 1,
+        "first-call": 4,
         "from-outputs": 1,
         "corpus": 4,
         "gradients": 2,

@@ -39,12 +39,12 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
     if not isinstance(top, PretrainedConfig):
         return
     text = top.get_text_config()
-    declared = _declared(text)
+    declared, kinds = _declared(text), (type(top), type(text))
     owners = {"": top}  # whose part of the model a module is: the tables of a vision tower do not bound a text
     for name, module in model.named_modules():
         parent = owners[name.rpartition(".")[0]] if name else top
         owners[name] = module.config if isinstance(module, PreTrainedModel) else parent
-        if not isinstance(owners[name], type(top) | type(text)):
+        if not isinstance(owners[name], kinds):
             continue
         if isinstance(module, PreTrainedModel):  # it makes as many distances as the number says
             read = inspect.unwrap(type(module).forward).__code__.co_names
@@ -84,11 +84,8 @@ def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from module.named_parameters(recurse=False)
-    yield from module.named_buffers(recurse=False)
-    for name, value in vars(module).items():  # a table that is neither
-        if isinstance(value, Tensor):
-            yield name, value
+    for table in (module._parameters, module._buffers, vars(module)):  # some tables are neither parameters nor buffers
+        yield from ((name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
 def _is_table(name: str) -> bool:

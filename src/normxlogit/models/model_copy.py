@@ -172,8 +172,7 @@ class ModelCopy:
         Raises:
             UnsupportedModelError: If the model has no table of them.
         """
-        with self.lock:  # each puts a hook on the module
-            return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
+        return WordEmbeddings(self.module)
 
 
 class Pinned(threading.local):

@@ -281,21 +281,18 @@ def _head_after(
     hidden = head.piece.by_text(hidden)  # (B, T, H)
     if (difference := head_gives_the_logits(head.whole(hidden, inputs), logits)) is not None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
+    path = output_embedding(model) if logits.ndim > 2 else None
+    if path is not None:
+        by_rows = Head(pool, replace(head.piece, rows=path))
+        if rows_are_of_the_vocabulary(by_rows, path, hidden[0], logits[0]):
+            return by_rows, True
     try:
         each = head.tokens(hidden[0])  # (T, C)
     except Exception as error:  # some heads search the ids, as Longformer's does for three separators
         refuse_to_hide(error)
         head = Head(pool, replace(head.piece, by_ids=False))
         each = head.tokens(hidden[0])  # (T, C)
-    if logits.ndim == 2:
-        return head, True
-    tokenwise = head_reads_tokens_alone(each, logits[0])
-    if model.get_output_embeddings() is None:
-        return head, tokenwise
-    if not tokenwise:
+    tokenwise = logits.ndim == 2 or head_reads_tokens_alone(each, logits[0])
+    if not tokenwise and model.get_output_embeddings() is not None:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
-    path = output_embedding(model)
-    if path is not None:
-        by_rows = Head(pool, replace(head.piece, rows=path))
-        head = by_rows if rows_are_of_the_vocabulary(by_rows, path, hidden[0], logits[0]) else head
     return head, tokenwise

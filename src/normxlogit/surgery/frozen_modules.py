@@ -25,9 +25,9 @@ def is_activation(module: nn.Module) -> bool:
     It is elementwise when tried, and from torch's or transformers' own activations, or one without weights that is
     straight far from zero on either side, as all activations are that saturate or rectify; a sine or a square is not.
     """
-    of_library = type(module).__module__ in _HOMES
-    weights = list(module.parameters()) + list(module.buffers())
-    if any(True for _ in module.children()) or (weights and not of_library):
+    of_library, has_children = type(module).__module__ in _HOMES, any(True for _ in module.children())
+    weights = [] if has_children else [*module.parameters(), *module.buffers()]
+    if has_children or (weights and not of_library):
         return False
     probe = torch.linspace(-2, 2, 24, dtype=torch.float32).reshape(2, 3, 4)  # (2, 3, 4)
     probe = probe.to(weights[0]) if weights else probe

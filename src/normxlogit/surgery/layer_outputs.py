@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .trace import Axes, Call, axes_of, several_states, tensor_of
+from .trace import Axes, Call, axes_of, families, several_states, tensor_of
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,9 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
         One place for each of the L layers; None if there is no kind of module that returns them all in turn, if they
         are not of the text's tokens, as in trunks that pool, or if a layer returns more than one state.
     """
-    families: dict[str, list[Call]] = {}
-    for call in calls:
-        if call.path and (trunk is None or call.path.startswith(f"{trunk}.")):
-            families.setdefault(call.family, []).append(call)
+    inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
     inner, last = states[1:-1], states[-1]
-    for family in families.values():
+    for family in families(inside).values():
         outputs: list[LayerOutput] = []
         before: torch.Size | None = None
         call_counts: dict[str, int] = {}

@@ -56,7 +56,7 @@ def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits
     tolerance="rounding",
     why="chosen rows of the output embedding are computed alone; a shift coprime to the vocabulary's size shows what "
     "is done to entries by their index (if it changes nothing, no shift does), the rows what depends on the width",
-    when="first call of language models; the head at one token",
+    when="first call of language models; the head at each token for the rows, and at one for the vocabulary",
 )
 def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Tensor) -> bool:
     """Return whether rows of the output embedding, computed alone, are the vocabulary's logits.

@@ -98,13 +98,15 @@ def run(
     gradients = torch.is_grad_enabled()
     copy.__dict__[RUNNING] = True
     try:
-        replace = replace or {}
+        replace, instead = replace or {}, instead or {}
         sites = list(dict.fromkeys(record if stop is None else (*record, stop)))
-        for path in dict.fromkeys((*replace, *(site.path for site in sites))):
+        hooked = dict.fromkeys((*replace, *(site.path for site in sites)))
+        modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
+        for path in hooked:
             here = [site for site in sites if site.path == path]
-            handles += _hooks(copy.get_submodule(path), here, replace.get(path), stop, done)
-        for path, function in (instead or {}).items():
-            module = copy.get_submodule(path)
+            handles += _hooks(modules[path], here, replace.get(path), stop, done)
+        for path, function in instead.items():
+            module = modules[path]
             if "_call_impl" in module.__dict__:
                 raise RuntimeError(f"something is called instead of {path} under another path already")
             # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.

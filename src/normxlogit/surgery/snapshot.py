@@ -85,39 +85,42 @@ class Snapshot:
         """Return whether nothing changed except modes, values of weights and transformers' own recording hooks."""
         if any(value.data_ptr() != address for value, address in self._stored):
             return False
-        try:
-            same = self._now == self._then and list(map(type, self._modules)) == self._kinds
-            same = same and self._nested == self._nested_then and self._settings == self._settings_then
-        except Exception:  # different tensors compare element by element, and may be on different devices
-            same = False
-        if same:
-            return all(table.get(name) is value for table, name, value in self._single)
-        return self._differs_harmlessly()
+        if list(map(type, self._modules)) != self._kinds:
+            return False
+        if not (_equal(self._nested, self._nested_then) and _equal(self._settings, self._settings_then)):
+            return False
+        return self._same_single() if _equal(self._now, self._then) else self._differs_harmlessly()
+
+    def _same_single(self) -> bool:
+        return all(table.get(name) is value for table, name, value in self._single)
 
     def _differs_harmlessly(self) -> bool:
         """Return whether only recorders were added or weights waiting elsewhere put back; if so, take note of them."""
-        if list(map(type, self._modules)) != self._kinds:
-            return False
+        single = self._same_single()
         for now, then in zip(self._now, self._then, strict=True):
+            if single and _equal(now, then):
+                continue
             if (now.keys() ^ then.keys()) - {RECORDS} or not all(_same(k, now[k], then[k]) for k in now.keys() & then):
                 return False
-        try:
-            if self._settings != self._settings_then or self._nested != self._nested_then:
-                return False
-        except Exception:  # a setting may be of any type
-            return False
         self._then = [_kept(state) for state in self._now]
         self._single = _single(_tensors(self._now))
         return True
 
 
+def _equal(now: Any, then: Any) -> bool:
+    """Return whether two containers are equal; tensors in them are if they are one tensor."""
+    try:
+        return bool(now == then)
+    except Exception:  # different tensors compare element by element, and may be on different devices
+        return False
+
+
 def _kept(state: dict[str, Any]) -> dict[str, Any]:
     """Return a module's attributes with what is changed in place copied."""
-    copied = {
-        name: (value.copy() if value or not isinstance(value, dict) else EMPTY) if isinstance(value, MUTABLE) else value
-        for name, value in state.items()
-    }
-    copied["training"] = ANYTHING
+    copied = {**state, "training": ANYTHING}
+    for name, value in state.items():
+        if value.__class__ not in PLAIN and isinstance(value, MUTABLE):
+            copied[name] = value.copy() if value or not isinstance(value, dict) else EMPTY
     return copied
 
 

@@ -37,7 +37,7 @@ class Call:
         """The hidden states among what the module returned."""
         return hidden_of(self.returned)
 
-    @property
+    @functools.cached_property
     def family(self) -> str:
         """The path with its numbers blanked: the same for all layers of a stack."""
         return re.sub(r"\d+", "*", self.path)
@@ -180,18 +180,23 @@ def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
     """
     if tensor is reference:
         return tuple(range(reference.ndim))
-    if (
-        tensor is None
-        or tensor.ndim != reference.ndim
-        or tensor.device != reference.device
-        or tensor.dtype != reference.dtype
-    ):
+    if tensor is None or tensor.device != reference.device or tensor.dtype != reference.dtype:
         return None
-    for axes in itertools.permutations(range(tensor.ndim)):
-        shape = [tensor.shape[axis] for axis in axes]
-        fits = (
-            shape[0] == reference.shape[0] and shape[2:] == list(reference.shape[2:]) and shape[1] >= reference.shape[1]
-        )
-        if fits and torch.equal(tensor.permute(axes)[:, : reference.shape[1]], reference):
+    for axes in _orders(tensor.shape, reference.shape):
+        if torch.equal(tensor.permute(axes)[:, : reference.shape[1]], reference):
             return axes
     return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
+    """List the orders of axes in which a shape is that of a reference, or longer along its tokens."""
+    if len(shape) != len(reference):
+        return []
+    orders = itertools.permutations(range(len(shape)))
+    sizes = ((axes, [shape[axis] for axis in axes]) for axes in orders)
+    return [
+        axes
+        for axes, (texts, tokens, *others) in sizes
+        if texts == reference[0] and tokens >= reference[1] and others == list(reference[2:])
+    ]
