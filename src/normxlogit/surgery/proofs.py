@@ -131,8 +131,8 @@ def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
     compares="the head on each token alone, and the model's logits at that token",
     tolerance="rounding",
     why="heads that compare tokens, such as Splinter's, answer only in the text",
-    when="first call, of heads that answer at every token; the head alone. Where single rows of a vocabulary are proved "
-    "at each token, that proves it too",
+    when="first call, of heads that answer at every token; the head alone. Where single rows of a vocabulary are "
+    "proved at each token, that proves it too",
 )
 def head_reads_tokens_alone(each: Tensor, logits: Tensor) -> bool:
     """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
