@@ -74,11 +74,12 @@ class Setup:
     texts: Sequence[str] | None = None
     tell: Callable[[str], None] | None = None
 
-    def turns(self, **sides: Callable[[], Any]) -> dict[str, Timing]:
-        """Time the sides in turn; garbage of one round is collected before the next."""
+    def turns(self, *, before: Callable[[], Any] | None = None, **sides: Callable[[], Any]) -> dict[str, Timing]:
+        """Time the sides in turn; `before` is called ahead of each round."""
 
         def on_round(number: int, count: int) -> None:
-            gc.collect()
+            if before is not None:
+                before()
             if self.tell is not None:
                 self.tell(f"round {number} of {count}")
 
@@ -139,12 +140,14 @@ def _one_text(setup: Setup) -> Iterator[Row]:
             explain=partial(explainer, inputs),
             labels=partial(explainer, inputs, target=ALL),
             layers=partial(explainer, inputs, layers=ALL),
+            frozen=partial(explainer, inputs, method="frozen-gradient"),
         )
         text = f"one text of {length} tokens, BERT-base"
         yield row("one-text", f"{text}: NormXLogit / forward", times["explain"], times["forward"], 1.02)
         yield row("all-labels", f"{text}: all 3 labels / forward", times["labels"], times["forward"], 1.03)
         layers = f"{text}: all {model.config.num_hidden_layers} layers / forward"
         yield row("all-layers", layers, times["layers"], times["forward"], 1.15)
+        yield row("frozen", f"{text}: frozen gradient / forward", times["frozen"], times["forward"], 2)
 
 
 def _masked(setup: Setup) -> Iterator[Row]:
@@ -156,7 +159,7 @@ def _masked(setup: Setup) -> Iterator[Row]:
     state = torch.randn(1, model.config.hidden_size, device=model.device)  # (1, H)
     times = setup.turns(
         forward=_forward(model, inputs),
-        explain=partial(explainer, inputs, target=setup.vocabulary // 3),
+        explain=partial(explainer, inputs, target=setup.vocabulary // 3, method="normxlogit"),
         trunk=_forward(model.bert, inputs),
         prediction=torch.inference_mode()(partial(model.get_output_embeddings(), state)),
     )
@@ -169,9 +172,14 @@ def _next_token(setup: Setup) -> Iterator[Row]:
     model, tokenizer = language_model(setup.llama)
     explainer = Explainer(model, tokenizer, name="Llama, random weights")
     inputs = random_ids(setup.prompt, model.config.vocab_size)
-    times = setup.turns(forward=_forward(model, inputs, logits_to_keep=1), explain=lambda: explainer(inputs))
+    times = setup.turns(
+        forward=_forward(model, inputs, logits_to_keep=1),
+        explain=partial(explainer, inputs, method="normxlogit"),
+        frozen=partial(explainer, inputs, method="frozen-gradient"),
+    )
     work = f"{_sized(model)}, prompt of {setup.prompt} tokens: next token / forward with logits_to_keep=1"
     yield row("next-token", work, times["explain"], times["forward"], 1.03)
+    yield row("next-token", f"{work}, frozen gradient", times["frozen"], times["forward"], 2)
 
 
 def _generated(setup: Setup) -> Iterator[Row]:
@@ -215,7 +223,8 @@ def _first_calls(
     def first(method: str) -> None:
         Explainer(model, tokenizer, name=name)(inputs, method=method)
 
-    times = setup.turns(forward=_forward(model, inputs), **{method: partial(first, method) for method in bounds})
+    sides = {method: partial(first, method) for method in bounds}
+    times = setup.turns(before=gc.collect, forward=_forward(model, inputs), **sides)  # of what was copied before
     for method, bound in bounds.items():
         work = f"first call of {method}, {name} / forward"
         yield row("first-call", work, times[method], times["forward"], bound)

@@ -15,9 +15,9 @@ def test_every_group_measures_its_rows():
     rows = {name: list(speed.measure(TINY, [name])) for name in GROUPS}
     counts = {name: len(found) for name, found in rows.items()}
     assert counts == {
-        "one-text": 6,
+        "one-text": 8,
         "masked-lm": 1,
-        "next-token": 1,
+        "next-token": 2,
         "generated": 1,
         "first-call": 4,
         "from-outputs": 1,

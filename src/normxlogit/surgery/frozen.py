@@ -14,7 +14,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,12 @@ from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import rule_for
-from .frozen_proof import functions_with_their_own_backward, operations_that_are_not_linear, operations_without_gradient
+from .frozen_proof import (
+    functions_with_their_own_backward,
+    nodes_of,
+    operations_that_are_not_linear,
+    operations_without_gradient,
+)
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_in_the_backward_pass
 from .memory import refuse_to_hide
@@ -295,29 +300,31 @@ class FrozenNetwork:
         Raises:
             UnsupportedModelError: If the answer is another, or is not affine; with the operation and its module.
         """
-        try:
-            return self._proved(attempt, model_answer, tolerance)
-        except UnsupportedModelError:
-            if self.opened:
-                raise
+        with suppress(UnsupportedModelError):
+            return self._proved(attempt, model_answer, tolerance, Report())
+        if not self.opened:
             try:  # once more, differentiating inside the model's custom autograd functions
                 self.opened = True
-                return self._proved(attempt, model_answer, tolerance)
+                return self._proved(attempt, model_answer, tolerance, Report())
             except Exception as error:
                 self.opened = False
                 refuse_to_hide(error)
-            raise
+        return self._proved(attempt, model_answer, tolerance, Report(places={}))  # to name the operation
 
     def _proved(
-        self, attempt: Callable[[Report], tuple[Tensor, Sequence[Tensor]]], model_answer: Tensor, tolerance: float
+        self,
+        attempt: Callable[[Report], tuple[Tensor, Sequence[Tensor]]],
+        model_answer: Tensor,
+        tolerance: float,
+        report: Report,
     ) -> Report:
-        places: dict[Any, tuple[str, str]] = {}
-        report = Report(places=places)
+        places = {} if report.places is None else report.places
         answer, leaves = attempt(report)
         name = type(self.model).__name__
         if not answer.requires_grad:
             raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
-        if blocked := operations_without_gradient(answer, places):
+        nodes = nodes_of(answer)
+        if blocked := operations_without_gradient(nodes, places):
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
                 "activations are quantised; load it in another precision, or use a method without gradients"
@@ -329,7 +336,7 @@ class FrozenNetwork:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
             )
-        if hidden := functions_with_their_own_backward(answer, places):
+        if hidden := functions_with_their_own_backward(nodes, places):
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: {', '.join(hidden[:3])} brings a backward pass of its own, as fused kernels "
                 "do, which hides what its slope depends on; load the model without them"
@@ -342,7 +349,6 @@ class FrozenNetwork:
             raise UnsupportedModelError(f"{name} cannot be frozen: it has no usual backward pass: {text}") from error
         if culprits:
             raise UnsupportedModelError(f"{name} cannot be frozen: not linear in what flows: {', '.join(culprits)}")
-        report.places = None
         return report
 
 

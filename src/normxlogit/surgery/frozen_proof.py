@@ -21,11 +21,11 @@ BLOCKED = ("WarnNotImplemented", "NotImplemented")
     why="quantised weights and activations: no gradient flows through them",
     when="first use of frozen-gradient; nothing more to compute",
 )
-def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
-    """Name the operations in the graph of an answer through which no gradient flows."""
+def operations_without_gradient(nodes: Sequence[Any], places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
+    """Name the operations among the nodes of an answer through which no gradient flows."""
     names = places or {}
     operations: dict[str, None] = {}
-    for node in _nodes(answer):
+    for node in nodes:
         if node.name().rpartition("::")[2] in BLOCKED:
             function, path = names.get(node, ("an operation", ""))
             operations[f"{function} in {path}" if path else function] = None
@@ -38,8 +38,8 @@ def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, 
     why="a fused kernel computes a slope that depends on the input, and no second derivative shows it",
     when="first use of frozen-gradient; nothing more to compute",
 )
-def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
-    """Name the custom autograd functions in the graph of an answer.
+def functions_with_their_own_backward(nodes: Sequence[Any], places: Mapping[Any, tuple[str, str]]) -> list[str]:
+    """Name the custom autograd functions among the nodes of an answer.
 
     What such a function does forward cannot be frozen, and what its slope depends on need not show: a kernel that works
     it out leaves no trace for autograd, so that no gradient of the gradient would tell.
@@ -47,7 +47,7 @@ def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple
     Those of this package are the maps that hold.
     """
     functions: dict[str, None] = {}
-    for node in _nodes(answer):
+    for node in nodes:
         function_class: Any = getattr(node, "_forward_cls", None) if isinstance(node, BackwardCFunction) else None
         if function_class is not None and function_class.__module__ != maps.__name__:
             _, path = places.get(node, ("", ""))
@@ -84,11 +84,11 @@ def operations_that_are_not_linear(
     def work() -> None:
         torch.autograd.grad(total, leaves, create_graph=True, retain_graph=True, allow_unused=True)
 
-    watch_backward(_nodes(total), look, work)
+    watch_backward(nodes_of(total), look, work)
     return list(operations) or ["an operation that could not be found"]
 
 
-def _nodes(tensor: Tensor) -> list[Any]:
+def nodes_of(tensor: Tensor) -> list[Any]:
     """List the autograd nodes that a tensor was made by."""
     nodes: dict[Any, None] = {}
     waiting = [tensor.grad_fn]
