@@ -136,7 +136,7 @@ def test_any_number_of_rows_that_cannot_be_read_come_first(writer, tmp_path):
     long = [{"prompt": ROWS[8]["prompt"]}] * 10
     attribute(writer, [*long, {"prompt": ROWS[0]["prompt"]}], tmp_path / "own", sources="sentence", max_new_tokens=2)
     assert results(tmp_path / "own")["row"].to_pylist() == [10]
-    assert "no room to write" in errors(tmp_path / "own")[9]
+    assert "no room to generate" in errors(tmp_path / "own")[9]
 
 
 def test_kept_columns_may_be_called_as_ours_but_not_as_the_results(writer, tmp_path):

@@ -140,7 +140,7 @@ class App:
         Args:
             prompt: The text.
             model: Name or folder of the model.
-            new_tokens: Most tokens to write.
+            new_tokens: Most tokens to generate.
             chat: Whether the text is a message for the model's chat template.
             method: Name with settings; empty for the default.
 
@@ -170,7 +170,7 @@ class App:
             question: The question.
             documents: The texts, with a line of "---" between two.
             model: Name or folder of the model.
-            new_tokens: Most tokens to write.
+            new_tokens: Most tokens to generate.
             method: Name with settings; empty for the default.
             verify: How many of the first sources are left out, one by one, to measure what the answer loses.
 
@@ -205,7 +205,7 @@ class App:
             picture: Its file as a data URI.
             text: The question; for a model with two towers the texts, one on each line.
             model: Name or folder of the model.
-            new_tokens: Most tokens to write.
+            new_tokens: Most tokens to generate.
             method: Name with settings; empty for the default.
 
         Raises:

@@ -27,7 +27,7 @@ class Limits:
         picture_bytes: Most bytes of a picture's file.
         pixels: Most pixels of a picture.
         setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
-        new_tokens: Most tokens that a model writes.
+        new_tokens: Most tokens that a model generates.
         models: Models that are kept loaded besides the one that the app started with.
         at_once: Requests that are worked on at the same time.
         waiting: Requests that may wait; further ones are told that the app is busy.

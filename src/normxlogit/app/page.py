@@ -171,7 +171,7 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
-            button = gr.Button("Write and explain", variant="primary", elem_id="generate")
+            button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
             common = _common_fields(app, models, "generate", 20, generates=True)
             chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result("Nothing written yet.", "generated")
@@ -234,7 +234,7 @@ def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int
         "model": _model_field(app, models, f"{tab}-model", generates=generates),
         "method": gr.Textbox(label="Method", placeholder=usual, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
-            1, app.limits.new_tokens, tokens, step=1, label="Most tokens to write", elem_id=f"{tab}-tokens"
+            1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
         ),
     }
 

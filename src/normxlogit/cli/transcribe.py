@@ -1,4 +1,4 @@
-"""The command that writes down a sound, and shows which moments each word rests on."""
+"""The command that transcribes a sound, and shows which moments each word rests on."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def transcribe(
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
 ) -> None:
-    """Write down a sound by a model of speech, and show which moments each word rests on.
+    """Transcribe a sound by a model of speech, and show which moments each word rests on.
 
     Example: normxlogit transcribe talk.wav --model FOLDER --output why.html
     """

@@ -79,7 +79,7 @@ def ask(
         messages: A prompt of the caller's own instead of the question.
         answer: An answer that was written elsewhere; None lets the model answer.
         system: What the system message says; none by default.
-        max_new_tokens: Most tokens to write.
+        max_new_tokens: Most tokens to generate.
     """
     chat = bool(getattr(model.tokenizer, "chat_template", None))
     if messages is None:

@@ -37,7 +37,7 @@ DECODER_PROMPT = 4
 def explain_speech(
     model: TaskModel, sounds: Any, max_new_tokens: int, options: Options, settings: Mapping[str, Any]
 ) -> GenerationAttribution | Attributions[GenerationAttribution]:
-    """Let a model of speech write down sounds, and explain every token by the moments that it rests on.
+    """Let a model of speech transcribe sounds, and explain every token by the moments that it rests on.
 
     Args:
         model: The model.
@@ -59,7 +59,7 @@ def explain_speech(
     single = is_sound(sounds)
     items = [sounds] if single else list(sounds)
     if not items:
-        raise InputError("there is no sound to write down")
+        raise InputError("there is no sound to transcribe")
     model.refresh()
     task: Any = model.task
     rate = task.rate
@@ -72,7 +72,7 @@ def explain_speech(
     return results[0] if single else Attributions(results)
 
 
-@enough_memory("write down this sound")
+@enough_memory("transcribe this sound")
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def _explain_decoder(
     model: TaskModel, sound: Sound, options: Options, most: int, extra: Mapping[str, Any]
@@ -109,7 +109,7 @@ def _generated(model: TaskModel, signal: Signal, most: int, extra: Mapping[str, 
     return prompt, ids
 
 
-@enough_memory("write down this sound")
+@enough_memory("transcribe this sound")
 @torch.inference_mode(False)
 def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> GenerationAttribution:
     """Explain the tokens that a model with an answer at every frame emits."""

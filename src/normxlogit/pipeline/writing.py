@@ -65,7 +65,7 @@ def opened(model: TaskModel, prompt: Prompt) -> Completed:
     limit = model.encoder.limit
     if limit is not None and limit <= len(encoding):
         raise InputError(
-            f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to write"
+            f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
         )
     return Completed(encoding, len(encoding), len(encoding.text or ""), read.contents)
 

@@ -63,7 +63,10 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     return [
         replace(described.header(), prediction=""),
         Sentences(
-            [Sentence("prompt", [(_direction(prompt), prompt)]), Sentence("written", [(_direction(written), written)])]
+            [
+                Sentence("prompt", [(_direction(prompt), prompt)]),
+                Sentence("completion", [(_direction(written), written)]),
+            ]
         ),
         *media,
         Links(data, hint, described.negative or "less than 0"),

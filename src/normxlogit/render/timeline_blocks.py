@@ -38,7 +38,7 @@ def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
     pieces.append(Piece(text[done:]))
     data = {"signed": g.signed, "scores": [[float(str(score)) for score in word.scores] for word in moments]}
     return [
-        Sentences([Sentence("written", [(direction(text), pieces)])]),
+        Sentences([Sentence("transcript", [(direction(text), pieces)])]),
         media_block(audio, audio.scores.sum(0), signed=g.signed, first=0),
         *([Links(data, HINT, described.negative or "less than 0")] if words else []),
         *timeline_blocks(g),
