@@ -6,63 +6,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = [
-    "the",
-    "a",
-    "movie",
-    "film",
-    "is",
-    "was",
-    "are",
-    "were",
-    "not",
-    "never",
-    "good",
-    "bad",
-    "great",
-    "awful",
-    "mediocre",
-    "maybe",
-    "even",
-    "very",
-    "keys",
-    "key",
-    "to",
-    "cabinet",
-    "here",
-    "there",
-    "and",
-    "or",
-    "but",
-    "this",
-    "that",
-    "with",
-    "without",
-    "charm",
-    "wit",
-    "plot",
-    "actor",
-    "once",
-    "upon",
-    "time",
-    "cat",
-    "sat",
-    "on",
-    "mat",
-    ".",
-    ",",
-    "!",
-    "?",
-    "##s",
-    "##ly",
-    "has",
-    "have",
-    "these",
-    "those",
-    "himself",
-    "themselves",
-    "saw",
-]
+WORDS = (  # noqa: SIM905  # a list would be one word a line
+    "the a movie film is was are were not never good bad great awful mediocre maybe even very keys key to cabinet "
+    "here there and or but this that with without charm wit plot actor once upon time cat sat on mat . , ! ? ##s ##ly "
+    "has have these those himself themselves saw"
+).split()
 VOCABULARY = {piece: index for index, piece in enumerate(SPECIALS + WORDS)}
 SIZE = 64
 """Vocabulary size of the models: a little more than the tokenizer's."""

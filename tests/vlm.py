@@ -16,25 +16,7 @@ from transformers import (
     SiglipImageProcessorPil,
 )
 
-WORDS = [
-    "what",
-    "is",
-    "on",
-    "the",
-    "left",
-    "right",
-    "of",
-    "a",
-    "cat",
-    "dog",
-    "red",
-    "tree",
-    "house",
-    "?",
-    ".",
-    "yes",
-    "I",
-]
+WORDS = "what is on the left right of a cat dog red tree house ? . yes I".split()  # noqa: SIM905
 IMAGE = "<image>"
 
 TEMPLATE = (
