@@ -213,6 +213,3 @@ def test_padding_is_under_five_percent_of_a_corpus():
     lengths = [len(texts[group[0]]) for group in groups]
     assert lengths == sorted(lengths, reverse=True), "what needs most memory comes first"
     assert len(groups) < 40, "nor are there many small batches"
-
-
-# --- when memory runs out -------------------------------------------------------------------------------------------

@@ -41,9 +41,3 @@ def test_half_precision_becomes_full_on_a_cpu_and_nowhere_else(tmp_path, asked):
         model, _ = load(tmp_path, **options)
         assert asked["AutoModelForSequenceClassification"]["dtype"] == wanted
         assert model.device.type == options.get("device", "cpu")
-
-
-# --- weights --------------------------------------------------------------------------------------------------------
-
-
-# --- the task -------------------------------------------------------------------------------------------------------

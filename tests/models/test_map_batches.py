@@ -93,6 +93,3 @@ def test_no_memory_for_one_text_and_other_errors():
 
     with pytest.raises(RuntimeError, match="broken"):
         groups(explainer, encodings, broken)
-
-
-# --- with a model that does nothing ---------------------------------------------------------------------------------

@@ -40,6 +40,3 @@ def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths_an
     says = r"cannot read a text of 511 tokens: .*max_position_embeddings=512: .*set the tokenizer's model_max_length"
     with pytest.raises(InputError, match=says), reading(model, inputs):
         model(**inputs)
-
-
-# --- on inputs and answers made by hand -----------------------------------------------------------------------------

@@ -60,38 +60,25 @@ def test_other_modules(module):
     assert not is_activation(module.eval())
 
 
-@pytest.mark.parametrize(("more", "one_step"), [((), True), ((2.0,), False)])
-def test_an_activation_in_several_operations_is_one_step(more, one_step):
+@pytest.mark.parametrize(
+    ("more", "by_name", "one_step"), [((), {}, True), ((2.0,), {}, False), ((), {"more": 3.0}, False)]
+)
+def test_an_activation_in_several_operations_is_one_step(more, by_name, one_step):
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
             self.act = Bent()
 
         def forward(self, x):
-            return self.act(x, *more)
+            return self.act(x, *more, **by_name)
 
     network, x = FrozenNetwork(Net()), X.clone().requires_grad_()
     with network.frozen() as report:
         answer = network.model(x)
-    torch.testing.assert_close(answer.detach(), Bent()(X, *more))
+    torch.testing.assert_close(answer.detach(), Bent()(X, *more, **by_name))
     (slope,) = torch.autograd.grad(answer.sum(), x)
     torch.testing.assert_close(slope, Bent()(X) / X if one_step else torch.where(X > 1, 1.0, 0.5))
     assert any(what == "f(x) / x" for _, what in report.held) == one_step
-
-
-def test_a_keyword_is_handed_on():
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.act = Bent()
-
-        def forward(self, x):
-            return self.act(x, more=3.0)
-
-    network, x = FrozenNetwork(Net()), X.clone().requires_grad_()
-    with network.frozen():
-        answer = network.model(x)
-    torch.testing.assert_close(answer.detach(), Bent()(X) + 3)
 
 
 class Fused(Function):

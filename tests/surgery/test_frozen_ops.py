@@ -85,14 +85,6 @@ def test_where_gradients_are_off_all_is_as_it_was(function):
         torch.testing.assert_close(network.model(X), function(X))
 
 
-@pytest.mark.parametrize(
-    "square", [torch.square, lambda r: r**2, lambda r: r * r, lambda r: r.mul_(r), lambda r: r.pow(2)]
-)
-def test_a_squared_relu_is_its_ratio(square):
-    slope, _ = slope_of(lambda x: square(F.relu(x)), X)
-    torch.testing.assert_close(slope, torch.diag(F.relu(X).flatten()), atol=1e-5, rtol=1e-4)
-
-
 @pytest.mark.parametrize("turned", [lambda w: w.T, lambda w: w.mT, lambda w: w.real.t(), lambda w: w.data.T])
 def test_a_weight_read_through_an_attribute_has_no_graph(turned):
     class Turned(nn.Module):

@@ -29,6 +29,7 @@ def diagonal(ratio):
         lambda x: F.silu(x.clone(), True), lambda x: F.leaky_relu(x.clone(), 0.1, True),
         lambda x: x.clone().mul_(torch.sigmoid(x)), lambda x: 3 * torch.tanh(x / 3), lambda x: x * F.relu6(x + 3) / 6,
         lambda x: x * torch.tanh(F.softplus(x)), lambda x: (lambda r: r * r)(F.relu(x)),
+        lambda x: (lambda r: r.mul_(r))(F.relu(x)), lambda x: F.relu(x).pow(2),
     ],
 )  # fmt: skip
 def test_an_activation_is_its_ratio(function):
@@ -161,29 +162,23 @@ def test_the_fused_backward_is_the_weights_transposed(case):
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
 
 
+LINE, PICTURE, VOLUME = (2, 3, 8), (1, 2, 4, 5), (1, 2, 2, 4, 2)
+
+
 @pytest.mark.parametrize(
-    "module",
+    ("shape", "module"),
     [
-        nn.Conv1d(3, 6, 3, stride=2, padding=1, groups=3), nn.ConvTranspose1d(3, 2, 3, stride=2, output_padding=1),
-        nn.Conv1d(3, 2, 3, padding="same"), nn.BatchNorm1d(3), nn.MaxPool1d(2), nn.AvgPool1d(2),
-        nn.AdaptiveMaxPool1d(3), nn.ReflectionPad1d(1), nn.Upsample(scale_factor=2), nn.Linear(8, 2),
+        (LINE, nn.Conv1d(3, 6, 3, stride=2, padding=1, groups=3)), (LINE, nn.Conv1d(3, 2, 3, padding="same")),
+        (LINE, nn.ConvTranspose1d(3, 2, 3, stride=2, output_padding=1)), (LINE, nn.BatchNorm1d(3)),
+        (LINE, nn.MaxPool1d(2)), (LINE, nn.AvgPool1d(2)), (LINE, nn.AdaptiveMaxPool1d(3)), (LINE, nn.Linear(8, 2)),
+        (LINE, nn.Upsample(scale_factor=2)), (LINE, nn.ReflectionPad1d(1)), (PICTURE, nn.Conv2d(2, 3, 3, padding=1)),
+        (PICTURE, nn.ConvTranspose2d(2, 2, 2)), (PICTURE, nn.MaxPool2d(2)), (PICTURE, nn.AdaptiveAvgPool2d(2)),
+        (VOLUME, nn.MaxPool3d(2)), (VOLUME, nn.AvgPool3d(2)),
     ],
 )  # fmt: skip
-def test_what_is_linear_is_as_it_was(module):
+def test_what_is_linear_is_as_it_was(shape, module):
     module.eval()
-    x = torch.randn(2, 3, 8)
-    slope, _ = slope_of(lambda x: module(x), x)
-    leaf = x.clone().requires_grad_()
-    wanted = torch.autograd.functional.jacobian(lambda x: module(x), leaf).reshape(slope.shape)
-    torch.testing.assert_close(slope, wanted.detach(), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [nn.Conv2d(2, 3, 3, padding=1), nn.ConvTranspose2d(2, 2, 2), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(2)],
-)
-def test_what_is_linear_on_pictures_is_as_it_was(module):
-    x = torch.randn(1, 2, 4, 5)
+    x = torch.randn(shape)
     slope, _ = slope_of(lambda x: module(x), x)
     wanted = torch.autograd.functional.jacobian(lambda x: module(x), x).reshape(slope.shape)
     torch.testing.assert_close(slope, wanted.detach(), atol=1e-5, rtol=1e-4)

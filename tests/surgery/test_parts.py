@@ -7,13 +7,12 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone, override_forward
-from normxlogit.surgery.find_parts import _trunk_candidates, find_parts
+from normxlogit.surgery.find_parts import find_parts
 from normxlogit.surgery.parts import EmbeddingTap
 from normxlogit.surgery.plain_module import as_task_model
 from normxlogit.surgery.pool import model_pool
 from normxlogit.surgery.proofs import head_reads_tokens_alone
 from normxlogit.surgery.run import run
-from normxlogit.surgery.trace import trace
 from tests import plain, tiny
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
@@ -67,30 +66,6 @@ def test_what_could_not_be_tried_is_noted(monkeypatch):
     )
 
 
-def test_no_candidate_ends_before_the_last_layer():
-    model = clone(tiny.model("bert"))
-    calls, outputs = trace(model, INPUTS)
-    found = [call.path for call in _trunk_candidates(model, calls, outputs.hidden_states)]
-    assert found[:2] == ["bert", "bert.encoder"]
-    assert "bert.embeddings" not in found
-    assert "bert.embeddings" in [call.path for call in _trunk_candidates(model, calls, None)], "no layers are known"
-
-
-def test_the_last_candidate_of_a_plain_module_is_its_trunk():
-    model = clone(plain.grown(plain.Transformer()))
-    as_task_model(model, torch.tensor([[0, 1, 1]]))
-    parts, _ = find_parts(model_pool(model), INPUTS, 3)
-    assert parts.trunk == "norm"
-    assert parts.layers == 3
-    assert parts.early_exit is not None
-
-
-def test_the_answer_itself_is_no_trunk_of_a_plain_tagger():
-    model = clone(plain.grown(plain.Tagger()))
-    as_task_model(model, torch.tensor([[0, 1, 1]]))
-    assert find_parts(model_pool(model), INPUTS, 3)[0].trunk == "norm"
-
-
 class Bag(torch.nn.Module):
     """Tags each word by its embedding alone, the first module that is called."""
 
@@ -103,10 +78,16 @@ class Bag(torch.nn.Module):
         return self.out(self.words(input_ids))
 
 
-def test_the_first_module_may_be_the_trunk_of_a_plain_tagger():
-    model = clone(plain.grown(Bag()))
+@pytest.mark.parametrize(
+    ("kind", "trunk", "layers"),
+    [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (Bag, "words", None)],
+)
+def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
+    model = clone(plain.grown(kind()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    assert find_parts(model_pool(model), INPUTS, 3)[0].trunk == "words"
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    assert (parts.trunk, parts.layers) == (trunk, layers)
+    assert (parts.early_exit is not None) == (layers is not None)
 
 
 def test_a_model_without_logits():

@@ -1,4 +1,4 @@
-"""Fine-tuning on pairs of sentences: the loss, what is learnt, and a run that is stopped and goes on."""
+"""Fine-tuning on pairs of sentences: the loss, and what is learnt."""
 
 import math
 
@@ -11,18 +11,13 @@ from paper.alignment.measures import accuracy
 from paper.finetuning.minimal_pairs import finetune, preference_loss
 from paper.finetuning.trainer import Recipe
 from paper.sentence_pairs import load_items
-from tests import blimp, tiny
+from tests import blimp
+
+from .material import base
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer warns of its own plans
 
 QUICK = Recipe(epochs=40, learning_rate=3e-3, batch_size=16, max_length=32)
-
-
-def base(tmp_path, family="bert", kind="MaskedLM"):
-    folder = tmp_path / family
-    tiny.model(family, kind, scale=1.0).save_pretrained(folder)
-    tiny.tokenizer_for(family).save_pretrained(folder)
-    return folder
 
 
 def test_the_loss_is_the_cross_entropy_of_the_two_logits():
@@ -53,40 +48,3 @@ def test_causal_models_learn_what_stands_before_the_target(tmp_path):
     model = Explainer.from_pretrained(out)._model
     items, _ = load_items("train", model.encoder, "causal-lm", evidence=False, data_dir=data)
     assert accuracy(model, items)["rpsv"][-1] > 0.9
-
-
-def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
-    import transformers
-
-    data, source, out = blimp.write(tmp_path / "data"), base(tmp_path), tmp_path / "out"
-    recipe = Recipe(epochs=2, learning_rate=3e-3, batch_size=8, max_length=32)
-    whole = finetune(source, tmp_path / "whole", data_dir=data, recipe=recipe)
-
-    class Stopped(Exception):
-        pass
-
-    original = transformers.Trainer.train
-
-    def stopping(self, **kwargs):
-        class Stop(transformers.TrainerCallback):
-            def on_save(self, args, state, control, **_):
-                raise Stopped
-
-        self.add_callback(Stop())
-        return original(self, **kwargs)
-
-    monkeypatch.setattr(transformers.Trainer, "train", stopping)
-    with pytest.raises(Stopped):
-        finetune(source, out, data_dir=data, recipe=recipe)
-    assert not (out / "config.json").exists(), "a run that was stopped must not look like a model"
-    starts = []
-
-    def watching(self, **kwargs):
-        starts.append(kwargs["resume_from_checkpoint"])
-        return original(self, **kwargs)
-
-    monkeypatch.setattr(transformers.Trainer, "train", watching)
-    assert finetune(source, out, data_dir=data, recipe=recipe) == whole
-    assert "checkpoint-" in starts[0]
-    here, there = (AutoModelForMaskedLM.from_pretrained(folder).state_dict() for folder in (out, tmp_path / "whole"))
-    assert all(torch.allclose(here[name], there[name], atol=1e-5) for name in here), "the same steps, in two runs"
