@@ -294,16 +294,11 @@ def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer,
     assert [r.method for r in more[0]][:5] == ["occlusion", "random", "length", *methods]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"protocol": AnswerProtocol(6, 6)}, {"protocol": AnswerProtocol(5, 7)}, {"seed": 1}, {"model": 1}, {"tokens": 2}],
-)
-def test_a_run_with_other_settings_measures_all(explainer, loaded, tmp_path, change):
+def test_a_run_with_other_settings_measures_all(explainer, loaded, tmp_path):
     options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path}
-    evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options)
-    if "model" in change:
-        explainer, change = Explainer(tiny.model("llama", "CausalLM", seed=1), made()[1]), {}
-    if "tokens" in change:
-        change = {"protocol": AnswerProtocol(5, 6, 2)}
-    evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options | change)
-    assert len(loaded) == 2
+    other = Explainer(tiny.model("llama", "CausalLM", seed=1), made()[1])
+    runs = [(explainer, {}), (explainer, {"protocol": AnswerProtocol(6, 6)}), (explainer, {"seed": 1}), (other, {})]
+    runs += [(explainer, {"protocol": AnswerProtocol(5, 7)}), (explainer, {"protocol": AnswerProtocol(5, 6, 2)})]
+    for count, (model, changes) in enumerate(runs, 1):
+        evaluate_sources(model, QUESTIONS[:1], ["logat"], **options | changes)
+        assert len(loaded) == count, changes

@@ -28,7 +28,6 @@ BOUNDED = [
     (CLASSIFIER, "biogpt"),
     (CLASSIFIER, "gptj"),
     (CLASSIFIER, "ctrl"),
-    (CLASSIFIER, "mpt"),  # as many distances as its configuration says, in no table
     (MASKED, "mbart"),
     (MASKED, "xlm"),
     (CAUSAL, "opt"),

@@ -7,11 +7,6 @@ from normxlogit.models.model_digest import model_digest
 from tests import tiny
 
 
-@pytest.fixture(scope="module")
-def model():
-    return tiny.model("bert", "SequenceClassification")
-
-
 def test_a_hook_may_name_a_class_of_tensors_that_are_made_of_others():
     kind = pytest.importorskip("torch.distributed.tensor").DTensor
     model = tiny.model("bert")
