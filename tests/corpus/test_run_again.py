@@ -31,14 +31,6 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
-    run(bert, path, tmp_path / "out")
-    (tmp_path / "out/shards/00000001.parquet").unlink()
-    assert run(bert, path, tmp_path / "out").fresh == 16
-    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
-
-
 def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
     folder = folders.Folder(tmp_path)
     folder.create()

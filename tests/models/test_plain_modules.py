@@ -63,17 +63,6 @@ def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
             np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_plain_taggers_and_language_models():
-    tagger = explainer(plain.grown(plain.Tagger()), "token-classification", plain.LABELS)
-    assert tagger(TEXT).prediction.label in plain.LABELS
-    model = explainer(plain.grown(plain.LanguageModel()), "causal-lm")
-    result = model(TEXT)
-    ids = torch.tensor([result.token_ids])
-    with torch.no_grad():
-        assert result.prediction.id == int(model.model(ids)[0, -1].argmax())
-    assert model.explain_completion("the movie is", [10, 11]).scores.shape == (2, 5)
-
-
 class NoHead(nn.Module):
     def forward(self, input_ids):
         return input_ids
@@ -100,16 +89,6 @@ REFUSED = [
 def test_what_a_plain_module_must_be(kind, options, error, message):
     with pytest.raises(error, match=message):
         explainer(plain.grown(kind()), **options)
-
-
-def test_states_with_time_before_texts_are_turned():
-    module = plain.grown(plain.TimeFirst())
-    result = explainer(module)(TEXT, method="logat")
-    ids = torch.tensor([result.token_ids])
-    with torch.no_grad():
-        states, _ = module.lstm(module.words(ids).transpose(0, 1))  # (T, 1, H)
-        own = module.out(states[:, 0])[:, result.target.ids[0]]  # (T,)
-    np.testing.assert_allclose(result.scores, own, atol=1e-5)
 
 
 # --- what a caller passes, and how it is called ---------------------------------------------------------------------

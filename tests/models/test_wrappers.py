@@ -88,23 +88,6 @@ def test_a_head_trained_beside_the_adapter_is_the_head_that_is_read():
     np.testing.assert_allclose(explainer(TEXT).scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
 
 
-def test_of_several_adapters_the_active_one_counts():
-    wrapped, config = lora("bert")
-    wrapped.add_adapter("second", config)
-    learn(wrapped, seed=2)
-    tokenizer = tiny.tokenizer_for("bert")
-    found = {}
-    for name in ("default", "second"):
-        wrapped.set_adapter(name)
-        explainer = Explainer(wrapped, tokenizer)
-        found[name] = explainer(TEXT).scores
-        np.testing.assert_allclose(found[name], by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
-    assert np.abs(found["default"] - found["second"]).max() > 1e-2
-    with wrapped.disable_adapter():
-        bare = Explainer(wrapped, tokenizer)(TEXT).scores
-    np.testing.assert_allclose(bare, Explainer(tiny.model("bert"), tokenizer)(TEXT).scores, rtol=1e-5, atol=1e-5)
-
-
 def test_virtual_tokens_are_refused():
     config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=4)
     wrapped = peft.get_peft_model(tiny.model("bert"), config)

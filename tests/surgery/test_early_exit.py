@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
-from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.early_exit import exit_after, find_early_exit, handing_layers
-from normxlogit.surgery.trace import Call, trace
+from normxlogit.surgery.early_exit import handing_layers
+from normxlogit.surgery.trace import Call
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -32,25 +31,6 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
         with torch.no_grad():
             logits = short(input_ids=ids, use_cache=False).logits[0, :, 5]  # (T,)
         torch.testing.assert_close(scores, logits, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "gpt2", "llama", "opt", "xlnet"])
-def test_skipped_layers_give_the_states_where_these_can_be_read(family):
-    plain = tiny.model(family)
-    task = TaskModel(plain, tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
-    with torch.no_grad():
-        run = task.run(batch, layers=True)
-    calls, _ = trace(task.module, batch.inputs)
-    trunk = next(call for call in calls if call.path == task.parts.trunk)
-    with torch.inference_mode():
-        early_exit = find_early_exit(task.copy.pool, trunk, calls, batch.inputs)
-        assert task.parts.early_exit is None
-        assert early_exit.count == task.layer_count()
-        for layer in range(1, early_exit.count + 1):
-            torch.testing.assert_close(
-                exit_after(task.copy.pool, trunk.path, early_exit, batch.inputs, layer), task.final(run, layer)
-            )
 
 
 def test_layers_that_do_not_end_in_what_the_head_reads_are_refused(monkeypatch):

@@ -241,24 +241,6 @@ def test_weights_have_no_graph(family):
     assert leaves[0] is x
 
 
-@pytest.mark.parametrize("family", ["bert", "llama"])
-def test_from_a_layer_on_is_the_whole_pass_above_it(family):
-    model = made(family)
-    path = "bert.encoder.layer.1" if family == "bert" else "model.layers.1"
-    network = FrozenNetwork(clone(model))
-    report = Report()
-    done = network.run({"input_ids": IDS}, begin=Site(path), report=report)
-    logits = done.output.logits
-    (slope,) = torch.autograd.grad(logits[0, 1], report.leaf)
-    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
-    with network.frozen():
-        output = network.model(inputs_embeds=x, output_hidden_states=True)
-    (wanted,) = torch.autograd.grad(output.logits[0, 1], output.hidden_states[2])
-    torch.testing.assert_close(report.leaf, output.hidden_states[2])
-    torch.testing.assert_close(slope, wanted)
-    assert len(nodes(logits)) < len(nodes(output.logits)) / 2  # nothing is kept of the layers below
-
-
 def test_a_shared_layer_is_counted_by_its_calls():
     model = made("albert")
     path = "albert.encoder.albert_layer_groups.0"

@@ -47,17 +47,6 @@ def test_a_layer_goes_the_way_of_the_last_one(family):
     assert (task.parts.tail is None) == (STEPS[family] is None)
 
 
-@pytest.mark.parametrize("family", ["bert", "xlnet", "opt-projected"])
-def test_the_embedding_output_is_caught_on_its_way(family):
-    """Without asking for hidden states, whose L tensors would be kept for one of them."""
-    plain, task, run = taken_apart(family)
-    with torch.no_grad():
-        bare = task.run(run.batch)
-        own = plain(**run.batch.inputs, output_hidden_states=True).hidden_states[0]
-    assert task.parts.embedding_tap is not None
-    torch.testing.assert_close(bare.embedded, own, atol=0, rtol=0)
-
-
 def test_a_way_that_does_not_end_in_what_the_head_read_is_not_taken(monkeypatch):
     assert taken_apart("llama")[1].parts.tail is not None
     monkeypatch.setattr("normxlogit.surgery.layer_to_head.run_trunk", lambda *_: torch.zeros(()))
