@@ -139,7 +139,7 @@ class Explainer:
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
-        self, inputs: str | tuple[str, str] | Question, **options: Unpack[keywords.Explain]
+        self, inputs: Prompt | tuple[str, str] | Question, **options: Unpack[keywords.Explain]
     ) -> Attribution: ...
     @overload
     def __call__(
@@ -151,8 +151,8 @@ class Explainer:
         Args:
             inputs: A text, a pair (tuple of two), or several in a list, a column or a row, frame or data set with one
                 column of texts; what `encode` returned, a tokenizer's output or its token ids; for question answering
-                (question, context), for multiple choice (prompt, list of choices), both tuples; for image and audio
-                classification a picture or samples, or a list of them.
+                (question, context), for multiple choice (prompt, list of choices), both tuples; for a causal language
+                model also chat messages; for image and audio classification a picture or samples, or a list of them.
             **options: What is explained and how, see `keywords.Explain`.
 
         Returns:

@@ -220,3 +220,18 @@ def test_a_model_whose_own_settings_sample_writes_greedily_all_the_same():
     model.generation_config.do_sample, model.generation_config.temperature = True, 50.0
     found = Explainer(model, tiny.tokenizer_for("llama")).generate("the a", max_new_tokens=6)
     assert list(found.token_ids) == wanted
+
+
+@pytest.mark.parametrize("method", [None, "normxlogit"])
+def test_a_chat_is_explained_as_the_first_token_that_is_generated_after_it(method):
+    explainer = explainer_for()
+    explainer.tokenizer.chat_template = TEMPLATE
+    chats = [[{"role": "user", "content": PROMPT}], [{"role": "user", "content": "the movie is not good at all"}]]
+    for chat, alone in zip(chats, explainer(chats, method=method), strict=True):
+        (generated,) = explainer.generate(chat, max_new_tokens=1, method=method).predictions
+        first = explainer.generate(chat, max_new_tokens=1, method=method).for_token(0)
+        assert alone.prediction.id == generated.id
+        assert alone.tokens == first.tokens
+        assert alone.special_tokens_mask == first.special_tokens_mask
+        np.testing.assert_allclose(alone.scores, first.scores, rtol=1e-5, atol=1e-6)
+        assert explainer(chat, method=method).text == alone.text

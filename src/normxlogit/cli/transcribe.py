@@ -11,7 +11,7 @@ from .console import deliver_result, format_for, quiet
 
 def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
-    model: options.LanguageModel = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a speech model, such as Whisper or Wav2Vec2.")] = "",
     gguf_file: options.GGUFFile = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
@@ -24,7 +24,7 @@ def transcribe(
 
     Example: normxlogit transcribe talk.wav --model FOLDER --output why.html
     """
-    options.required(model, options.NO_LANGUAGE_MODEL)
+    options.required(model, "name a speech model with --model; the model in the package is a classifier of texts")
     kind = output_format or format_for(output)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file)

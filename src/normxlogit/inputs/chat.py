@@ -49,6 +49,12 @@ class ReadPrompt:
     pictures: tuple[Picture, ...] = ()
 
 
+def is_chat(value: Any) -> bool:
+    """Return whether something is the messages of one chat."""
+    messages = value if isinstance(value, list | tuple) else ()
+    return bool(messages) and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages)
+
+
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
@@ -73,7 +79,10 @@ def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
     messages = [dict(m) for m in items if isinstance(m, Mapping) and "role" in m]
     if not messages or len(messages) != len(items):
-        raise InputError("a prompt is a string or a list of messages, each with a role and a content")
+        raise InputError(
+            f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
+            "sounds are read by speech models, and pictures in messages by vision-language models"
+        )
     pictures: list[Picture] = []
     for message in messages:
         if picture_parts(message.get("content")):

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..inputs.chat import ReadPrompt
+from ..inputs.chat import ReadPrompt, is_chat, read_prompt
+from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
 from ..results.attribution import Prediction
@@ -81,6 +82,17 @@ class CausalLM(LanguageTask):
     plain = True
     left_to_right = True
     generates = True
+
+    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+        """Encode texts, or one or several chats by the tokenizer's template: the answer's first token is explained."""
+        single = is_chat(inputs)
+        chats = [inputs] if single else inputs
+        if not isinstance(chats, list | tuple) or not chats or not all(map(is_chat, chats)):
+            return super().encode(model, inputs, long_text=long_text)
+        prompts = [read_prompt(model.reader, chat) for chat in chats]
+        if any(prompt.pictures for prompt in prompts):
+            raise InputError("what rests on a picture is explained by generate(messages) or explain_completion")
+        return [self.read_prompt(model, prompt, special=False) for prompt in prompts], single
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the last token, (B,)."""

@@ -21,6 +21,7 @@ class Model(Protocol):
     """The interface of a model that tasks may use; `TaskModel` has more."""
 
     name: str
+    reader: Any
     tokenizer: Any
     config: PretrainedConfig
     encoder: Encoder
