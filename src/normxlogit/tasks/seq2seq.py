@@ -1,6 +1,6 @@
 """Encoder-decoder language models: the decoder, with the encoder's states of the source as a further input."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -154,46 +154,27 @@ def _as_decoder(
     source_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder whose source is token ids."""
-    encoder_inputs = {} if source is None else {"input_ids": source[..., 0]}
-    return call_decoder(
-        original,
-        encoder_inputs,
-        None if source_mask is None else source_mask[..., 0],
-        input_ids=input_ids,
-        encoder_states=encoder_states,
-        **inputs,
-    )
-
-
-def call_decoder(
-    original: Callable[..., Any],
-    source: Mapping[str, Tensor],
-    source_mask: Tensor | None,
-    *,
-    input_ids: Any,
-    encoder_states: Any,
-    **inputs: Any,
-) -> Any:
     """Call a model as a decoder: token ids are the decoder's; the encoder has run already, or reads the source.
 
     Args:
         original: The model's own forward.
-        source: The encoder's inputs by name; none if the encoder has run.
-        source_mask: Real tokens of the source; None for all.
         input_ids: The decoder's tokens, if not their embeddings.
         encoder_states: What the encoder returned.
+        source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
+        source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder reads every frame.
         inputs: Further inputs of the decoder.
     """
+    model: Any = original.__self__  # type: ignore[attr-defined]
+    name = str(model.main_input_name)
+    reads_tokens = name == "input_ids"
     inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
-    if source_mask is not None:
-        inputs["attention_mask"] = source_mask
-    if source:
-        inputs |= source
+    if reads_tokens and source_mask is not None:
+        inputs["attention_mask"] = source_mask[..., 0]
+    if source is not None:
+        inputs[name] = source[..., 0] if reads_tokens else source
     else:
         if encoder_states is None:  # the head on single tokens, which attends to nothing
             tokens = inputs.get("inputs_embeds", input_ids)
-            model: Any = original.__self__  # type: ignore[attr-defined]
             width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
             weight = next(model.parameters())
             encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)

@@ -1,23 +1,22 @@
 """Speech to text: encoder-decoders such as Whisper, and models that answer at every frame such as Wav2Vec2 (CTC)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from transformers import AutoProcessor, PreTrainedModel
+from transformers import AutoProcessor
 
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, Signal
 from ..inputs.sounds import Sound, feature_extractor_of
-from ..surgery.clone import override_forward
 from .audio import AudioClassification
 from .base import TaskName
 from .model import Model
-from .seq2seq import Seq2Seq, call_decoder, encoder_states
+from .seq2seq import Seq2Seq, encoder_states
 from .targets import Target
 
 
@@ -36,11 +35,6 @@ class SpeechSeq2Seq(Seq2Seq):
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
         return getattr(feature_extractor_of(self.processor), "sampling_rate", None)
-
-    def adapt(self, module: PreTrainedModel) -> bool:
-        """Let the model be called as its decoder."""
-        override_forward(module, _as_decoder)
-        return True
 
     def check_explains_inputs(self, model: Model) -> None:
         """Refuse to explain a sound by itself."""
@@ -189,24 +183,3 @@ def _extracted(processor: Any, model: Model, sound: Sound) -> dict[str, Tensor]:
             f"{sound.name}; sounds are explained where their encoder reads every frame"
         )
     return {name: processed[name][0].to(model.module.dtype)}
-
-
-def _as_decoder(
-    original: Callable[..., Any],
-    input_ids: Any = None,
-    encoder_states: Any = None,
-    source: Any = None,
-    source_mask: Any = None,
-    **inputs: Any,
-) -> Any:
-    """Call a model as a decoder whose source is a sound, which has no padding to mask."""
-    del source_mask
-    name = str(original.__self__.main_input_name)  # type: ignore[attr-defined]
-    return call_decoder(
-        original,
-        {} if source is None else {name: source},
-        None,
-        input_ids=input_ids,
-        encoder_states=encoder_states,
-        **inputs,
-    )
