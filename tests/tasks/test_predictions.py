@@ -10,7 +10,6 @@ from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.models.forward_pass import ForwardPass
 from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.predictions import Predictions
 from normxlogit.tasks.question_answering import QuestionAnswering
 
 # --- on numbers worked out by hand ----------------------------------------------------------------------------------
@@ -27,20 +26,10 @@ LOGITS = torch.tensor([[1.0, 3.0, 2.0], [0.0, -1.0, -2.0]])
     ],
 )
 def test_a_table_of_predictions_is_read_by_name(kind, chances):
-    table = Classification(("a", "b", "c"), None, kind).top(LOGITS.double()).numpy()
-    found = Predictions(table, ("a", "b", "c"))
-    assert [(p.label, p.id, p.value) for p in found] == [("b", 1, 3.0), ("a", 0, 0.0)]
-    assert [p.probability for p in found] == [None if c is None else pytest.approx(c) for c in chances]
-    assert len(found) == 2
-    assert found[-1] == found[1] != found[0]
-    assert isinstance(found[1:], Predictions)
-    assert found[1:] == [found[1]]
-    assert found == (found[0], found[1])
-    assert found != [found[1], found[0]]
-    assert found != {found[0], found[1]}
-    assert repr(found[1:]) == f"Predictions([{found[1]!r}])"
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(found)
+    task = Classification(("a", "b", "c"), None, kind)
+    described = task.describe(task.top(LOGITS.double()).numpy())
+    assert [(p.label, p.id, p.value) for p in described] == [("b", 1, 3.0), ("a", 0, 0.0)]
+    assert [p.probability for p in described] == [None if c is None else pytest.approx(c) for c in chances]
 
 
 def test_an_answer_is_what_stands_between_its_ends():

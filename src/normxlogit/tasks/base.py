@@ -1,5 +1,6 @@
 """The base class of tasks: everything that differs between them."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -12,10 +13,10 @@ from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..results.attribution import Attribution, Prediction
+from ..results.schema import FloatArray
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool
 from .model import Explained, Model
-from .predictions import Array, Predictions
 from .reading import Reads
 
 TaskName = Literal[
@@ -374,9 +375,12 @@ class Task(Reads):
         largest = torch.full_like(values, torch.nan) if chances is None else chances.amax(-1)  # (N,)
         return torch.stack((values, ids.to(values.dtype), largest), -1)  # (N, 3)
 
-    def describe(self, table: Array) -> Sequence[Prediction]:
+    def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
-        return Predictions(table, self.labels)
+        return tuple(
+            Prediction(self.output_name(int(i)), int(i), value, None if math.isnan(chance) else chance)
+            for value, i, chance in table.tolist()
+        )
 
     def answers(self, run: Explained) -> list[Prediction]:
         """Return the pieces of text that an extractive model answers with."""

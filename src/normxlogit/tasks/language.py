@@ -1,6 +1,5 @@
 """Language models: their outputs are the vocabulary, and they are read at one token."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -12,11 +11,9 @@ from ..inputs.chat import ReadPrompt, is_chat, read_prompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
-from ..results.attribution import Prediction
 from .base import MANY, Task, TaskName
 from .model import Model
 from .positions import last_tokens, locate, set_chosen
-from .predictions import Array
 
 
 class LanguageTask(Task):
@@ -64,11 +61,6 @@ class LanguageTask(Task):
     def output_name(self, index: int) -> str:
         """Return a token in readable form."""
         return readable_tokens(self.tokenizer, [index])[0]
-
-    def describe(self, table: Array) -> Sequence[Prediction]:
-        """Return the predicted tokens of a table of `top`."""
-        rows = zip(table[:, 1].astype(int).tolist(), table[:, 0].tolist(), table[:, 2].tolist(), strict=True)
-        return [Prediction(self.output_name(i), i, value, chance) for i, value, chance in rows]
 
 
 class CausalLM(LanguageTask):

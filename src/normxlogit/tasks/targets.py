@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ..errors import TargetError
 from ..results.attribution import TargetInfo
+from ..results.schema import FloatArray
 from ..surgery.run import Replace
 from .base import Task
 from .model import Explained, Model
-from .predictions import Array
 
 ROWS_AT_ONCE = 256
 """Texts whose logits of the whole vocabulary are computed at once."""
@@ -228,7 +228,7 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 
 
 def describe_targets(
-    model: Model, target: Target, ids: Array, contrast: Array | None, places: Array | None
+    model: Model, target: Target, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
 ) -> list[TargetInfo]:
     """Return the target information for the results of the texts of a batch.
 
