@@ -68,7 +68,11 @@ class Task(Reads):
         vocabulary: Whether the outputs are the vocabulary.
         per_token: Whether the model answers at every token, (B, T, C), and not once for the text, (B, C).
         labelled: Whether the outputs are classes with names.
+        purpose: What the model is for, as errors say it.
         target_kind: What a target is: a label, a token or a value.
+        outcomes: Whether one of the outputs is true or each by itself; None where they have no probabilities.
+        classifies_texts: Whether the answer to a text is one label of several, or a value.
+        shown_labels: The names of what the model can answer.
         extractive: Whether a prediction is a piece of the text, and not one of the outputs.
         compares: Whether an input is several texts whose answers are compared.
         reads_tokens: Whether inputs are tokens of a vocabulary, and not patches or frames.
@@ -105,8 +109,13 @@ class Task(Reads):
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""
 
+    target_kind: Literal["label", "token", "value"] = "label"
+    outcomes: Literal["exclusive", "independent"] | None = "exclusive"
+    classifies_texts: bool = False
+
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
-        self.labels = labels
+        self.labels = self.shown_labels = labels
+        self.purpose: str = self.name
         self.processor = tokenizer
         self.tokenizer = self.tokenizer_of(tokenizer)
 
@@ -147,31 +156,6 @@ class Task(Reads):
     def tokenizer_of(cls, reader: Any) -> Any:
         """Return what reads the words among what reads the inputs: the tokenizer of a processor, or itself."""
         return getattr(reader, "tokenizer", reader) if cls.processor_class is AutoProcessor else reader
-
-    @property
-    def purpose(self) -> str:
-        """What the model is for, as errors say it."""
-        return self.name
-
-    @property
-    def target_kind(self) -> Literal["label", "token", "value"]:
-        """What a target is, as results say it."""
-        return "label"
-
-    @property
-    def outcomes(self) -> Literal["exclusive", "independent"] | None:
-        """Whether one of the outputs is true or each by itself; None where they have no probabilities."""
-        return "exclusive"
-
-    @property
-    def classifies_texts(self) -> bool:
-        """Whether the answer to a text is one label of several, or a value."""
-        return False
-
-    @property
-    def shown_labels(self) -> tuple[str, ...]:
-        """The names of what the model can answer."""
-        return self.labels
 
     def summary(self) -> str:
         """Say in a line what the task is, with its first labels."""

@@ -35,6 +35,11 @@ class Classification(Task):
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, tokenizer)
         self.problem: Problem = problem
+        self.classifies_texts = self.reads_tokens and not self.per_token and problem != "multi-label"
+        if problem == "regression":
+            self.target_kind, self.outcomes = "value", None
+        elif problem == "multi-label":
+            self.outcomes = "independent"
 
     @classmethod
     def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> Task:
@@ -57,23 +62,6 @@ class Classification(Task):
         if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
             return "regression"
         return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
-
-    @property
-    def target_kind(self) -> Literal["label", "token", "value"]:
-        """A label, or the value of a regression model."""
-        return "value" if self.problem == "regression" else "label"
-
-    @property
-    def outcomes(self) -> Literal["exclusive", "independent"] | None:
-        """Whether one label is true, or each by itself; None for values."""
-        if self.problem == "regression":
-            return None
-        return "independent" if self.problem == "multi-label" else "exclusive"
-
-    @property
-    def classifies_texts(self) -> bool:
-        """Whether the answer to a text is one label of several, or a value."""
-        return self.reads_tokens and not self.per_token and self.problem != "multi-label"
 
     def check_answer(self, logits: Tensor, name: str) -> None:
         """Refuse an answer of another shape, or with more or fewer numbers than there are labels."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ class Embedding(Task):
     name = "embedding"
     auto_class = "AutoModel"
     peft_type = "FEATURE_EXTRACTION"
+    outcomes = None
 
     def __init__(self, model: SentenceEmbedding, tokenizer: Any = None) -> None:
         super().__init__((), tokenizer)
@@ -39,11 +40,6 @@ class Embedding(Task):
         if before is not None and not is_sentence_transformer(model):
             return before
         return sentence_embedding(model, pooling)
-
-    @property
-    def outcomes(self) -> Literal["exclusive", "independent"] | None:
-        """None: the outputs have no probabilities."""
-        return None
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
         """Return the smaller of the limits of the trunk and of the model's files."""

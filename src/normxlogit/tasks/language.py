@@ -1,7 +1,7 @@
 """Language models: their outputs are the vocabulary, and they are read at one token."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -22,11 +22,7 @@ class LanguageTask(Task):
     vocabulary = True
     per_token = True
     outputs = "the tokens of the vocabulary"
-
-    @property
-    def target_kind(self) -> Literal["label", "token", "value"]:
-        """A token."""
-        return "token"
+    target_kind = "token"
 
     def check_answer(self, logits: Tensor, name: str) -> None:
         """Refuse logits with far fewer entries than the tokenizer has tokens."""

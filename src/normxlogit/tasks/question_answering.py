@@ -1,7 +1,7 @@
 """Extractive question answering: the span of a context that answers a question."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,11 +30,7 @@ class QuestionAnswering(Task):
     head_reads_tokens = False
     output_names = ("start", "end")
     outputs = "the start and the end of an answer"
-
-    @property
-    def outcomes(self) -> Literal["exclusive", "independent"] | None:
-        """None: the outputs have no probabilities."""
-        return None
+    outcomes = None
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the span with the largest sum of start and end logit among the context's tokens.

@@ -47,16 +47,7 @@ class ZeroShot(Comparing):
     def __init__(self, classifier: Classification, hypotheses: Hypotheses) -> None:
         super().__init__(classifier.labels, classifier.tokenizer)
         self.classifier, self.hypotheses = classifier, hypotheses
-
-    @property
-    def purpose(self) -> str:
-        """What the model is for, as errors say it."""
-        return "zero-shot-classification"
-
-    @property
-    def shown_labels(self) -> tuple[str, ...]:
-        """The candidate labels."""
-        return self.hypotheses.labels
+        self.purpose, self.shown_labels = "zero-shot-classification", hypotheses.labels
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Adapt the model as the classifier of pairs that it is."""
