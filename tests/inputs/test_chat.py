@@ -103,3 +103,10 @@ def test_messages_need_roles_and_a_template():
         read_prompt(tiny.tokenizer(), MESSAGES)
     with pytest.raises(InputError, match="each with a role"):
         read_prompt(tiny.tokenizer(), [{"content": "x"}])
+
+
+def test_parts_that_a_template_would_leave_out_are_refused():
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = PLAIN
+    with pytest.raises(InputError, match="message 1 holds a part of type 'video'"):
+        read_prompt(tokenizer, [MESSAGES[0], {"role": "user", "content": [{"type": "video", "video": "talk.mp4"}]}])

@@ -1,11 +1,12 @@
 """What a user may call texts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from normxlogit import InputError
-from normxlogit.inputs.texts import counted
+from normxlogit.inputs.texts import counted, read_texts
 
 
 def test_a_count_is_a_whole_number_from_one():
@@ -13,3 +14,12 @@ def test_a_count_is_a_whole_number_from_one():
     for given in (0, -1, True, 2.5, "3", None, torch.tensor([1, 2])):
         with pytest.raises(InputError, match=r"^max_length must be a positive whole number, not "):
             counted(given, "max_length")
+
+
+def test_text_and_text_pair_are_a_pair_as_in_pipelines():
+    pairs = [("a", "c"), ("b", "d")]
+    columns = {"text": ["a", "b"], "text_pair": ["c", "d"]}
+    assert read_texts({"text": "a", "text_pair": "c"}) == (pairs[:1], True)
+    for given in (columns, pd.DataFrame(columns | {"label": [0, 1]}), pd.DataFrame(columns).to_dict("records")):
+        assert read_texts(given) == (pairs, False)
+    assert read_texts([{"text": "a", "text_pair": None}]) == (["a"], False)

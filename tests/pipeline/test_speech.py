@@ -227,6 +227,16 @@ def test_the_callers_model_is_untouched_and_followed():
     np.testing.assert_allclose(total if second.sink is None else total + second.sink, expected, rtol=1e-4, atol=1e-4)
 
 
+def test_a_pipeline_is_read_by_its_feature_extractor_and_its_tokenizer(tmp_path):
+    model, processor = frame_model(tmp_path)
+    parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}
+    pipeline = transformers.pipeline("automatic-speech-recognition", model=model, **parts)
+    expected = Explainer(model, processor).generate(sound())
+    result = Explainer(pipeline).generate({"raw": sound(), "sampling_rate": RATE})
+    assert result.text == expected.text
+    np.testing.assert_array_equal(result.audio[0].scores, expected.audio[0].scores)
+
+
 def test_what_cannot_be_explained_is_refused(tmp_path):
     explainer = Explainer(*whisper())
     with pytest.raises(MethodError, match="frozen-gradient"):

@@ -138,3 +138,12 @@ def test_a_folder_with_its_processor(tmp_path):
     transformers.CLIPProcessor(PICTURES, tokenizer).save_pretrained(tmp_path)
     result = Explainer.from_pretrained(tmp_path).similarity(TEXT, picture())
     assert result.cosine == pytest.approx(own_cosine(model, tokenizer, TEXT, picture()), abs=1e-5)
+
+
+def test_a_zero_shot_pipeline_is_read_by_its_image_processor_and_its_tokenizer():
+    model, processor = model_and_processor()
+    parts = {"tokenizer": processor.tokenizer, "image_processor": processor.image_processor}
+    pipeline = transformers.pipeline("zero-shot-image-classification", model=model, **parts)
+    expected = Explainer(model, processor).similarity(TEXT, picture())
+    result = Explainer(pipeline).similarity(TEXT, picture())
+    assert result.cosine == expected.cosine

@@ -1,7 +1,9 @@
 """Pictures beside words: every score by an independent way, on tiny random models of five architectures."""
 
+import base64
 import copy
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -179,9 +181,31 @@ def test_a_picture_is_read_from_a_file_and_an_array_alike(tmp_path):
     assert results[2].images[0].name == "cat.png"
 
 
+def test_a_picture_is_found_under_the_usual_keys_and_by_a_pipeline(tmp_path):
+    vlm.picture().save(tmp_path / "cat.png")
+    encoded = base64.b64encode((tmp_path / "cat.png").read_bytes()).decode()
+    data = f"data:image/png;base64,{encoded}"
+    parts = [
+        {"type": "image", "url": str(tmp_path / "cat.png")},
+        {"type": "image", "url": data},
+        {"type": "image", "base64": encoded},
+        {"type": "image_url", "image_url": {"url": data}},
+        {"type": "image_url", "image_url": data},
+    ]
+    model, processor = made("llava")
+    piped = Explainer(SimpleNamespace(model=model, processor=processor, tokenizer=processor.tokenizer))
+    expected = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=1)
+    for part in parts:
+        (message,) = vlm.question(vlm.picture())
+        message["content"][0] = part
+        result = piped.generate([message], max_new_tokens=1)
+        np.testing.assert_array_equal(result.images[0].scores, expected.images[0].scores)
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
+        ("data:image/png;base64,@", "not base64"),
         ("https://example.org/cat.png", "not fetched"),
         ("no-such-file.png", "cannot be read as a picture"),
         (np.zeros((4, 4), np.float32), "uint8"),

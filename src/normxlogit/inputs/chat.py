@@ -15,6 +15,10 @@ Prompt = str | Sequence[Mapping[str, Any]]
 A content is a text, or a list of parts: {"type": "text", "text": ...} and {"type": "image", "image": ...}."""
 
 
+UNREAD = frozenset(("audio", "audio_url", "input_audio", "video", "video_url"))
+"""Types of the parts of a message that templates may leave out without a word."""
+
+
 @dataclass(frozen=True)
 class Content:
     """The span of a message's content in the rendered prompt.
@@ -84,7 +88,12 @@ def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
             "sounds are read by speech models, and pictures in messages by vision-language models"
         )
     pictures: list[Picture] = []
-    for message in messages:
+    for i, message in enumerate(messages):
+        content = message.get("content")
+        parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
+        unread = next((part["type"] for part in parts if part.get("type") in UNREAD), None)
+        if unread is not None:
+            raise InputError(f"message {i} holds a part of type {unread!r}; texts and pictures of a chat are read")
         if picture_parts(message.get("content")):
             message["content"] = [_read_part(part, pictures) for part in message["content"]]
     if not getattr(tokenizer, "chat_template", None):

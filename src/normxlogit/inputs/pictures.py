@@ -21,8 +21,11 @@ LARGEST = 448
 SMALL = 128
 """Pixels of the longer side up to which that copy has every pixel as it is."""
 
-KEYS = ("image", "path")
-"""Where a message says which picture it holds."""
+TYPES = ("image", "image_url")
+"""Types of the parts of a message that are pictures, as transformers and OpenAI's clients name them."""
+
+KEYS = ("image", "path", "url", "base64", "image_url")
+"""Where such a part says which picture it is."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +50,23 @@ class Picture:
 def picture_parts(content: Any) -> list[Mapping[str, Any]]:
     """Return the parts of a message's content that are pictures."""
     parts = content if isinstance(content, list | tuple) else ()
-    return [part for part in parts if isinstance(part, Mapping) and part.get("type") == "image"]
+    return [part for part in parts if isinstance(part, Mapping) and part.get("type") in TYPES]
 
 
 def read_picture(part: Mapping[str, Any]) -> Picture:
     """Read the picture of a part of a message.
 
     Args:
-        part: `{"type": "image", "image": ...}` with a file's path or open file, a Pillow picture, or an array of
-            (height, width) or (height, width, 3) of whole numbers from 0 to 255.
+        part: `{"type": "image", "image": ...}` with a file's path or open file, a data URI, a Pillow picture, or an
+            array of (height, width) or (height, width, 3) of whole numbers from 0 to 255; also under another of `KEYS`.
 
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
-    picture = next((part[key] for key in KEYS if part.get(key) is not None), None)
+    key = next((key for key in KEYS if part.get(key) is not None), "")
+    picture = part.get(key)
+    if isinstance(picture, Mapping):  # {"image_url": {"url": ...}}
+        picture = picture.get("url")
     if picture is None:
         raise InputError(
             "a picture in a message is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array"
@@ -68,12 +74,15 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
     pillow = _pillow()
     name = ""
     if isinstance(picture, str | Path):
-        if str(picture).startswith(("http:", "https:", "data:")):
+        if str(picture).startswith(("http:", "https:")):
             raise InputError(
                 f"{str(picture)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
-        name = Path(picture).name
-        picture = open_picture(picture, str(picture))
+        if key == "base64" or str(picture).startswith("data:"):
+            picture = open_picture(io.BytesIO(_decoded(str(picture))), "the picture in base64")
+        else:
+            name = Path(picture).name
+            picture = open_picture(picture, str(picture))
     elif hasattr(picture, "read"):
         picture = open_picture(picture, "the file")
     elif isinstance(picture, np.ndarray):
@@ -121,6 +130,14 @@ def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
     except Exception as error:  # decoders of damaged files raise whatever they come across
         reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
         raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
+
+
+def _decoded(text: str) -> bytes:
+    """Return the bytes of base64 or of a data URI."""
+    try:
+        return base64.b64decode(text.rpartition(",")[2], validate=True)
+    except ValueError:
+        raise InputError(f"{text[:60]}: not base64") from None
 
 
 def _pillow() -> Any:

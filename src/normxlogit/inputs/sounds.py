@@ -86,10 +86,11 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     elif hasattr(item, "read"):
         item, own_rate, notes = _from_file(item)
     elif isinstance(item, Mapping):
-        if {"array", "sampling_rate"} - item.keys():
+        key = "raw" if "raw" in item else "array"  # as pipelines have it, and as data sets have it
+        if {key, "sampling_rate"} - item.keys():
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         name = Path(str(item.get("path") or name)).name
-        own_rate, item = int(item["sampling_rate"]), item["array"]
+        own_rate, item = int(item["sampling_rate"]), item[key]
     samples = np.asarray(item)
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")

@@ -62,6 +62,9 @@ def _text_column(inputs: Any) -> Any:
     texts = [name for name, column in columns.items() if _is_text(column) or _begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
+    if set(texts) == {"text", "text_pair"}:  # as transformers' pipelines take pairs
+        one, two = columns["text"], columns["text_pair"]
+        return (one, two) if _is_text(one) else list(zip(one, two, strict=True))
     kind = type(inputs).__name__
     if not texts:
         raise InputError(

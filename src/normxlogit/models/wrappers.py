@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..errors import InputError, UnsupportedModelError
 from ..tasks import is_bare
@@ -63,8 +64,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
         )
     if not isinstance(model, nn.Module):
         module = getattr(model, "model", None)
-        readers = ("tokenizer", "image_processor", "feature_extractor")
-        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+        tokenizer = tokenizer or _reader_of(model)
     elif is_sentence_transformer(module):
         tokenizer = tokenizer or module.tokenizer
     if not isinstance(module, nn.Module):
@@ -87,6 +87,17 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
     return {"model": module, "tokenizer": reader, "labels": names, "hypotheses": hypotheses_of(model, names)}
+
+
+def _reader_of(pipeline: Any) -> Any:
+    """Return what reads a pipeline's inputs: its processor, or the model's own made of its parts; None if none does."""
+    processor = getattr(pipeline, "processor", None)
+    names = ("tokenizer", "image_processor", "feature_extractor")
+    parts = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
+    if processor is not None or len(parts) < 2:
+        return processor or next(iter(parts.values()), None)
+    kind = cast(Any, PROCESSOR_MAPPING).get(type(getattr(pipeline.model, "config", None)), None)
+    return parts.get("tokenizer") if kind is None else kind(**parts)
 
 
 def _described(reader: Any) -> str:
