@@ -205,7 +205,7 @@ def test_any_list_of_blocks_is_drawn_everywhere():
         Sentences([Sentence(evil, [("auto", [Piece(evil, -0.7, number="1")])])]),
         Bars([BarRow(evil, 2.0), BarRow("b", -1.0)], 2.0),
         Table([Column("a"), Column("b", numbers=True)], [[cell(evil), cell("1", 1.0, bar=Bar(0.0, 0.5))]], evil),
-        Grid([evil], ["x", "y"], np.ones((1, 2), np.float32), np.ones((1, 2), np.float32)),
+        Grid([evil], ["x", "y"], np.ones((1, 2), np.float32)),
         Timeline([(0.0, 1.0), (1.0, 2.0)], np.array([1.0, -1.0]), np.array([1.0, -1.0])),
         Legend(evil, "against"),
         Fold(evil, [Paragraph(evil)], essential=True),

@@ -54,13 +54,14 @@ class Grid(Block):
 
     Attributes:
         scores: float32, (R, C); NaN is an empty field.
-        strengths: float32, (R, C): the colours, from -1 to 1.
         signed: Whether scores have a sign.
         special: The columns of special tokens, which have no colour.
         about: What else to say of a column.
         relative: Whether each row has a scale of its own.
         steps: How many rows belong to one label, where a slider marks the row it shows; 0 for no slider.
         more: How many columns are left out.
+        scales: The magnitude of each row that colours and digits of numbers follow; by default the largest outside
+            special tokens.
     """
 
     kind: ClassVar = "grid"
@@ -68,7 +69,6 @@ class Grid(Block):
     rows: Sequence[str]
     columns: Sequence[str]
     scores: FloatArray
-    strengths: FloatArray
     caption: str = ""
     label: str = ""
     signed: bool = True
@@ -77,22 +77,31 @@ class Grid(Block):
     relative: bool = False
     steps: int = 0
     more: int = 0
+    scales: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        """Find the scale of each row."""
+        if not self.scales:
+            plain = [i for i in range(len(self.columns)) if i not in self.special] or list(range(len(self.columns)))
+            largest = np.nan_to_num(np.abs(self.scores[:, plain])).max(1, initial=0.0)  # (R,)
+            scales = largest.tolist() if self.relative else [float(largest.max(initial=0.0))] * len(self.rows)
+            object.__setattr__(self, "scales", scales)
+
+    @property
+    def strengths(self) -> FloatArray:
+        """The colours, from -1 to 1, (R, C)."""
+        scales = np.array([scale or 1.0 for scale in self.scales], np.float32)[:, None]  # (R, 1)
+        strengths: FloatArray = np.nan_to_num(self.scores / scales).clip(-1.0, 1.0)
+        return strengths
 
     @property
     def cells(self) -> list[tuple[str, list[Piece]]]:
         """The rows with a piece for each field."""
-        scales = self.scales
+        strengths = self.strengths.tolist()
         return [
-            (name, [self._piece(row, column, scales[row]) for column in range(len(self.columns))])
+            (name, [self._piece(row, column, strength) for column, strength in enumerate(strengths[row])])
             for row, name in enumerate(self.rows)
         ]
-
-    @property
-    def scales(self) -> list[float]:
-        """The magnitude that the digits of each row's numbers follow: the largest outside special tokens."""
-        plain = [i for i in range(len(self.columns)) if i not in self.special] or list(range(len(self.columns)))
-        largest = np.nan_to_num(np.abs(self.scores[:, plain])).max(1, initial=0.0)  # (R,)
-        return largest.tolist() if self.relative else [float(largest.max(initial=0.0))] * len(self.rows)
 
     def strongest(self, k: int | None) -> "Grid":
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
@@ -103,34 +112,32 @@ class Grid(Block):
             self,
             columns=[self.columns[i] for i in kept],
             scores=self.scores[:, kept],
-            strengths=self.strengths[:, kept],
             special=frozenset(),
             about={k: self.about[i] for k, i in enumerate(kept) if i in self.about},
             more=len(order) - len(kept),
         )
 
     def transposed(self) -> "Grid":
-        """Return rows as columns and columns as rows; those that are left out are named in the label."""
+        """Return a grid of one scale with rows as columns; columns that are left out are named in the label."""
         omitted = f"; the {len(self.columns)} strongest of {len(self.columns) + self.more}" if self.more else ""
         return replace(
             self,
             rows=self.columns,
             columns=self.rows,
             scores=self.scores.T,
-            strengths=self.strengths.T,
+            scales=[*self.scales[:1]] * len(self.columns),
             label=self.label + omitted,
             more=0,
         )
 
-    def _piece(self, row: int, column: int, scale: float) -> Piece:
+    def _piece(self, row: int, column: int, strength: float) -> Piece:
         score = float(self.scores[row, column])
         if np.isnan(score):
             return Piece("")
-        text = number(score, scale, signed=self.signed)
+        text = number(score, self.scales[row], signed=self.signed)
         about = "\n".join(filter(None, [f"({self.rows[row]})", self.about.get(column, "")]))
         kind = "special" if column in self.special else ""
-        strength = 0.0 if kind else float(self.strengths[row, column])
-        return Piece(text, strength, kind, self.columns[column], text, about)
+        return Piece(text, 0.0 if kind else strength, kind, self.columns[column], text, about)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,6 @@ def comparison_grid(results: Sequence[Attribution]) -> Grid:
         rows=distinct_methods([(a.method, a.settings) for a in results]),
         columns=[column.name for column in drawn[0].columns],
         scores=np.stack([one.rows[0].scores for one in drawn]),  # (M, columns)
-        strengths=np.stack([one.rows[0].strengths for one in drawn]),  # (M, columns)
         label="score / largest of the method",
         special=drawn[0].special,
         relative=True,

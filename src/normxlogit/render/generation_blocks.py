@@ -110,12 +110,6 @@ def _chance(g: GenerationAttribution, index: int) -> str:
     return "" if chance is None else f"{100 * chance:.1f}%"
 
 
-def _scale(g: GenerationAttribution, row: FloatArray) -> float:
-    """Return the largest magnitude of a row outside the special tokens, if there are others."""
-    plain = ~np.array(g.special_tokens_mask, dtype=bool)
-    return float(np.abs(row[plain] if (row[plain] != 0).any() else row).max(initial=0.0))
-
-
 def _table(g: GenerationAttribution, rows: FloatArray, described: Facts) -> Table:
     """Return a row for each generated token, with the words of its context of the largest magnitude."""
     if g.text is None or g.offsets is None:
@@ -158,7 +152,6 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
     if rows.size > LARGEST:
         return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
     is_context = np.arange(total - 1) < g.prompt_tokens + np.arange(count)[:, None]  # (G, T - 1)
-    scales = np.array([_scale(g, row) or 1.0 for row in rows], np.float32)[:, None]  # (G, 1)
     stand_ins = {token for medium in g.media for token in medium.tokens}
     shown = [i for i in range(total - 1) if i not in stand_ins]
     scores = np.where(is_context, rows[:, :-1], np.nan)[:, shown]
@@ -166,7 +159,6 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
         rows=[_token_name(g, g.prompt_tokens + i) for i in range(count)],
         columns=[_token_name(g, i) for i in shown],
         scores=scores,
-        strengths=np.nan_to_num(scores / scales).clip(-1.0, 1.0),
         caption="Rows: generated tokens; columns: what they have seen",
         signed=g.signed,
         special=frozenset(k for k, i in enumerate(shown) if g.special_tokens_mask[i]),

@@ -76,4 +76,4 @@ def _names(s: Similarity) -> tuple[list[str], list[str]]:
 
 
 def _grid(caption: str, table: FloatArray, names: tuple[list[str], list[str]]) -> Grid:
-    return Grid(*names, table, table / (float(np.abs(table).max(initial=0.0)) or 1.0), caption, caption)
+    return Grid(*names, table, caption, caption)

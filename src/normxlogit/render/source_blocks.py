@@ -39,17 +39,15 @@ def source_blocks(s: Sources) -> list[Block]:
 
 def scores_grid(s: Sources) -> Grid:
     """Return the scores of the sources for each part of the answer, each part by its own largest score."""
-    scales = np.abs(np.nan_to_num(s.table)).max(1, keepdims=True, initial=0.0)  # (K, 1)
-    strengths = (s.table / np.where(scales > 0, scales, 1.0)).astype(np.float32)
     label = f"score ({s.unit}) / largest of the row"
-    return Grid([p.name for p in s.parts], _source_texts(s), s.table, strengths, label=label, relative=True)
+    return Grid([p.name for p in s.parts], _source_texts(s), s.table, label=label, relative=True)
 
 
 def shares_grid(s: Sources) -> Grid:
     """Return what share of each part of the answer each source has."""
     shares = np.nan_to_num(s.part_shares)  # (K, S)
     label = "share of what the sources have in favour of each part of the answer"
-    return Grid([p.name for p in s.parts], _source_texts(s), shares, shares, label=label, signed=False)
+    return Grid([p.name for p in s.parts], _source_texts(s), shares, label=label, signed=False)
 
 
 def _source_texts(s: Sources) -> list[str]:

@@ -117,13 +117,13 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
         rows=[row.name or a.target.labels[0] for row in drawn.rows],
         columns=[column.name for column in drawn.columns],
         scores=np.stack([row.scores for row in drawn.rows]),
-        strengths=np.stack([row.strengths for row in drawn.rows]),
         label="score / largest of the layer" if layers else label,
         signed=a.signed,
         special=drawn.special,
         about={i: f"the head at this token alone: {prediction}" for i, prediction in enumerate(alone) if prediction},
         relative=layers,
         steps=len(a.layers or ()),
+        scales=[row.scale for row in drawn.rows],
     )
 
 
@@ -133,8 +133,8 @@ def signal_block(a: Attribution, drawn: Layout) -> Block | None:
     if isinstance(a, ImageAttribution) and a.rows:
         patches = slice(a.first, a.first + a.rows * a.columns)
         rows, columns = ([str(i + 1) for i in range(count)] for count in (a.rows, a.columns))
-        scores, strengths = (v[patches].reshape(a.rows, a.columns) for v in (row.scores, row.strengths))
-        return Grid(rows, columns, scores, strengths, "Patches as they lie in the picture", label, a.signed)
+        scores = row.scores[patches].reshape(a.rows, a.columns)
+        return Grid(rows, columns, scores, "Patches as they lie in the picture", label, a.signed)
     if isinstance(a, AudioAttribution):
         timed = [i for i, (start, end) in enumerate(a.times) if end > start]
         if timed:

@@ -71,12 +71,10 @@ def _strongest(audio: AudioScores, words: list[WordMoments]) -> Table:
 def _over_time(audio: AudioScores, words: list[WordMoments]) -> Grid:
     """Return words x time."""
     coarse = replace(audio, scores=np.stack([word.scores for word in words])).coarser(BINS)
-    scales = np.abs(coarse.scores).max(1, keepdims=True, initial=0)  # (words, 1)
     return Grid(
         rows=[visible(word.word) for word in words],
         columns=[f"{start:.2f}" for start in coarse.times[:, 0].tolist()],
         scores=coarse.scores,
-        strengths=coarse.scores / np.maximum(scales, 1e-12),
         caption=f"What each word rests on, over the seconds of {visible(audio.name)}",
         label="each word by its own largest score",
         relative=True,
