@@ -23,6 +23,12 @@ COMMON = {"vocab_size": SIZE, "hidden_size": 32, "num_hidden_layers": 3, "num_at
 INNER = {"intermediate_size": 48}
 IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
 
+CHAT_TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] == 'user' and '! ' or ', ' }}{{ m['content'] }} . {% endfor %}"
+    "{% if add_generation_prompt %}a cat : {% endif %}"
+)
+"""Of tokenizers that are given chat messages."""
+
 CONFIGS = {
     "bert": COMMON | INNER | {"max_position_embeddings": 40},
     "roberta": COMMON | INNER | {"max_position_embeddings": 40, "type_vocab_size": 1} | IDS,

@@ -10,12 +10,7 @@ from normxlogit import attribute
 from normxlogit.corpus import formats
 from normxlogit.errors import DataError
 
-from .corpora import explainer, jsonl, results, run, texts
-
-
-@pytest.fixture(scope="module")
-def bert():
-    return explainer()
+from .corpora import jsonl, results, run, texts
 
 
 @pytest.mark.parametrize("named", [{"id_column": "nope"}, {"keep": ["nope"]}], ids=str)

@@ -24,6 +24,7 @@ from normxlogit import (
 from normxlogit.corpus import worker
 from tests import vlm
 from tests.commands import run as command
+from tests.pipeline.test_signals import shaken
 
 from .corpora import errors, results
 
@@ -32,18 +33,10 @@ LABELS = {"id2label": dict(enumerate(["cat", "dog", "bird"])), "label2id": {"cat
 RATE = 1000
 
 
-def shaken(model):
-    """Random weights large enough that places and inputs differ."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
-    return model.eval()
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Folders of an image classifier and an audio classifier."""
+    torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models")
     vit = transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, image_size=16, patch_size=8, **LABELS))
     shaken(vit).save_pretrained(folder / "vit")

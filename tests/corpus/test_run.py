@@ -13,11 +13,6 @@ from tests import tiny
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
 
-@pytest.fixture(scope="module")
-def bert():
-    return explainer()
-
-
 def same(loaded, wanted):
     """Whether two results agree in all that the files hold."""
     for name in ("tokens", "token_ids", "offsets", "sequence_ids", "target", "layers", "method", "settings", "notes"):

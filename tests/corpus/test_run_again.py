@@ -9,11 +9,6 @@ from normxlogit.errors import DataError
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
 
-@pytest.fixture(scope="module")
-def bert():
-    return explainer()
-
-
 def test_a_finished_run_does_nothing_and_a_broken_one_goes_on(tmp_path, bert, monkeypatch):
     path = jsonl(tmp_path / "in.jsonl", rows_of(texts(80)))
     out = tmp_path / "out"

@@ -21,6 +21,7 @@ from normxlogit.pipeline.sources import explain_sources
 from normxlogit.results.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
+from tests.pipeline.test_cite import made
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
 WORDS = re.compile(r"\w+|[^\w\s]")
@@ -28,12 +29,6 @@ METHODS = ["frozen-gradient", "normxlogit", "context-cite:samples=8"]
 
 
 WORTH = generation.MATTERS, generation.TOKEN_MATTERS
-
-
-def made():
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 200
-    return tiny.model("llama", "CausalLM"), tokenizer
 
 
 def measured(model, question, methods, protocol, seed):
@@ -51,7 +46,7 @@ def figure(state, method, name):
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(*made())
+    return Explainer(*made(chat=False))
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +209,7 @@ def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, 
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
-    model, tokenizer = made()
+    model, tokenizer = made(chat=False)
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     data = tmp_path / "q.jsonl"
@@ -296,7 +291,7 @@ def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer,
 
 def test_a_run_with_other_settings_measures_all(explainer, loaded, tmp_path):
     options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path}
-    other = Explainer(tiny.model("llama", "CausalLM", seed=1), made()[1])
+    other = Explainer(tiny.model("llama", "CausalLM", seed=1), made(chat=False)[1])
     runs = [(explainer, {}), (explainer, {"protocol": AnswerProtocol(6, 6)}), (explainer, {"seed": 1}), (other, {})]
     runs += [(explainer, {"protocol": AnswerProtocol(5, 7)}), (explainer, {"protocol": AnswerProtocol(5, 6, 2)})]
     for count, (model, changes) in enumerate(runs, 1):

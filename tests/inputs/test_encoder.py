@@ -167,6 +167,3 @@ def test_texts_of_which_nothing_is_left():
     bare = encoder(tiny.tokenizer_for("gpt2"))
     with pytest.raises(InputError, match="input 0 is empty after tokenisation"):
         bare(["\x00\u200b"])
-
-
-# --- whatever the user gave -----------------------------------------------------------------------------------------

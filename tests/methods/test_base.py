@@ -151,9 +151,6 @@ def test_methods_are_equal_when_class_and_settings_are():
     assert Random() != "random"
 
 
-# --- what a constructor is given ------------------------------------------------------------------------------------
-
-
 # --- what comes out -------------------------------------------------------------------------------------------------
 
 

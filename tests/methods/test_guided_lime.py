@@ -141,6 +141,3 @@ def test_several_targets_share_the_perturbed_texts(monkeypatch):
     for k, one in enumerate(single):
         close(everything.scores[k], one.scores, 1e-3)
         assert everything.diagnostics["r2"][k] == pytest.approx(one.diagnostics["r2"], abs=1e-3)
-
-
-# --- how it is written ------------------------------------------------------------------------------------------------

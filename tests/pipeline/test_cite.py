@@ -16,10 +16,6 @@ from normxlogit.pipeline.writing import generate, read_completion
 from normxlogit.results.spans import prompt_sources
 from tests import tiny
 
-TEMPLATE = (
-    "{% for m in messages %}{{ m['role'] == 'user' and '! ' or ', ' }}{{ m['content'] }} . {% endfor %}"
-    "{% if add_generation_prompt %}a cat : {% endif %}"
-)
 CHAT = [{"role": "system", "content": "The film was bad."}, {"role": "user", "content": "The cat sat. Is this good?"}]
 
 
@@ -27,7 +23,7 @@ def made(chat=True):
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.model_max_length = 200
     if chat:
-        tokenizer.chat_template = TEMPLATE
+        tokenizer.chat_template = tiny.CHAT_TEMPLATE
     return tiny.model("llama", "CausalLM"), tokenizer
 
 

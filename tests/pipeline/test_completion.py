@@ -16,14 +16,12 @@ from normxlogit import (
 from tests import tiny
 
 PROMPT = "once upon a time"
-TEMPLATE = (
-    "{% for m in messages %}{{ m['role'] == 'user' and '! ' or ', ' }}{{ m['content'] }} . {% endfor %}"
-    "{% if add_generation_prompt %}a cat : {% endif %}"
-)
 
 
 def explainer_for(family="llama", **options):
-    return Explainer(tiny.model(family, "CausalLM", **options), tiny.tokenizer_for(family))
+    tokenizer = tiny.tokenizer_for(family)
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
+    return Explainer(tiny.model(family, "CausalLM", **options), tokenizer)
 
 
 def by_hand(model, ids, prompt_tokens, targets=None, contrast=None):
@@ -166,14 +164,8 @@ def test_one_token_is_a_result_of_its_own():
         found.for_token(3)
 
 
-def chatty():
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template = TEMPLATE
-    return Explainer(tiny.model("llama", "CausalLM"), tokenizer)
-
-
 def test_chat_messages_go_through_the_template():
-    explainer = chatty()
+    explainer = explainer_for()
     messages = [{"role": "user", "content": "is the film good ?"}]
     found = explainer.generate(messages, max_new_tokens=3)
     assert found.prompt == "! is the film good ? . a cat : "
@@ -225,7 +217,6 @@ def test_a_model_whose_own_settings_sample_writes_greedily_all_the_same():
 @pytest.mark.parametrize("method", [None, "normxlogit"])
 def test_a_chat_is_explained_as_the_first_token_that_is_generated_after_it(method):
     explainer = explainer_for()
-    explainer.tokenizer.chat_template = TEMPLATE
     chats = [[{"role": "user", "content": PROMPT}], [{"role": "user", "content": "the movie is not good at all"}]]
     for chat, alone in zip(chats, explainer(chats, method=method), strict=True):
         (generated,) = explainer.generate(chat, max_new_tokens=1, method=method).predictions

@@ -8,15 +8,9 @@ from transformers import GenerationConfig
 from normxlogit import Explainer
 from normxlogit.models import write_each as writer
 from tests import tiny
-from tests.pipeline.test_cite import TEMPLATE
+from tests.pipeline.test_completion import explainer_for
 
 PROMPTS = ["once upon a time", "the cat sat on the mat and the movie is good", "bad", "a film with charm and wit"]
-
-
-def explainer_for(family="llama", **options):
-    model, tokenizer = tiny.model(family, "CausalLM", **options), tiny.tokenizer_for(family)
-    tokenizer.chat_template = TEMPLATE
-    return Explainer(model, tokenizer)
 
 
 def same(one, other):

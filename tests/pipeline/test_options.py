@@ -6,21 +6,14 @@ import torch
 
 from normxlogit import ALL, Explainer, InputError, TargetError
 from tests import tiny
+from tests.contract.compare import close, explainer
 from tests.pipeline.test_signals import PROCESSOR, picture, vit
 
 LABELS = {0: "bad", 1: "good", 2: "so so"}
 
 
-def explainer(family="bert", kind="SequenceClassification", **options):
-    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
-
-
 def of_three(labels=LABELS):
     return explainer(num_labels=3, id2label=labels)
-
-
-def close(a, b, tolerance=1e-5):
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(b).max())))
 
 
 # --- targets --------------------------------------------------------------------------------------------------------

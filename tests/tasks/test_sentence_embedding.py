@@ -129,6 +129,3 @@ def test_a_vector_has_length_1_only_where_the_last_step_says_so(last, tmp_path):
     for step in steps.dense:
         vector = step(vector)
     torch.testing.assert_close(vector, torch.tanh(torch.tensor([[5.5, -2.0, 4.0]])))
-
-
-# --- modules --------------------------------------------------------------------------------------------------------
