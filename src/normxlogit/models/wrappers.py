@@ -4,6 +4,7 @@ The objects are known by their attributes: neither package is needed.
 """
 
 import copy
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -97,7 +98,10 @@ def _reader_of(pipeline: Any) -> Any:
     if processor is not None or len(parts) < 2:
         return processor or next(iter(parts.values()), None)
     kind = cast(Any, PROCESSOR_MAPPING).get(type(getattr(pipeline.model, "config", None)), None)
-    return parts.get("tokenizer") if kind is None else kind(**parts)
+    if kind is None:
+        return next(iter(parts.values()))
+    taken = inspect.signature(kind).parameters
+    return kind(**{name: part for name, part in parts.items() if name in taken})
 
 
 def _described(reader: Any) -> str:
