@@ -35,6 +35,14 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
     )
 
 
+def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> Encoding:
+    """Return token ids with the text that they decode to, where the text that they were made of is not known."""
+    if encoding.text is not None:
+        return encoding
+    decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), None, (), (), ""), encoding.ids)
+    return replace(encoding, text=decoded.text, offsets=decoded.offsets, word_ids=None)
+
+
 def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
     """Return the text that each generated token adds; a character of several tokens belongs to the last of them."""
     every = before + ids

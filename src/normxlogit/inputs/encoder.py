@@ -93,6 +93,13 @@ class Encoder:
         Raises:
             InputError: If something cannot be read.
         """
+        if (encoded := self.read_encoded(inputs)) is not None:
+            return encoded
+        texts, single = read_texts(inputs)
+        return self._encode(texts, long_text, None), single
+
+    def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
+        """Read what was tokenised before: as `read`, None for anything else."""
         if isinstance(inputs, Encoding):
             return self._own([inputs]), True
         if isinstance(inputs, Mapping) and "input_ids" in inputs:
@@ -102,8 +109,7 @@ class Encoder:
         if (rows := rows_of_ids(inputs)) is not None:
             encodings = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
             return self._own(encodings), rows[0] is inputs
-        texts, single = read_texts(inputs)
-        return self._encode(texts, long_text, None), single
+        return None
 
     def _own(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Check that encodings made earlier fit this model together, and return them."""

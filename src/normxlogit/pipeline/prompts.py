@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError
+from ..inputs.append_tokens import with_decoded_text
 from ..inputs.chat import read_prompts
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
@@ -27,7 +28,7 @@ def explain_generated(
     """
     if model.task.hears:
         return explain_speech(model, prompts, max_new_tokens, options, settings)
-    each, single = read_prompts(prompts)
+    each, single = _each(model, prompts)
     completed = generate_each(model, each, max_new_tokens, settings)
     results = explain_completions(model, completed, [options] * len(completed))
     return results[0] if single else Attributions(results)
@@ -42,7 +43,7 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
     Raises:
         InputError: If the lists differ in length.
     """
-    each, single = read_prompts(prompts)
+    each, single = _each(model, prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources}
     rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
     each_options = [replace(options, targets=targets) for targets in rows["targets"]]
@@ -52,6 +53,16 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
     ]
     results = explain_completions(model, completed, each_options)
     return results[0] if single else Attributions(results)
+
+
+def _each(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
+    """Return one or several prompts as a list, those that were tokenised before as encodings, and whether it is one."""
+    encoded = model.encoder.read_encoded(prompts)
+    if encoded is not None and not model.task.left_to_right:
+        raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
+    if encoded is None:
+        return read_prompts(prompts)
+    return [with_decoded_text(model.tokenizer, encoding) for encoding in encoded[0]], encoded[1]
 
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:

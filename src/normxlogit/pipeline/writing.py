@@ -12,6 +12,7 @@ from transformers import GenerationConfig
 from ..errors import InputError
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
+from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..inputs.token_ids import check_ids
 from ..models.task_model import TaskModel
@@ -27,7 +28,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
 
 @enough_memory("let the model go on with this prompt")
 def generate_each(
-    model: TaskModel, prompts: Sequence[Prompt], max_new_tokens: int, options: Mapping[str, Any]
+    model: TaskModel, prompts: Sequence[Prompt | Encoding], max_new_tokens: int, options: Mapping[str, Any]
 ) -> list[Completed]:
     """Let the model continue prompts, in batches where that gives the same tokens.
 
@@ -59,7 +60,7 @@ def generate_each(
     return [completed for completed in completions if completed is not None]
 
 
-def opened(model: TaskModel, prompt: Prompt) -> Completed:
+def opened(model: TaskModel, prompt: Prompt | Encoding) -> Completed:
     """Encode a prompt, without a completion."""
     encoding, read = _read_prompt(model, prompt)
     limit = model.encoder.limit
@@ -70,7 +71,7 @@ def opened(model: TaskModel, prompt: Prompt) -> Completed:
     return Completed(encoding, len(encoding), len(encoding.text or ""), read.contents)
 
 
-def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
+def read_completion(model: TaskModel, prompt: Prompt | Encoding, completion: str | Sequence[int]) -> Completed:
     """Encode a prompt and a given completion.
 
     Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
@@ -86,6 +87,8 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     model.refresh()
     model.task.check_generates(model)
     before, read = _read_prompt(model, prompt)
+    if isinstance(completion, str) and isinstance(prompt, Encoding):
+        completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
         encoding, count = model.task.read_completion(model, read, before, completion, special=isinstance(prompt, str))
     else:
@@ -131,6 +134,8 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     return ids
 
 
-def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
+def _read_prompt(model: TaskModel, prompt: Prompt | Encoding) -> tuple[Encoding, ReadPrompt]:
+    if isinstance(prompt, Encoding):
+        return prompt, ReadPrompt(prompt.text or "", None)
     read = read_prompt(model.reader, prompt)
     return model.task.read_prompt(model, read, special=isinstance(prompt, str)), read
