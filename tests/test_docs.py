@@ -25,7 +25,6 @@ from normxlogit.methods import method_named, registry
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny, vlm
-from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
 from tests.pipeline.test_speech import frame_model
@@ -175,7 +174,7 @@ def embedder():
 def writer():
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.model_max_length = 400
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
     return tiny.model("llama", "CausalLM"), tokenizer
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests import tiny
-from tests.pipeline.test_cite import TEMPLATE
 
 pytest.importorskip("nbclient")
 import nbformat
@@ -23,7 +22,7 @@ def writer(tmp_path_factory):
     """A folder with a tiny model that writes, in the place of the one that is 90 MB."""
     folder = tmp_path_factory.mktemp("writer")
     tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length, tokenizer.chat_template = 400, TEMPLATE
+    tokenizer.model_max_length, tokenizer.chat_template = 400, tiny.CHAT_TEMPLATE
     tokenizer.save_pretrained(folder)
     tiny.model("llama", "CausalLM").save_pretrained(folder)
     return folder

@@ -232,7 +232,7 @@ class Explainer:
         """Let a language model continue prompts, and explain every token that it generated.
 
         Args:
-            prompt: A text, a list of chat messages for the tokenizer's template, or several of either in a list. Of
+            prompt: A text, chat messages for the tokenizer's template, or several in a list; or their token ids. Of
                 models of speech a sound: samples, a mapping with "array" and "sampling_rate", or a file's path.
             max_new_tokens: Most tokens to generate; greedily, unless `do_sample` or another of its settings says how.
             **options: Of `keywords.FromGeneration`, and of the model's `generate`, such as `num_beams`.
@@ -264,7 +264,7 @@ class Explainer:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
 
         Args:
-            prompt: A text, chat messages, or several in a list, with lists for `completion`, `targets` and `sources`.
+            prompt: As in `generate`; of several prompts, `completion`, `targets` and `sources` are lists, too.
             completion: The text that follows the prompt as it is (mind the space), or its token ids.
             **options: What is explained and how, see `keywords.ExplainCompletion`.
 

@@ -226,3 +226,31 @@ def test_a_chat_is_explained_as_the_first_token_that_is_generated_after_it(metho
         assert alone.special_tokens_mask == first.special_tokens_mask
         np.testing.assert_allclose(alone.scores, first.scores, rtol=1e-5, atol=1e-6)
         assert explainer(chat, method=method).text == alone.text
+
+
+def test_a_prompt_of_token_ids_is_read_like_its_text():
+    explainer = explainer_for()
+    tokenizer, after = explainer.tokenizer, [7, 8]
+    expected = explainer.explain_completion(PROMPT, after)
+    batch = tokenizer(PROMPT, return_tensors="pt")
+    ids = batch["input_ids"]
+    several = [explainer.explain_completion(prompt, [after])[0] for prompt in (batch, ids, explainer.encode(PROMPT))]
+    for result in (explainer.explain_completion(ids[0], after), *several):
+        np.testing.assert_array_equal(result.scores, expected.scores)
+        assert (result.text, result.tokens) == (expected.text, expected.tokens)
+        assert [word.text for word in result.words()][: len(PROMPT.split())] == PROMPT.split()
+    padded = tokenizer([PROMPT, "a cat"], padding=True, padding_side="left", return_tensors="pt")
+    written = explainer.generate(PROMPT, max_new_tokens=2)
+    assert explainer.generate(padded, max_new_tokens=2)[0].completion == written.completion
+    follows = tokenizer.decode([5])
+    by_text = explainer.explain_completion(ids[0], f" {follows}")
+    assert by_text == explainer.explain_completion(ids[0], tokenizer(f" {follows}", add_special_tokens=False).input_ids)
+
+
+def test_token_ids_that_are_no_prompt_are_refused():
+    explainer = explainer_for()
+    with pytest.raises(InputError, match="token id 99999"):
+        explainer.generate(torch.tensor([99999]), max_new_tokens=2)
+    other = Explainer(tiny.model("bart", "Seq2SeqLM"), tiny.tokenizer_for("bart"))
+    with pytest.raises(InputError, match="causal language models"):
+        other.generate(torch.tensor([5, 6]), max_new_tokens=2)
