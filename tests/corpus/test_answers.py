@@ -9,7 +9,6 @@ from normxlogit import Attributions, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run
-from tests.test_docs import TEMPLATE
 
 from .corpora import errors, jsonl
 
@@ -41,7 +40,7 @@ FAILED = {
 }
 
 
-@pytest.fixture(scope="module", params=[None, TEMPLATE])
+@pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE])
 def reader(request):
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.chat_template = request.param

@@ -14,7 +14,6 @@ from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
-from tests.test_docs import TEMPLATE
 
 from .corpora import errors, explainer, jsonl, results
 
@@ -46,7 +45,7 @@ FAILED = {
 @pytest.fixture(scope="module")
 def writer():
     tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
     tokenizer.model_max_length = 400
     return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=400), tokenizer, name="writer")
 
