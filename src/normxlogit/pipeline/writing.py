@@ -129,7 +129,7 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
         ids = [operator.index(number) for number in completion]
     except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
         kind = type(completion).__name__
-        raise InputError(f"a completion is a text or a row of token ids, and no such {kind}") from None
+        raise InputError(f"a completion is a text or a row of token ids, not {kind}") from None
     check_ids(ids, model.encoder.vocabulary, "the completion")
     return ids
 

@@ -29,7 +29,7 @@ HELD = (dict, list, set, OrderedDict, defaultdict)
 
 HOLDING = frozenset((*HELD, tuple))
 
-HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -88,11 +88,11 @@ def clone(model: nn.Module) -> nn.Module:
         state["training"] = False
         state.pop("_compiled_call_impl", None)
         for name, value in state.items():
-            if type(value) in PLAIN or (name in TABLES and name not in HOOKS):
+            if type(value) in PLAIN or (name in TABLES and name not in FORWARD_HOOKS):
                 continue
             if isinstance(value, PretrainedConfig):
                 state[name] = _own_config(value, state, configs, from_transformers)
-            elif name in HOOKS:
+            elif name in FORWARD_HOOKS:
                 if value:
                     state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
             elif id(value) in twins or isinstance(value, BOUND):

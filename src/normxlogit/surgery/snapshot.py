@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+RECORDING_TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 RECORDING = "transformers.utils.output_capturing"
 """The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""
 RECORDS = "_output_capturing_hooks_installed"
@@ -174,7 +174,7 @@ def _single(tensors: Iterable[Place]) -> list[Place]:
 def _same(name: str, now: Any, then: Any) -> bool:
     if name == RECORDS or isinstance(then, _Anything):
         return True
-    if name in HOOKS:
+    if name in RECORDING_TABLES:
         recording = {key for key, hook in now.items() if getattr(hook, "__module__", "") == RECORDING}
         if name != "_forward_hooks":  # these hold the numbers of hooks
             return bool(now == then)
