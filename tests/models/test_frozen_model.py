@@ -71,33 +71,6 @@ def test_what_a_pass_writes_is_not_part_of_the_next_one():
     torch.testing.assert_close(logits(short), alone)
 
 
-class Counting(torch.nn.Module):
-    """A norm that adds to its output how often it was called before."""
-
-    def __init__(self, norm):
-        super().__init__()
-        self.norm = norm
-        self.register_buffer("calls", torch.zeros(1))
-
-    def forward(self, x):
-        found = self.norm(x) + 0.1 * self.calls
-        self.calls.add_(1)
-        return found
-
-
-def test_what_a_pass_adds_to_a_buffer_is_not_part_of_the_next_one():
-    model = tiny.model("bert")
-    model.bert.embeddings.LayerNorm = Counting(model.bert.embeddings.LayerNorm)
-    task = TaskModel(model, tiny.tokenizer_for("bert"))
-    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
-    task.prepare(batch)
-    with torch.no_grad():
-        own = task.run(batch).logits
-    for _ in range(3):
-        torch.testing.assert_close(FrozenModel.of(task).run(batch, (0,)).logits, own, rtol=1e-4, atol=1e-5)
-    assert model.bert.embeddings.LayerNorm.calls == 0
-
-
 class Bent(torch.nn.Module):
     """A layer's last step, with an operation behind it that no rule holds."""
 
