@@ -1,6 +1,5 @@
 """A corpus of prompts and completions: their sources in Parquet, as the explainer gives them one by one."""
 
-import io
 import json
 
 import numpy as np
@@ -152,13 +151,6 @@ def test_kept_columns_may_be_called_as_ours_but_not_as_the_results(writer, tmp_p
 def test_missing_completions_can_be_written(writer, tmp_path):
     with pytest.raises(DataError, match=r"no column 'completion' .* there are prompt; max_new_tokens lets the model"):
         attribute(writer, [{"prompt": "good"}], tmp_path, sources="sentence")
-
-
-def test_prompts_are_read_from_a_stream(writer, tmp_path, monkeypatch):
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS[:2])
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    done = attribute(writer, "-", tmp_path / "out", input_format="jsonl", sources="sentence")
-    assert (done.rows, done.errors) == (2, 0)
 
 
 def test_a_tokenizer_that_cannot_tell_places_stops_the_run(writer, tmp_path, monkeypatch):
