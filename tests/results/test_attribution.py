@@ -5,7 +5,7 @@ import pytest
 
 from normxlogit.errors import DataError, InputError, MethodError, TargetError
 from normxlogit.results.attribution import Attribution
-from tests.factories import LABELS, MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
+from tests.factories import LABELS, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 
 def byte_level() -> Attribution:
@@ -16,14 +16,6 @@ def byte_level() -> Attribution:
         text=" The film is unwatchable!",
         special=False,
     )
-
-
-def test_words_are_those_of_the_text():
-    words = make_attribution().words()
-    assert [w.text for w in words] == ["The", "movie", "is", "mediocre", ",", "maybe", "even", "bad", "."]
-    assert all(MOVIE[w.start : w.end] == w.text for w in words)
-    assert [w.tokens for w in words][3] == (4, 5)
-    assert words[3].score == pytest.approx(2.2)
 
 
 @pytest.mark.parametrize(("merge", "score"), [("sum", -1.5), ("max", -3.0), ("mean", -0.5), ("first", 1.0)])

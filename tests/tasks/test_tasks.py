@@ -1,28 +1,13 @@
-"""Token classification, question answering and multiple choice against plain loops over the model's own code."""
+"""Positions, choices and answers: against plain loops over the model's own code and on logits written by hand."""
 
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, TargetError, UnsupportedModelError
+from normxlogit import Explainer, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks.question_answering import QuestionAnswering
 from tests import tiny
-
-
-def by_hand(model, encoded, head):
-    """Norm of the embedding layer's output times HoT(x_i), one token at a time.
-
-    `head` is a function of (1, 1, H) hidden states, written out for the model's class.
-    """
-    with torch.inference_mode():
-        states = model(**encoded, output_hidden_states=True).hidden_states
-        hidden = model.base_model(**encoded).last_hidden_state
-    scores = []
-    for i in range(hidden.shape[1]):
-        norm = states[0][0, i].norm()
-        scores.append(norm * head(hidden[:, i : i + 1])[0, 0])
-    return torch.stack(scores)  # (T, C)
 
 
 def test_a_position_chooses_among_several_masks():
@@ -34,44 +19,6 @@ def test_a_position_chooses_among_several_masks():
     assert (first.target.position, second.target.position) == (2, 6)
     assert first.prediction.value != second.prediction.value
     assert (first.scores == second.scores).all()  # the score of a token for a word does not depend on the place
-
-
-@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "deberta-v2", "qwen2"])
-def test_question_answering_is_the_start_or_end_logit_of_each_token_times_its_norm(family):
-    model, tokenizer = tiny.model(family, "QuestionAnswering"), tiny.tokenizer_for(family)
-    question, context = "is the cat here ?", "once upon a time the cat sat on the mat , without wit ."
-    encoded = tokenizer(question, context, return_tensors="pt")
-    explainer = Explainer(model, tokenizer)
-    with torch.inference_mode():
-        wanted = by_hand(model, encoded, model.qa_outputs)  # (T, 2)
-        outputs = model(**encoded)
-    a = explainer((question, context), target=ALL)
-    assert a.target.labels == ("start", "end")
-    torch.testing.assert_close(torch.tensor(a.scores), wanted.T, rtol=1e-4, atol=1e-5)
-    start = explainer((question, context))
-    assert (start.scores == explainer((question, context), target="start").scores).all()
-    torch.testing.assert_close(torch.tensor(start.scores), wanted[:, 0], rtol=1e-4, atol=1e-5)
-
-    sequences = encoded.sequence_ids(0)
-    starts, ends = outputs.start_logits[0], outputs.end_logits[0]
-    pairs = [
-        (float(starts[i] + ends[j]), i, j)
-        for i in range(len(sequences))
-        for j in range(i, min(i + 15, len(sequences)))
-        if sequences[i] == sequences[j] == 1
-    ]
-    value, first, last = max(pairs)
-    end = explainer((question, context), target="end")
-    if sequences[0] is None and float(starts[0] + ends[0]) > value:
-        assert start.prediction.label == ""
-        first = last = 0
-    else:
-        offsets = encoded.encodings[0].offsets
-        assert start.prediction.label == context[offsets[first][0] : offsets[last][1]]
-        assert start.prediction.value == pytest.approx(value, rel=1e-4)
-    assert (start.target.position, end.target.position) == (first, last)
-    chance = outputs.start_logits[0].softmax(-1)[first] * outputs.end_logits[0].softmax(-1)[last]
-    assert start.prediction.probability == pytest.approx(float(chance), rel=1e-3)
 
 
 QUESTION = ("the cat sat on", ["the mat .", "a movie plot", "time !"])
@@ -190,19 +137,6 @@ def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs
             explainer("a cat", **call)
     model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
     assert explainer("a cat", target=outputs - 1).target.labels == (f"kind {outputs - 1}",)
-
-
-def test_an_answer_without_a_text_is_its_tokens():
-    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
-    for text in [tiny.PAIR[0], *tiny.TEXTS]:
-        pair = ("is it good ?", text)
-        start, end = (explainer(pair, target=name).target.position for name in ("start", "end"))
-        if start < end:
-            break
-    assert start < end
-    (found,) = explainer({name: list(values) for name, values in tiny.tokenizer_for("bert")(*pair).items()})
-    assert found.text is None
-    assert found.prediction.label == "".join(found.tokens[start : end + 1])
 
 
 def test_what_wraps_a_model_is_refused_with_the_way_to_it():
