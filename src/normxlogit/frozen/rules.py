@@ -1,0 +1,325 @@
+"""The rules of the frozen network: what the backward pass of each operation is when all that is not linear is held.
+
+At the given input every operation of the forward pass is A z + b, z what flows through it; A and b are held at their
+value (Ali et al., 2022, section 3: attention and normalisation; Modarressi et al., 2023, equation 9: activations). The
+forward pass is the model's own. A rule is given a node of its autograd graph, the gradients that torch computed for the
+node's inputs, and those of its outputs, and returns what takes the place of the former:
+
+- linear operations: torch's own gradient is right;
+- held ones (softmax, exp, roots, reciprocals, standard deviations, norms): no gradient, their value is a constant;
+- activations: the gradient times f(x) / x, which torch's slope is where f is piecewise linear through zero;
+- norms: the gradient times weight / sigma, less its mean where the mean is subtracted: sigma is held;
+- fused attention: the gradient of the values alone, so queries and keys, and with them the probabilities, are held;
+- products of two factors that depend on the input: none to the one that `products` chooses to hold;
+- anything else: an error that names it, if a gradient arrives.
+
+`constant` collects what a rule leaves out of A z: part of the bias, for `conservation`.
+"""
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Gradients = tuple[Tensor | None, ...]
+Constant = Callable[[Tensor], None]
+Rule = Callable[[Any, Gradients, Gradients, Constant], Gradients | None]
+
+INPUT = "normxlogit_input"
+"""Under this name a node's `metadata` has its input, where torch saves its output alone; see `backward.noted_inputs`."""
+
+LINEAR = frozenset(
+    "Add AddBroadcast Alias AsStrided AvgPool1D AvgPool2D AvgPool3D AdaptiveAvgPool2D AdaptiveAvgPool3D Broadcast "
+    "BroadcastTensors Cat Chunk Clone ConstantPadNd Contiguous Copies CopyBackwards Copy CopySlices Cumsum Detach "
+    "Diag Diagonal DiagEmbed DropoutBackward Dstack Embedding EmbeddingBag Expand ExpandAs FftC2C FftC2R FftR2C Fill "
+    "Flatten Flip Gather HannWindow Hstack Identity Im2Col Col2Im Imag Index IndexAdd IndexCopy IndexFill IndexPut "
+    "IndexPutImpl IndexSelect Unfold UnfoldBackward Lift LiftFresh MaskedFill MaskedScatter MaskedSelect Mean MovedimInt "
+    "Movedim Narrow NativeDropout NativeDropoutBackward Neg NewZeros NumpyT Numpy_T Permute PixelShuffle PixelUnshuffle "
+    "Put Real ReflectionPad1D ReflectionPad2D ReflectionPad3D ReplicationPad1D ReplicationPad2D ReplicationPad3D Repeat "
+    "RepeatInterleave ReshapeAlias Reshape Resize ResolveConj Conj Roll Rot90 Rsub Scatter ScatterAdd Select "
+    "SelectScatter Slice ScatterReduce SliceScatter Split SplitWithSizes Squeeze Stack Sub Sum SwapAxes Swapaxes T Take TakeAlongDim "
+    "ToCopy To TransposeCopy Transpose Trace Tril Triu Unbind Unflatten UnsafeChunk UnsafeSplit UnsafeView Unsqueeze "
+    "UpsampleBicubic2D UpsampleBilinear2D UpsampleLinear1D UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D "
+    "UpsampleTrilinear3D UpsampleBicubic2DAa UpsampleBilinear2DAa Vstack View ViewAsComplex ViewAsReal ViewCopy Where "
+    "Zero ToSparse Coalesce SparseMask ToDense NestedTensor Values _MeasuredBackward".split()
+)
+"""Operations whose own gradient is a constant."""
+
+CHOICES = frozenset(
+    "AdaptiveMaxPool1D AdaptiveMaxPool2D AdaptiveMaxPool3D Amax Amin Cummax Cummin FractionalMaxPool2D Kthvalue Max "
+    "MaxPool2DWithIndices MaxPool3DWithIndices Maximum Median Min Minimum Mode Nanmedian Sort Topk Aminmax "
+    "MaxUnpool2D Abs Relu LeakyRelu RreluWithNoise PreluKernel Hardshrink".split()
+)
+"""Operations that choose, or whose slope is f(x) / x already: the choice is held, and torch's gradient is of the chosen."""
+
+HELD = frozenset(
+    "Softmax SoftmaxBackwardData SafeSoftmax MaskedSoftmax Exp Exp2 Sqrt Rsqrt Reciprocal Logsumexp Logcumsumexp Prod "
+    "Cumprod Var Std VarMean StdMean LinalgVectorNorm Norm NormExceptDim LinalgNorm Frobenius LinalgInvEx Inverse "
+    "LinalgPinv Cdist CdistForward Sgn Sign Floor Ceil Round Trunc Fmod Remainder SqrtBoundDerivativeBackward".split()
+)
+"""Operations whose value is held as a constant."""
+
+ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "Asinh": lambda node, x: torch.asinh(x),
+    "Atan": lambda node, x: torch.atan(x),
+    "Celu": lambda node, x: F.celu(x, node._saved_alpha),
+    "Clamp": lambda node, x: x.clamp(node._saved_min, node._saved_max),
+    "ClampMin": lambda node, x: x.clamp(min=node._saved_min),
+    "ClampMax": lambda node, x: x.clamp(max=node._saved_max),
+    "Elu": lambda node, x: (
+        torch.where(x > 0, x, node._saved_alpha * torch.expm1(x * node._saved_input_scale)) * node._saved_scale
+    ),
+    "Erf": lambda node, x: torch.erf(x),
+    "Expm1": lambda node, x: torch.expm1(x),
+    "GeLUFunctionBackward": lambda node, x: node._forward_cls.forward(_Unsaved(), x),  # Bloom's own
+    "Gelu": lambda node, x: F.gelu(x, approximate=node._saved_approximate),
+    "Hardsigmoid": lambda node, x: F.hardsigmoid(x),
+    "Hardswish": lambda node, x: F.hardswish(x),
+    "Hardtanh": lambda node, x: F.hardtanh(x, node._saved_min_val, node._saved_max_val),
+    "Log": lambda node, x: torch.log(x),
+    "Log1P": lambda node, x: torch.log1p(x),
+    "LogSigmoid": lambda node, x: F.logsigmoid(x),
+    "Mish": lambda node, x: F.mish(x),
+    "Sigmoid": lambda node, x: torch.sigmoid(x),
+    "Silu": lambda node, x: F.silu(x),
+    "Softplus": lambda node, x: F.softplus(x, node._saved_beta, node._saved_threshold),
+    "Softshrink": lambda node, x: F.softshrink(x, node._saved_lambd),
+    "Tanh": lambda node, x: torch.tanh(x),
+    "Threshold": lambda node, x: torch.where(x > node._saved_threshold, x, 0.0),
+}
+"""Elementwise operations of which f(x) / x is held (Modarressi et al., 2023, equation 9), and how f is computed."""
+
+_INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
+_SMOOTH = frozenset(["Asinh", "Atan", "Celu", "Elu", "Erf", "Expm1", "GeLUFunctionBackward", "Gelu", "Log1P", "Mish", "Silu", "Tanh"])  # fmt: skip
+"""Activations with f(0) = 0 and a slope there, which f(x) / x tends to."""
+
+FACTORS: dict[str, tuple[int, int, bool]] = {
+    "Mul": (0, 1, False),
+    "Addcmul": (1, 2, False),
+    **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot", "Matmul", "SparseMm"), (0, 1, True)),
+    **dict.fromkeys(("Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"), (1, 2, True)),
+}
+"""Products: which inputs are the factors, and whether they are matrices."""
+
+ONE_HELD: dict[str, int] = {
+    "Div": 1,
+    "Addcdiv": 2,
+    "Lerp": 2,
+    "Linear": 1,
+    "Convolution": 1,
+    "ConvolutionOverrideable": 1,
+    "SlowConv2D": 1,
+    "SlowConvTranspose2D": 1,
+    "MkldnnConvolution": 1,
+    "CudnnConvolution": 1,
+    "CudnnConvolutionTranspose": 1,
+    "Trilinear": 1,
+    "GridSampler2D": 1,
+    "GridSampler3D": 1,
+    "GroupedMm": 1,
+    "ScaledGroupedMm": 1,
+    "LinalgSolveTriangular": 0,
+    "LinalgSolveEx": 0,
+    "TriangularSolve": 1,
+}
+"""Operations of which one input is always held: denominators, kernels, weights, matrices of equations."""
+
+
+SIGNAL: dict[str, int] = {
+    "ScaledDotProductFlashAttentionForCpu": 2,
+    "ScaledDotProductFlashAttention": 2,
+    "ScaledDotProductCudnnAttention": 2,
+    "ScaledDotProductEfficientAttention": 2,
+    "ScaledDotProductFusedAttentionOverrideable": 2,
+    "YosoCumulationBackward": 4,
+}
+"""Operations of which all inputs but one are held: attention, of which the values flow."""
+
+
+@dataclass
+class _Unsaved:
+    """The context of a custom autograd function whose forward is computed again; it is never read."""
+
+    needs_input_grad: tuple[bool, ...] = field(default=(False,))
+
+    def save_for_backward(self, *_: Any) -> None:
+        """Save nothing."""
+
+
+def hold(index: int) -> Rule:
+    """Return the rule that holds one input."""
+
+    def rule(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+        return (*inputs[:index], None, *inputs[index + 1 :])
+
+    return rule
+
+
+def hold_all(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+    """Hold the value of an operation."""
+    if outputs[0] is not None:
+        value = getattr(node, "_saved_result", None)
+        constant(outputs[0] * value if isinstance(value, Tensor) else outputs[0] * math.nan)
+    return (None,) * len(inputs)
+
+
+def divide(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+    """Hold the denominator; of a constant numerator the quotient."""
+    if outputs[0] is not None and node.next_functions[0][0] is None:
+        constant(outputs[0] * node._saved_self / node._saved_other)
+    return (*inputs[:1], None)
+
+
+def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Multiply the gradient by f(x) / x (Modarressi et al., 2023, equation 9: the ratio is held)."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    from .graph import stem
+
+    name = stem(node)
+    x = _input_of(node, name)
+    smooth = name in _SMOOTH
+    signal = x.masked_fill(x == 0, torch.finfo(x.dtype).tiny * 1024) if smooth else x
+    value = ACTIVATIONS[name](node, signal)
+    ratio = (value / signal).nan_to_num(0.0, 0.0, 0.0)  # at zero alone: a wider gap would turn rounding into a jump
+    if not smooth:
+        constant(gradient * value.masked_fill(signal != 0, 0.0))
+    return ((gradient * ratio).to(gradient.dtype), *(None,) * (len(inputs) - 1))
+
+
+def power(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold all but one of the factors of x^n; hold roots and reciprocals."""
+    exponent = node._saved_exponent
+    gradient = inputs[0]
+    if not isinstance(exponent, Tensor) and exponent > 0 and float(exponent).is_integer():
+        return (None if gradient is None else gradient / exponent,)
+    if outputs[0] is not None:
+        constant(outputs[0] * node._saved_self**exponent)
+    return (None,) * len(inputs)
+
+
+def layer_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
+    gradient, weight = outputs[0], node._saved_weight
+    if gradient is None:
+        return None
+    scaled = gradient * node._saved_result2 if weight is None else gradient * weight * node._saved_result2
+    axes = tuple(range(-len(node._saved_normalized_shape), 0))
+    return ((scaled - scaled.mean(axes, keepdim=True)).to(gradient.dtype), None, *inputs[2:])
+
+
+def rms_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold the root mean square."""
+    gradient, weight = outputs[0], node._saved_weight
+    if gradient is None:
+        return None
+    scaled = gradient * node._saved_result1 if weight is None else gradient * weight * node._saved_result1
+    return (scaled.to(gradient.dtype), *(None,) * (len(inputs) - 1))
+
+
+def group_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold the standard deviation of each group of channels."""
+    gradient, weight = outputs[0], node._saved_weight
+    if gradient is None:
+        return None
+    wide = (1, -1) + (1,) * (gradient.ndim - 2)
+    scaled = gradient if weight is None else gradient * weight.reshape(wide)
+    rows = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
+    rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
+    rows = rows - rows.mean(-1, keepdim=True)
+    return (rows.reshape(gradient.shape).to(gradient.dtype), None, *inputs[2:])
+
+
+def batch_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold the standard deviation of each channel; linear in evaluation mode, where the mean is a constant."""
+    gradient, weight = outputs[0], node._saved_weight
+    if gradient is None:
+        return None
+    wide = (1, -1) + (1,) * (gradient.ndim - 2)
+    live = node._saved_training
+    scale = node._saved_result2 if live else torch.rsqrt(node._saved_running_var + node._saved_eps)  # (C,)
+    scaled = gradient * (scale if weight is None else scale * weight).reshape(wide)
+    if live:
+        scaled = scaled - scaled.mean([axis for axis in range(gradient.ndim) if axis != 1], keepdim=True)
+    else:
+        constant(-scaled * node._saved_running_mean.reshape(wide))
+    return (scaled.to(gradient.dtype), None, *inputs[2:])
+
+
+def hold_others(index: int) -> Rule:
+    """Return the rule that holds all inputs but one, as attention does all but the values."""
+
+    def rule(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+        return tuple(gradient if place == index else None for place, gradient in enumerate(inputs))
+
+    return rule
+
+
+def log_softmax(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold the normaliser, which is subtracted."""
+    if outputs[0] is not None:
+        x = node.metadata.get(INPUT)
+        constant(outputs[0] * ((node._saved_result - x) if x is not None else math.nan))
+    return (outputs[0], *(None,) * (len(inputs) - 1))
+
+
+def gated_linear_unit(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+    """Hold the gate, which is the second half."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    gate = node._saved_self.chunk(2, node._saved_dim)[1].sigmoid()
+    return (torch.cat((gradient * gate, torch.zeros_like(gradient)), node._saved_dim),)
+
+
+RULES: dict[str, Rule | None] = {
+    **dict.fromkeys(LINEAR | CHOICES, None),
+    **dict.fromkeys(HELD, hold_all),
+    **dict.fromkeys(ACTIVATIONS, activation),
+    **{name: hold(index) for name, index in ONE_HELD.items()},
+    "Div": divide,
+    "Pow": power,
+    "NativeLayerNorm": layer_norm,
+    "FusedRmsNorm": rms_norm,
+    "RmsNorm": rms_norm,
+    "NativeGroupNorm": group_norm,
+    "NativeBatchNorm": batch_norm,
+    "CudnnBatchNorm": batch_norm,
+    "LogSoftmax": log_softmax,
+    "Glu": gated_linear_unit,
+    **{name: hold_others(index) for name, index in SIGNAL.items()},
+}
+"""By the name of a node without `Backward0`; None where torch's own gradient is right. `FACTORS` has the products."""
+
+
+def held_inputs(node: Any, name: str) -> Collection[int]:
+    """Return which inputs of a node are held, so that nothing flows over them; of products none."""
+    count = range(len(node.next_functions))
+    rule = RULES.get(name)
+    if rule is hold_all or node.name() == "PowBackward1":
+        return count
+    if name == "Pow":
+        exponent = node._saved_exponent
+        return () if exponent > 0 and float(exponent).is_integer() else count
+    if name in SIGNAL:
+        return [index for index in count if index != SIGNAL[name]]
+    if rule in (layer_norm, rms_norm, group_norm, batch_norm):
+        return (1,)
+    return (ONE_HELD[name],) if name in ONE_HELD else (1,) if name == "_MeasuredBackward" else ()
+
+
+def _input_of(node: Any, name: str) -> Tensor:
+    """Return what an activation was given."""
+    saved = node.saved_tensors[0] if name == "GeLUFunctionBackward" else getattr(node, "_saved_self", None)
+    if saved is None:
+        saved = node.metadata.get(INPUT)
+    if saved is None:
+        result = node._saved_result
+        saved = _INVERSE[name](result.double()).nan_to_num(posinf=40.0, neginf=-40.0).to(result.dtype)
+    found: Tensor = saved.detach()
+    return found
