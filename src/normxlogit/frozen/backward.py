@@ -10,9 +10,12 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import UnsupportedModelError
-from .graph import Edge, nodes_of, stem
+from .graph import LEAF, Edge, nodes_of, stem
 from .products import held_factor
 from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs, hold
+
+PLACE = "normxlogit_place"
+"""Under this name a node's `metadata` has the module that it was made in, in a pass that is proved."""
 
 
 def _nowhere(_: Tensor) -> None:
@@ -77,18 +80,26 @@ def _rules_of(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> I
                 elif moves(edges[first]):
                     factor = second
                 held, rule = {factor}, hold(factor)
-        flow[node] = [edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None and moves(edge)]
+        flow[node] = [
+            edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None and moves(edge)
+        ]
         if node in entries:
             continue
         if rule is not None:
             yield node, rule
 
 
+def has_rule(node: Any) -> bool:
+    """Return whether a node's operation is known."""
+    name = stem(node)
+    return name in RULES or name in FACTORS or name == LEAF
+
+
 def _refuse(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> None:
     """Refuse an operation without a rule if it matters to the answer."""
     if any(gradient is not None and (_is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
         raise UnsupportedModelError(
-            f"cannot be frozen: the operation {stem(node)} has no rule, and the answer depends on it"
+            f"cannot be frozen: the answer depends on {stem(node)}{_place(node)}, an operation without a rule"
         )
 
 
@@ -96,7 +107,7 @@ def _is_batched(gradient: Tensor) -> bool:
     return bool(torch._C._functorch.is_batchedtensor(gradient))
 
 
-class _NotedInputs(TorchFunctionMode):
+class NotedInputs(TorchFunctionMode):
     """Keeps the input of operations of which torch saves the output alone, on the node, as long as the graph lives."""
 
     _FUNCTIONS = frozenset(
@@ -115,10 +126,22 @@ class _NotedInputs(TorchFunctionMode):
         x = x.detach().clone() if func.__name__.endswith("_") else x.detach()
         result = func(*args, **(kwargs or {}))
         if isinstance(result, Tensor) and result.grad_fn is not None:
-            result.grad_fn.metadata[INPUT] = x
+            metadata: Any = result.grad_fn.metadata
+            metadata[INPUT] = x
         return result
 
 
-def noted_inputs() -> TorchFunctionMode:
-    """Return the context in which a forward pass is run whose backward pass is to be the frozen network's."""
-    return _NotedInputs()
+BLOCKED = ("WarnNotImplemented", "NotImplemented")
+"""Nodes of operations that have no backward pass, such as those of quantised weights."""
+
+
+def operations_without_gradient(outputs: Tensor) -> list[str]:
+    """Name the modules in the graph of an answer through which no gradient flows."""
+    nodes = [node for node in nodes_of(outputs) if stem(node) in BLOCKED]
+    return list(dict.fromkeys(f"an operation{_place(node)}" for node in nodes))
+
+
+def _place(node: Any) -> str:
+    """Say in which module a node was made, where it was noted."""
+    path = node.metadata.get(PLACE)
+    return f" in {path}" if path else ""

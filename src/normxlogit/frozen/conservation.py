@@ -2,8 +2,8 @@
 
 The frozen network is affine, so that f(x) = <g, x> + sum over constants c of <g_c, c>: every bias, every table of
 positions, every vector that the model adds. In a pass under `constants_as_leaves` each of these is a leaf of the graph
-with its own gradient, where it is added; one backward pass gives all of them, and their sum is compared with the answer.
-A rule that is wrong, or an operation that hides what is not linear, shows as a difference.
+with its own gradient, where it is added. One backward pass gives all of them, and their sum is compared with the
+answer. A rule that is wrong, or an operation that hides what is not linear, shows as a difference.
 """
 
 import sys
@@ -15,28 +15,37 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from .backward import _NotedInputs, frozen_backward
+from ..errors import UnsupportedModelError
+from ..surgery.proofs import EXCLUDED, proof
+from .backward import PLACE, NotedInputs, frozen_backward, has_rule, operations_without_gradient
 
-_ADDITIVE = frozenset(
-    "add sub subtract rsub radd iadd isub where cat concat concatenate stack hstack vstack dstack masked_fill "
-    "masked_scatter index_put index_add index_copy scatter scatter_add copy setitem lerp maximum minimum "
-    "fmax fmin multi_head_attention_forward append".split()
-)
+_ADDITIVE = frozenset([
+    "add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "cat", "concat", "concatenate", "stack",
+    "hstack", "vstack", "dstack", "masked_fill", "masked_scatter", "index_put", "index_add", "index_copy",
+    "scatter", "scatter_add", "copy", "setitem", "lerp", "maximum", "minimum", "fmax", "fmin",
+    "multi_head_attention_forward", "append",
+])  # fmt: skip
 """Functions, without underscores around their names, of which constant tensors are part of the bias."""
 
-_BIAS: dict[str, tuple[tuple[int, str], ...]] = {
-    "linear": ((2, "bias"),),
-    "bilinear": ((3, "bias"),),
-    "layer_norm": ((3, "bias"),),
-    "group_norm": ((3, "bias"),),
-    "instance_norm": ((4, "bias"),),
-    "batch_norm": ((4, "bias"),),
-    **{f"conv{transposed}{axes}d": ((2, "bias"),) for transposed in ("", "_transpose") for axes in (1, 2, 3)},
-    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"), ((0, "input"),)),
+_WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where"])
+"""Those of them to which a number can be given in the place of a tensor."""
+
+_BIAS: dict[str, tuple[int, str]] = {
+    "linear": (2, "bias"),
+    "bilinear": (3, "bias"),
+    "layer_norm": (3, "bias"),
+    "group_norm": (3, "bias"),
+    "instance_norm": (4, "bias"),
+    "batch_norm": (4, "bias"),
+    **{f"conv{transposed}{axes}d": (2, "bias") for transposed in ("", "_transpose") for axes in (1, 2, 3)},
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"), (0, "input")),
 }
-"""Of other functions, which arguments are added: their places and names."""
+"""Of other functions, which argument is added: its place and its name."""
+
+
+ROUNDING = 16
+"""How many times the rounding of a number contributions may be off, relative to the sum of their sizes, or to 1."""
 
 
 @dataclass
@@ -56,39 +65,42 @@ class Constants:
         self.held += float(products.double().sum())
 
 
-class _ConstantLeaves(_NotedInputs):
+class _ConstantLeaves(NotedInputs):
     def __init__(self, constants: Constants, paths: Mapping[int, str]) -> None:
         super().__init__()
         self.constants, self.paths = constants, paths
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        name = getattr(func, "__name__", "").strip("_")
-        if torch.is_grad_enabled():
-            if name in _ADDITIVE:
-                if _flows((args, kwargs)):
-                    changed = func.__name__.endswith("_") and bool(args)  # an in-place operation changes no leaf
-                    scalars = name in ("add", "sub", "rsub", "radd", "iadd", "isub", "where", "subtract")
-                    args = tuple(
-                        value if changed and index == 0 else self._leaf(value, scalars) for index, value in enumerate(args)
-                    )
-                    kwargs = {key: self._leaf(value, False) if key != "alpha" else value for key, value in kwargs.items()}
-            elif name in _BIAS and _flows((args, kwargs)):
-                for index, key in _BIAS[name]:
-                    if index < len(args):
-                        args = (*args[:index], self._leaf(args[index], False), *args[index + 1 :])
-                    elif key in kwargs:
-                        kwargs = {**kwargs, key: self._leaf(kwargs[key], False)}
-        return super().__torch_function__(func, types, args, kwargs)
+        written = getattr(func, "__name__", "")
+        name = written.strip("_")
+        if (name in _ADDITIVE or name in _BIAS) and _flows((args, kwargs)):
+            in_place = written.startswith(("__i", "__set")) or (written.endswith("_") and not written.endswith("__"))
+            added = _BIAS.get(name)
+            args = tuple(
+                self._leaf(value, scalars=name in _WITH_NUMBERS)
+                if (index > 0 or not in_place) and (added is None or index == added[0])  # what is changed is no leaf
+                else value
+                for index, value in enumerate(args)
+            )
+            kwargs = {
+                key: self._leaf(value) if added is None or key == added[1] else value for key, value in kwargs.items()
+            }
+        result = super().__torch_function__(func, types, args, kwargs)
+        node: Any = result.grad_fn if isinstance(result, Tensor) else None
+        while node is not None and PLACE not in node.metadata and not has_rule(node):
+            node.metadata[PLACE] = self._path()
+            node = node.next_functions[0][0] if node.next_functions else None
+        return result
 
-    def _leaf(self, value: Any, scalars: bool) -> Any:
+    def _leaf(self, value: Any, *, scalars: bool = False) -> Any:
         """Return a constant as a leaf, or what else was given as it is."""
         if isinstance(value, Tensor):
-            if value.requires_grad or not value.is_floating_point() or value.is_meta:
+            if _flows(value) or not value.is_floating_point() or value.is_meta:
                 return value
             leaf = value.detach().requires_grad_()
         elif isinstance(value, (tuple, list)) and any(isinstance(part, Tensor) for part in value):
-            return type(value)(self._leaf(part, scalars) for part in value)
+            return type(value)(self._leaf(part, scalars=scalars) for part in value)
         elif scalars and isinstance(value, (int, float)) and not isinstance(value, bool) and value != 0:
             leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
         else:
@@ -109,7 +121,7 @@ class _ConstantLeaves(_NotedInputs):
 
 def _flows(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return value.requires_grad
+        return value.requires_grad and not isinstance(value, nn.Parameter)
     if isinstance(value, dict):
         return any(map(_flows, value.values()))
     return isinstance(value, (tuple, list)) and any(map(_flows, value))
@@ -145,33 +157,80 @@ class Balance:
         return abs(self.answer - self.inputs - sum(self.bias.values()))
 
 
-def balance(
-    answer: Tensor, readings: Sequence[Tensor], constants: Constants, leaves: Sequence[Tensor], values: Sequence[Tensor] = ()
-) -> Balance:
+def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) -> Balance:
     """Backpropagate once from an answer, and add up what everything contributes to it.
 
     Args:
         answer: The explained quantity, a scalar with the graph of a pass under `constants_as_leaves`; it is kept.
-        readings: Leaves whose gradients are the contributions of inputs, see `sinks.read_out`.
+        readings: Leaves that the input enters the graph by, whose gradients are contributions, see `readout.read_out`.
         constants: Of the pass.
-        leaves: What flows from.
-        values: Other leaves, which contribute the product of their value and their gradient.
     """
-    asked = [*readings, *values, *(leaf for leaf, _ in constants.leaves)]
+    leaves = [*readings, *(leaf for leaf, _ in constants.leaves)]
     constants.held = 0.0
-    with frozen_backward(answer, leaves, constants.collect):
-        gradients = torch.autograd.grad(answer, asked, retain_graph=True, allow_unused=True)
-    inputs = size = 0.0
+    with frozen_backward(answer, readings, constants.collect):
+        gradients = torch.autograd.grad(answer, leaves, retain_graph=True, allow_unused=True)
+    inputs, size = 0.0, 0.0
     bias: Counter[str] = Counter()
-    for index, (leaf, gradient) in enumerate(zip(asked, gradients, strict=True)):
+    for index, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
         if gradient is None:
             continue
-        products = gradient.double() if index < len(readings) else gradient.double() * leaf.detach().double()
-        share = float(products.sum())
+        is_reading = index < len(readings)
+        products = gradient.double() if is_reading else gradient.double() * leaf.detach().double()
+        contribution = float(products.sum())
         size += float(products.abs().sum())
-        if index < len(readings) + len(values):
-            inputs += share
+        if is_reading:
+            inputs += contribution
         else:
-            bias[constants.leaves[index - len(readings) - len(values)][1]] += share
+            bias[constants.leaves[index - len(readings)][1]] += contribution
     bias[""] += constants.held
     return Balance(float(answer.detach()), inputs, dict(bias), size + abs(constants.held))
+
+
+@proof(
+    compares="what the input and all constants of the model contribute, and the model's logits",
+    tolerance="16 times rounding of the sum of all contributions without their signs",
+    why="each rule gives what its operation passes on; what hides how it depends on the input shows",
+    when="first use of frozen-gradient; one backward pass",
+)
+def prove_conservation(
+    name: str, answer: Tensor, readings: Sequence[Tensor], constants: Constants, dtype: torch.dtype
+) -> Balance:
+    """Prove that a frozen backward pass shares an answer out.
+
+    Args:
+        name: The model's class.
+        answer: Logits with the graph of a pass under `constants_as_leaves`; a random sum of them is compared.
+        readings: As for `balance`.
+        constants: As for `balance`.
+        dtype: The precision of the model.
+
+    Returns:
+        The sums.
+
+    Raises:
+        UnsupportedModelError: If contributions do not add up to the answer, or an operation has no rule.
+    """
+    nothing_flows = f"{name} cannot be frozen: nothing flows from the input to the answer"
+    if not answer.requires_grad:
+        raise UnsupportedModelError(nothing_flows)
+    if blocked := operations_without_gradient(answer):
+        raise UnsupportedModelError(
+            f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
+            "activations are quantised; load it in another precision, or use a method without gradients"
+        )
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
+    finite = answer.isfinite() & (answer.abs() < EXCLUDED)
+    finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
+    total = (answer.masked_fill(~finite, 0.0) * weights).sum()
+    try:
+        sums = balance(total, readings, constants)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{name} {error}") from error
+    if not sums.difference <= ROUNDING * torch.finfo(dtype).eps * max(1.0, sums.size, abs(sums.answer)):
+        if not sums.inputs:
+            raise UnsupportedModelError(nothing_flows)
+        raise UnsupportedModelError(
+            f"{name} cannot be frozen: the contributions of its input and its biases do not add up to its answer, by "
+            f"{sums.difference:.2g} of {sums.answer:.4g}: an operation that is not linear has no rule, or a wrong one"
+        )
+    return sums

@@ -15,7 +15,7 @@ _STEMS: dict[str, str] = {}
 
 
 def stem(node: Any) -> str:
-    """Return the name of a node's operation: `Addmm` of `AddmmBackward0`, `CopySlices` of `torch::autograd::CopySlices`.
+    """Return the name of a node's operation, `Addmm` of `AddmmBackward0`.
 
     The names of functions that are written in Python, `_MeasuredBackward`, are returned whole.
     """

@@ -8,7 +8,8 @@ applies:
    x * sigmoid(x), squeeze-and-excitation, and a state-space model's input-dependent matrices are read.
 2. **Activated.** If one factor is the result of an activation, held is that one: silu(gate) * up. A gate that does not
    vanish at zero (sigmoid, softplus) comes before any other activation: sigmoid(i) * tanh(g) lets the tanh flow. In a
-   product of matrices only gates count: there, activated values are mixed by weights.
+   product of matrices only gates count: there, activated values are mixed by weights. A kernel that `linear` is
+   given transposed is held like one.
 3. **Stretched.** If one factor is broadcast to fit the other, or is a single vector that a matrix is read with, held
    is that one: keys and queries that write to and read from a state.
 4. **Left.** Held is the left factor, where one writes weights: weights @ values.
@@ -78,6 +79,8 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> int:
         return 1
     if _computed_from(left, right, flow):
         return 0
+    if matrices and stem(right[0]) == "T":
+        return 1  # as `linear` transposes its kernel
     least = 2 if matrices else 1
     ranks = [rank if rank >= least else 0 for rank in (_activated(left, flow), _activated(right, flow))]
     if ranks[0] != ranks[1]:

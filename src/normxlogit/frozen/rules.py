@@ -18,49 +18,55 @@ node's inputs, and those of its outputs, and returns what takes the place of the
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None]
 Rule = Callable[[Any, Gradients, Gradients, Constant], Gradients | None]
 
 INPUT = "normxlogit_input"
-"""Under this name a node's `metadata` has its input, where torch saves its output alone; see `backward.noted_inputs`."""
+"""Under this name a node's `metadata` has its input, where torch saves its output alone."""
 
-LINEAR = frozenset(
-    "Add AddBroadcast Alias AsStrided AvgPool1D AvgPool2D AvgPool3D AdaptiveAvgPool2D AdaptiveAvgPool3D Broadcast "
-    "BroadcastTensors Cat Chunk Clone ConstantPadNd Contiguous Copies CopyBackwards Copy CopySlices Cumsum Detach "
-    "Diag Diagonal DiagEmbed DropoutBackward Dstack Embedding EmbeddingBag Expand ExpandAs FftC2C FftC2R FftR2C Fill "
-    "Flatten Flip Gather HannWindow Hstack Identity Im2Col Col2Im Imag Index IndexAdd IndexCopy IndexFill IndexPut "
-    "IndexPutImpl IndexSelect Unfold UnfoldBackward Lift LiftFresh MaskedFill MaskedScatter MaskedSelect Mean MovedimInt "
-    "Movedim Narrow NativeDropout NativeDropoutBackward Neg NewZeros NumpyT Numpy_T Permute PixelShuffle PixelUnshuffle "
-    "Put Real ReflectionPad1D ReflectionPad2D ReflectionPad3D ReplicationPad1D ReplicationPad2D ReplicationPad3D Repeat "
-    "RepeatInterleave ReshapeAlias Reshape Resize ResolveConj Conj Roll Rot90 Rsub Scatter ScatterAdd Select "
-    "SelectScatter Slice ScatterReduce SliceScatter Split SplitWithSizes Squeeze Stack Sub Sum SwapAxes Swapaxes T Take TakeAlongDim "
-    "ToCopy To TransposeCopy Transpose Trace Tril Triu Unbind Unflatten UnsafeChunk UnsafeSplit UnsafeView Unsqueeze "
-    "UpsampleBicubic2D UpsampleBilinear2D UpsampleLinear1D UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D "
-    "UpsampleTrilinear3D UpsampleBicubic2DAa UpsampleBilinear2DAa Vstack View ViewAsComplex ViewAsReal ViewCopy Where "
-    "Zero ToSparse Coalesce SparseMask ToDense NestedTensor Values _MeasuredBackward".split()
-)
+LINEAR = frozenset([
+    "Add", "AddBroadcast", "Alias", "AsStrided", "AvgPool1D", "AvgPool2D", "AvgPool3D", "AdaptiveAvgPool2D",
+    "AdaptiveAvgPool3D", "Broadcast", "BroadcastTensors", "Cat", "Chunk", "Clone", "ConstantPadNd", "Contiguous",
+    "Copies", "CopyBackwards", "Copy", "CopySlices", "Cumsum", "Detach", "Diag", "Diagonal", "DiagEmbed",
+    "DropoutBackward", "Dstack", "Embedding", "EmbeddingBag", "Expand", "ExpandAs", "FftC2C", "FftC2R", "FftR2C",
+    "Fill", "Flatten", "Flip", "Gather", "HannWindow", "Hstack", "Identity", "Im2Col", "Col2Im", "Imag", "Index",
+    "IndexAdd", "IndexCopy", "IndexFill", "IndexPut", "IndexPutImpl", "IndexSelect", "Unfold", "UnfoldBackward",
+    "Lift", "LiftFresh", "MaskedFill", "MaskedScatter", "MaskedSelect", "Mean", "MovedimInt", "Movedim", "Narrow",
+    "NativeDropout", "NativeDropoutBackward", "Neg", "NewZeros", "NumpyT", "Numpy_T", "Permute", "PixelShuffle",
+    "PixelUnshuffle", "Put", "Real", "ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D", "ReplicationPad1D",
+    "ReplicationPad2D", "ReplicationPad3D", "Repeat", "RepeatInterleave", "ReshapeAlias", "Reshape", "Resize",
+    "ResolveConj", "Conj", "Roll", "Rot90", "Rsub", "Scatter", "ScatterAdd", "Select", "SelectScatter", "Slice",
+    "ScatterReduce", "SliceScatter", "Split", "SplitWithSizes", "Squeeze", "Stack", "Sub", "Sum", "SwapAxes",
+    "Swapaxes", "T", "Take", "TakeAlongDim", "ToCopy", "To", "TransposeCopy", "Transpose", "Trace", "Tril", "Triu",
+    "Unbind", "Unflatten", "UnsafeChunk", "UnsafeSplit", "UnsafeView", "Unsqueeze", "UpsampleBicubic2D",
+    "UpsampleBilinear2D", "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D",
+    "UpsampleTrilinear3D", "UpsampleBicubic2DAa", "UpsampleBilinear2DAa", "Vstack", "View", "ViewAsComplex",
+    "ViewAsReal", "ViewCopy", "Where", "Zero", "ToSparse", "Coalesce", "SparseMask", "ToDense", "NestedTensor",
+    "Values", "_MeasuredBackward", "_RunAgainBackward",
+])  # fmt: skip
 """Operations whose own gradient is a constant."""
 
-CHOICES = frozenset(
-    "AdaptiveMaxPool1D AdaptiveMaxPool2D AdaptiveMaxPool3D Amax Amin Cummax Cummin FractionalMaxPool2D Kthvalue Max "
-    "MaxPool2DWithIndices MaxPool3DWithIndices Maximum Median Min Minimum Mode Nanmedian Sort Topk Aminmax "
-    "MaxUnpool2D Abs Relu LeakyRelu RreluWithNoise PreluKernel Hardshrink".split()
-)
-"""Operations that choose, or whose slope is f(x) / x already: the choice is held, and torch's gradient is of the chosen."""
+CHOICES = frozenset([
+    "AdaptiveMaxPool1D", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Cummax", "Cummin",
+    "FractionalMaxPool2D", "Kthvalue", "Max", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "Maximum", "Median",
+    "Min", "Minimum", "Mode", "Nanmedian", "Sort", "Topk", "Aminmax", "MaxUnpool2D", "Abs", "Relu", "LeakyRelu",
+    "RreluWithNoise", "PreluKernel", "Hardshrink",
+])  # fmt: skip
+"""Operations that choose, or whose slope is f(x) / x already: the choice is held, and torch's gradient is right."""
 
-HELD = frozenset(
-    "Softmax SoftmaxBackwardData SafeSoftmax MaskedSoftmax Exp Exp2 Sqrt Rsqrt Reciprocal Logsumexp Logcumsumexp Prod "
-    "Cumprod Var Std VarMean StdMean LinalgVectorNorm Norm NormExceptDim LinalgNorm Frobenius LinalgInvEx Inverse "
-    "LinalgPinv Cdist CdistForward Sgn Sign Floor Ceil Round Trunc Fmod Remainder SqrtBoundDerivativeBackward".split()
-)
+HELD = frozenset([
+    "Softmax", "SoftmaxBackwardData", "SafeSoftmax", "MaskedSoftmax", "Exp", "Exp2", "Sqrt", "Rsqrt", "Reciprocal",
+    "Logsumexp", "Logcumsumexp", "Prod", "Cumprod", "Var", "Std", "VarMean", "StdMean", "LinalgVectorNorm", "Norm",
+    "NormExceptDim", "LinalgNorm", "Frobenius", "LinalgInvEx", "Inverse", "LinalgPinv", "Cdist", "CdistForward",
+    "Sgn", "Sign", "Floor", "Ceil", "Round", "Trunc", "Fmod", "Remainder",
+])  # fmt: skip
 """Operations whose value is held as a constant."""
 
 ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
@@ -75,7 +81,6 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     ),
     "Erf": lambda node, x: torch.erf(x),
     "Expm1": lambda node, x: torch.expm1(x),
-    "GeLUFunctionBackward": lambda node, x: node._forward_cls.forward(_Unsaved(), x),  # Bloom's own
     "Gelu": lambda node, x: F.gelu(x, approximate=node._saved_approximate),
     "Hardsigmoid": lambda node, x: F.hardsigmoid(x),
     "Hardswish": lambda node, x: F.hardswish(x),
@@ -94,7 +99,9 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 """Elementwise operations of which f(x) / x is held (Modarressi et al., 2023, equation 9), and how f is computed."""
 
 _INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
-_SMOOTH = frozenset(["Asinh", "Atan", "Celu", "Elu", "Erf", "Expm1", "GeLUFunctionBackward", "Gelu", "Log1P", "Mish", "Silu", "Tanh"])  # fmt: skip
+_SMOOTH = frozenset([
+    "Asinh", "Atan", "Celu", "Elu", "Erf", "Expm1", "Gelu", "Log1P", "Mish", "Silu", "Tanh",
+])  # fmt: skip
 """Activations with f(0) = 0 and a slope there, which f(x) / x tends to."""
 
 FACTORS: dict[str, tuple[int, int, bool]] = {
@@ -135,19 +142,8 @@ SIGNAL: dict[str, int] = {
     "ScaledDotProductCudnnAttention": 2,
     "ScaledDotProductEfficientAttention": 2,
     "ScaledDotProductFusedAttentionOverrideable": 2,
-    "YosoCumulationBackward": 4,
 }
 """Operations of which all inputs but one are held: attention, of which the values flow."""
-
-
-@dataclass
-class _Unsaved:
-    """The context of a custom autograd function whose forward is computed again; it is never read."""
-
-    needs_input_grad: tuple[bool, ...] = field(default=(False,))
-
-    def save_for_backward(self, *_: Any) -> None:
-        """Save nothing."""
 
 
 def hold(index: int) -> Rule:
@@ -194,13 +190,18 @@ def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
 
 def power(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
     """Hold all but one of the factors of x^n; hold roots and reciprocals."""
-    exponent = node._saved_exponent
-    gradient = inputs[0]
-    if not isinstance(exponent, Tensor) and exponent > 0 and float(exponent).is_integer():
-        return (None if gradient is None else gradient / exponent,)
+    if _is_whole_power(node):
+        return (None if inputs[0] is None else inputs[0] / node._saved_exponent,)
     if outputs[0] is not None:
-        constant(outputs[0] * node._saved_self**exponent)
+        constant(outputs[0] * node._saved_self**node._saved_exponent)
     return (None,) * len(inputs)
+
+
+def _is_whole_power(node: Any) -> bool:
+    """Return whether a power is of a whole number above zero."""
+    if node.name() != "PowBackward0":  # its exponent is a tensor
+        return False
+    return bool(node._saved_exponent > 0 and float(node._saved_exponent).is_integer())
 
 
 def layer_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
@@ -273,8 +274,9 @@ def gated_linear_unit(node: Any, inputs: Gradients, outputs: Gradients, constant
     gradient = outputs[0]
     if gradient is None:
         return None
-    gate = node._saved_self.chunk(2, node._saved_dim)[1].sigmoid()
-    return (torch.cat((gradient * gate, torch.zeros_like(gradient)), node._saved_dim),)
+    axis = node._saved_dim - (1 << 64 if node._saved_dim > gradient.ndim else 0)  # -1 is saved as an unsigned number
+    gate = node._saved_self.chunk(2, axis)[1].sigmoid()
+    return (torch.cat((gradient * gate, torch.zeros_like(gradient)), axis),)
 
 
 RULES: dict[str, Rule | None] = {
@@ -301,21 +303,22 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
     """Return which inputs of a node are held, so that nothing flows over them; of products none."""
     count = range(len(node.next_functions))
     rule = RULES.get(name)
-    if rule is hold_all or node.name() == "PowBackward1":
+    if rule is hold_all:
         return count
     if name == "Pow":
-        exponent = node._saved_exponent
-        return () if exponent > 0 and float(exponent).is_integer() else count
+        return () if _is_whole_power(node) else count
     if name in SIGNAL:
         return [index for index in count if index != SIGNAL[name]]
     if rule in (layer_norm, rms_norm, group_norm, batch_norm):
         return (1,)
-    return (ONE_HELD[name],) if name in ONE_HELD else (1,) if name == "_MeasuredBackward" else ()
+    if name == "_MeasuredBackward" and node.next_functions[0][0] is not None:
+        return (1,)  # its reading, by which the input enters only where nothing flows yet
+    return (ONE_HELD[name],) if name in ONE_HELD else ()
 
 
 def _input_of(node: Any, name: str) -> Tensor:
     """Return what an activation was given."""
-    saved = node.saved_tensors[0] if name == "GeLUFunctionBackward" else getattr(node, "_saved_self", None)
+    saved = getattr(node, "_saved_self", None)
     if saved is None:
         saved = node.metadata.get(INPUT)
     if saved is None:

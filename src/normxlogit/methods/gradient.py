@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..errors import NormXLogitError, UnsupportedModelError
+from ..frozen.backward import operations_without_gradient
 from ..models.masking import check_words
 from ..models.task_model import TaskModel
-from ..surgery.frozen_proof import nodes_of, operations_without_gradient
 from ..surgery.memory import out_of_memory
 from .base import Method, Request, Scores, imported, remainder
 from .baselines import Baseline, baseline_vectors
@@ -70,7 +70,7 @@ class _Answer:
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as words:
             answers: Tensor = target.measure(self.model, inputs, positions, texts, replace=words)[:, 0]  # (N,)
-        if blocked := operations_without_gradient(nodes_of(answers)):
+        if blocked := operations_without_gradient(answers):
             raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
         return answers
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..surgery.readout import Readout
+from ..frozen.backward import NotedInputs, frozen_backward
+from ..frozen.readout import Readout
 from .forward_pass import FrozenPass
 
 AT_ONCE = 8
@@ -45,6 +46,14 @@ def contributions(
         read: The token that each quantity is read from, (B, K), negative for several; None where it is not known.
     """
     sums = answer.sum(0)  # (K,)
+    with frozen_backward(sums, frozen.entries):
+        return _contributions(answer, sums, frozen, places, read)
+
+
+def _contributions(
+    answer: Tensor, sums: Tensor, frozen: FrozenPass, places: Sequence[int], read: Tensor | None
+) -> Contributions:
+    """Backpropagate from sums of the quantities over the texts, (K,), see `contributions`."""
     sinks = sinks_of(frozen.readouts)  # (B, T)
     if sinks is not None and read is None:
         read = _read_from(sums, frozen)  # (B, K)
@@ -130,12 +139,15 @@ def logits_read(
     values, slopes = [], []
     for part in torch.arange(len(states), device=states.device).split(AT_ONCE):
         leaf = states[part].detach().requires_grad_(states.requires_grad)
-        logits = head(leaf).float()  # (n, V)
+        with torch.set_grad_enabled(states.requires_grad), NotedInputs():
+            logits = head(leaf).float()  # (n, V)
         other = logits.mean(-1) if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
         value = logits.gather(-1, ids[part, None])[:, 0] - other  # (n,)
         values.append(value.detach())
         if states.requires_grad:
-            slopes.append(torch.autograd.grad(value.sum(), leaf)[0])
+            total = value.sum()
+            with frozen_backward(total, [leaf]):
+                slopes.append(torch.autograd.grad(total, leaf)[0])
     answer = torch.cat(values)
     return answer + ((states - states.detach()) * torch.cat(slopes)).sum(-1) if slopes else answer
 

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NormXLogitError, UnsupportedModelError
+from ..frozen.readout import Readout
 from ..inputs.batching import Batch
-from ..surgery.frozen import FrozenNetwork
 from ..surgery.pool import Lease
-from ..surgery.readout import Readout
 
 
 @dataclass(frozen=True)
@@ -20,12 +19,14 @@ class FrozenPass:
         readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
             of an encoder-decoder model has negative places, see `frozen_seq2seq.SOURCE`.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
-        lease: The network that was run, held until the gradients are read: its layers may run again for them.
+        entries: By what leaves the input enters the graph.
+        lease: The copy that was run, held until the gradients are read: its layers may run again for them.
     """
 
     readouts: dict[int, Readout]
     answer: Tensor
-    lease: Lease[FrozenNetwork]
+    entries: list[Tensor]
+    lease: Lease[nn.Module]
 
 
 @dataclass(frozen=True)

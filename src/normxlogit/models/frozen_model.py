@@ -1,6 +1,6 @@
 """The frozen form of a task model: each token's contribution to its logits, proved on the first text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
+from ..frozen.readout import Readout, read_out, readers
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
-from ..surgery.frozen import FrozenNetwork, Report
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.pool import private_clone
-from ..surgery.readout import Readout, read_out, readers
-from ..surgery.run import Replace, Site, in_turn
+from ..surgery.run import Replace, in_turn
 from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from ..tasks.positions import at
 from ..tasks.targets import Target
@@ -39,21 +38,15 @@ PARTS = -2_000_000
 
 
 class FrozenModel:
-    """A task model whose own forward pass is affine in the word embeddings, or in the output of a layer."""
+    """A task model and the backward pass of its frozen network, which begins at the word embeddings or at a layer."""
 
     def __init__(self, model: TaskModel) -> None:
         self.model = model
         self.module = model.module
         self._embeddings = _word_embeddings(model)
-        self._passes = FrozenPasses(model, self._frozen)
+        self._passes = FrozenPasses(model)
         self._entrance: SignalEntry | None = None
         self._token_tables: tuple[str, ...] | None = None
-
-    def _frozen(self, copy: nn.Module) -> FrozenNetwork:
-        """Make a frozen network of a private copy."""
-        network = FrozenNetwork(copy)
-        network.cut_at({output.path for output in self.model.parts.outputs or ()})
-        return network
 
     @classmethod
     def of(cls, model: TaskModel) -> "Self":
@@ -105,27 +98,21 @@ class FrozenModel:
 
     def _flow(
         self,
-        network: FrozenNetwork,
+        copy: nn.Module,
         batch: Batch,
-        report: Report,
         vectors: Sequence[Tensor] | None,
         *,
-        sparing: bool,
         places: Sequence[int],
         sink_threshold: float | None,
     ) -> Flow:
-        """Run a network over a batch, see `run`."""
+        """Run a copy over a batch, see `run`."""
         parts, by_head = self.model.parts, self._passes.by_head
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         readouts: dict[int, Readout] = {}
         words = None if tuple(places) != (0,) else self._embeddings
         replacing = self._readers(places if words is None else (), batch, sink_threshold, readouts)
         with ExitStack() as stack:
-            begin = None
-            if words is None:
-                first = self._output(min(places))
-                begin = Site(first.path, first.call)
-            else:
+            if words is not None:
                 flowing, readouts[0] = read_out((vectors[0] if vectors else self.vectors(batch)).detach())
                 leaf, ids = readouts[0].leaf, batch.inputs["input_ids"]
                 table = stack.enter_context(words.replaced(flowing, ids, batch.stand_ins))
@@ -133,15 +120,13 @@ class FrozenModel:
                 rows = replaced_rows(self._tables(batch), ids, lambda rows: read_out(rows, leaf=leaf)[0])
                 replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
                 if batch.media:
-                    replacing = in_turn(replacing, self._entry(batch.inputs).reading(readouts, PARTS))
-            done = network.run(
-                batch.inputs,
+                    replacing = in_turn(replacing, self._entry(batch.inputs).replaced(_reading(readouts, PARTS)))
+            done = self._passes.forward(
+                copy,
+                batch,
                 record=[site for site in (trunk, tap) if site is not None],
                 replace=replacing,
                 stop=trunk if by_head else None,
-                begin=begin,
-                sparing=sparing,
-                report=report,
             )
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         start = parts.embedded(done.last(tap), batch.mask.shape[1])
@@ -150,7 +135,8 @@ class FrozenModel:
         answer = hidden if by_head else answer_of(done.output)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        return Flow(readouts, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
+        entries = [place for place in (min(places), PARTS) if place in readouts]
+        return Flow(readouts, entries, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
 
     def first_input(self, batch: Batch) -> int:
         """Return the first layer whose output is read as the next one's input: 0, the embedding layer, or 1.
@@ -209,8 +195,7 @@ class FrozenModel:
         frozen = _frozen(run)
         states = self.model.copy.by_token(frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
         with without_autocast(run.batch.inputs), self._released(frozen):
-            with frozen.lease.lent.frozen():
-                answer = self.read_each(states, target, read, weights)  # (B, K)
+            answer = self.read_each(states, target, read, weights)  # (B, K)
             return contributions(answer, frozen, places, read if weights is None else read_once(read, weights))
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -218,7 +203,7 @@ class FrozenModel:
         is_read = (read >= 0).to(states.device)  # (B, G)
         texts, order = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
         each = logits_read(
-            self.model.head.tokens,
+            self._passes.head.tokens,
             states[texts, read.to(states.device)[is_read]],
             target.ids.to(states.device)[is_read],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
@@ -276,6 +261,16 @@ class FrozenModel:
             yield
         finally:
             self._passes.pool.release(frozen.lease)
+
+
+def _reading(readouts: dict[int, Readout], place: int) -> Callable[[Tensor], Tensor]:
+    """Return what reads the contributions of all parts of a signal, (1, N, H)."""
+
+    def read(parts: Tensor) -> Tensor:
+        flowing, readouts[place] = read_out(parts)
+        return flowing
+
+    return read
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

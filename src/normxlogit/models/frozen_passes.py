@@ -1,8 +1,7 @@
-"""Passes of the frozen form of a model, each kind proved on its first."""
+"""Passes of a model whose backward pass is the frozen network's, each kind proved on its first."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,12 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
+from ..frozen.conservation import constants_as_leaves, prove_conservation
+from ..frozen.passes import differentiable, with_constant_weights
+from ..frozen.readout import Readout
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
-from ..surgery.frozen import FrozenNetwork, Report
+from ..surgery.headpiece import Head
+from ..surgery.memory import refuse_to_hide
 from ..surgery.pool import Pool
-from ..surgery.proofs import SUMS, tolerance_for
-from ..surgery.readout import Readout
+from ..surgery.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
+from ..surgery.run import Pass, Replace, Site, run
 from ..tasks.positions import at
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
@@ -28,92 +31,92 @@ PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
 
 PROOF_TOKENS = 512
-"""Most tokens of a text that a language model is proved on: it backpropagates twice and keeps all hidden states."""
+"""Most tokens of a text that a language model is proved on: all that its operations save is kept."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What a pass of the frozen network left, with its graph.
+    """What a pass left, with its graph.
 
     Attributes:
         readouts: By place, where contributions can be read.
+        entries: The places at which the input enters the graph.
         answer: What the head of a language model reads, (B, T, H), otherwise the logits.
         hidden: What the head reads, (B, T, H); None without a head.
         start: The embedding layer's output, (B, T, H), or why it is not known; None where the model does not give it.
     """
 
     readouts: dict[int, Readout]
+    entries: Sequence[int]
     answer: Tensor
     hidden: Tensor | None
     start: Tensor | UnsupportedModelError | None
 
+    @property
+    def leaves(self) -> list[Tensor]:
+        """What the input enters the graph by; its gradients are the contributions."""
+        return list({id(leaf): leaf for leaf in (self.readouts[place].leaf for place in self.entries)}.values())
 
-class RunsFrozen(Protocol):
-    """Runs a frozen network once over a batch."""
 
-    def __call__(
-        self, network: FrozenNetwork, batch: Batch, report: Report, vectors: Sequence[Tensor] | None, *, sparing: bool
-    ) -> Flow:
-        """Run it.
+class RunsModel(Protocol):
+    """Runs a copy of a model once over a batch, with replacements of its word embeddings; None for these themselves."""
 
-        Args:
-            network: Leased for the pass.
-            batch: What to read.
-            report: Filled by the pass.
-            vectors: Replacements of the word embeddings; None for these themselves.
-            sparing: Whether layers run again in the backward pass, see `FrozenNetwork.run`.
-        """
+    def __call__(self, copy: nn.Module, batch: Batch, vectors: Sequence[Tensor] | None) -> Flow:
+        """Run it."""
         ...
 
 
 class FrozenPasses:
-    """Lends frozen networks for passes, and proves the first of each kind.
+    """Lends copies of a model for passes, and proves the first of each kind."""
 
-    Args:
-        model: The model.
-        make: Makes a network of a private copy.
-    """
-
-    def __init__(self, model: TaskModel, make: Callable[[nn.Module], FrozenNetwork]) -> None:
+    def __init__(self, model: TaskModel) -> None:
         self.model = model
-        self.pool = Pool(model.module, make)
+        self.pool = Pool(model.module, with_constant_weights)
         self.lock = threading.RLock()
-        self._opened = False
+        self.layers: set[str] = {output.path for output in model.parts.outputs or ()}
+        self._careful = False
+        self._proving: nn.Module | None = None
         self._proved: dict[bool, int] = {}  # from which place on: of texts alone, of texts with pictures or sounds
 
+    @property
+    def head(self) -> Head:
+        """The model's head on copies whose weights are constants."""
+        return Head(self.pool, self.model.head.piece)  # type: ignore[arg-type]
+
+    @property
+    def by_head(self) -> bool:
+        """Whether a pass ends with what the head reads: the logits of a vocabulary are not kept."""
+        return self.model.task.vocabulary and self.model.parts.trunk is not None
+
     def run(
-        self, batch: Batch, begin: int, flow: RunsFrozen, vectors: Sequence[Tensor] | None, *, predict: bool
+        self, batch: Batch, begin: int, flow: RunsModel, vectors: Sequence[Tensor] | None, *, predict: bool
     ) -> ForwardPass:
-        """Run a network that is leased until the gradients are read, proved on the first pass of its kind.
+        """Run a copy that is leased until the gradients are read, proved on the first pass of its kind.
 
         A text alone is proved by the very pass that is explained, unless that keeps little; otherwise the beginning of
         the first text is.
 
         Args:
             batch: What to read.
-            begin: The place from which it flows: a pass that begins lower goes through more of the model.
-            flow: Runs a network over a batch, with the report that it is given, and vectors in the place of its own.
+            begin: The place at which the input enters the graph: a pass that begins lower goes through more of it.
+            flow: Runs a copy over a batch.
             vectors: The replacement; None for none.
             predict: As for `TaskModel.run`.
         """
         lease, flown, kind = self.pool.take(), None, bool(batch.media)
-        # A picture brings hundreds of tokens, and the activations of its encoder.
-        sparing = kind or batch.mask.numel() + (batch.inputs["source"].numel() if batch.has_source else 0) > LONG
         try:
             with reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 with self.lock:
                     if begin < self._proved.get(kind, begin + 1):
                         first = self.first_text(batch)
                         flown = self._prove(lease.lent, first, flow)
-                        self._opened |= lease.lent.opened
                         self._proved[kind] = begin
-                        if first is not batch or vectors is not None or sparing:
+                        if first is not batch or vectors is not None or self._is_long(batch):
                             self.pool.release(lease)
                             lease, flown = self.pool.take(), None
-                lease.lent.opened = self._opened
-                flown = flown or flow(lease.lent, batch, Report(), vectors, sparing=sparing)
+                flown = flown or flow(lease.lent, batch, vectors)
             with torch.no_grad():
-                run = self.model.finish(
+                forward = self.model.finish(
                     batch,
                     None if flown.hidden is None else flown.hidden.detach(),
                     flown.start if flown.start is not None else no_states(self.model.module),
@@ -124,7 +127,23 @@ class FrozenPasses:
         except BaseException:
             self.pool.release(lease)
             raise
-        return replace(run, frozen=FrozenPass(flown.readouts, flown.answer, lease))
+        return replace(forward, frozen=FrozenPass(flown.readouts, flown.answer, flown.leaves, lease))
+
+    def forward(
+        self,
+        copy: nn.Module,
+        batch: Batch,
+        *,
+        record: Iterable[Site] = (),
+        replace: Mapping[str, Replace],
+        stop: Site | None = None,
+    ) -> Pass:
+        """Run a copy over a batch with a graph to backpropagate through; the arguments are those of `surgery.run`."""
+        # What is replaced inside a layer would not be replaced when the layer runs again.
+        inside = any(path.startswith(f"{layer}.") for path in replace for layer in self.layers)
+        again = self.layers if self._is_long(batch) and not inside and copy is not self._proving else ()
+        with differentiable(copy, again, careful=self._careful):
+            return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
 
     def first_text(self, batch: Batch) -> Batch:
         """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""
@@ -135,41 +154,80 @@ class FrozenPasses:
             return batch
         return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])
 
-    def _prove(self, network: FrozenNetwork, batch: Batch, flow: RunsFrozen) -> Flow:
-        """Prove on a pass over one text that it gives the model's answer and is affine, and return what flowed."""
-        position, rows, passes = None, None, list[Flow]()
+    def _is_long(self, batch: Batch) -> bool:
+        """Return whether the layers of a pass are to run again: a picture brings hundreds of tokens, and an encoder."""
+        source = batch.inputs["source"].numel() if batch.has_source else 0
+        return bool(batch.media) or batch.mask.numel() + source > LONG
+
+    def _prove(self, copy: nn.Module, batch: Batch, flow: RunsModel) -> Flow:
+        """Prove on a pass over one text that its answer is the model's and that the contributions add up to it."""
+        position, rows = None, None
         if self.model.task.vocabulary:
             position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
             rows = torch.arange(PROOF_ROWS, device=position.device)
             rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
+        self._proving = copy  # no other pass is run on it
+        try:
+            return self._conserved(copy, batch, flow, position, rows)
+        except Exception as error:
+            refuse_to_hide(error)
+            self._careful = True
+            try:
+                return self._conserved(copy, batch, flow, position, rows)
+            except Exception as another:
+                refuse_to_hide(another)
+                self._careful = False
+                raise error from another
+        finally:
+            self._proving = None
 
-        def attempt(report: Report) -> tuple[Tensor, list[Tensor]]:
-            passes.append(flow(network, batch, report, None, sparing=False))
-            answer, readouts = passes[-1].answer, passes[-1].readouts.values()
-            for readout in readouts:
-                readout.detached = None  # what goes through attention sinks is proved, too
+    def _conserved(
+        self, copy: nn.Module, batch: Batch, flow: RunsModel, position: Tensor | None, rows: Tensor | None
+    ) -> Flow:
+        with constants_as_leaves(copy) as constants:
+            flown = flow(copy, batch, None)
+            answer = flown.answer
             if position is not None and rows is not None:
                 places = position.to(answer.device)
                 if self.by_head:
-                    with network.frozen(report):
-                        answer = self.model.head.tokens(answer[torch.zeros_like(places), places], rows)
+                    with differentiable(copy, careful=self._careful):
+                        answer = self.head.tokens(answer[torch.zeros_like(places), places], rows)
                 else:
                     answer = at(answer, places)[..., rows]
-            return answer.float(), [readout.leaf for readout in readouts]
+        answer = answer.float()
+        self._compare(answer.detach(), batch.inputs, position, rows)
+        for readout in flown.readouts.values():
+            readout.detached = None  # what goes through attention sinks is proved, too
+        prove_conservation(type(self.model.module).__name__, answer, flown.leaves, constants, self._precision(flown))
+        for readout in flown.readouts.values():
+            readout.detached = readout.sinks
+        return flown
 
-        def proved(model_answer: Tensor) -> Flow:
-            network.prove(attempt, model_answer, SUMS * tolerance_for(model_answer))
-            for readout in passes[-1].readouts.values():
-                readout.detached = readout.sinks
-            return passes[-1]
+    def _precision(self, flown: Flow) -> torch.dtype:
+        """Return the coarsest precision that the model computes in."""
+        own = getattr(self.model.module, "dtype", torch.float32)
+        dtypes = [dtype for dtype in (own, flown.answer.dtype) if dtype.is_floating_point and dtype.itemsize > 1]
+        return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
 
-        first_answer = self._first_answer(batch.inputs, rows)
-        if first_answer is not None:
-            with suppress(UnsupportedModelError):  # its weights may have been trained since
-                return proved(first_answer)
-        with torch.no_grad():
-            model_answer = self.model.answer(batch.inputs, position, rows)  # (1, C), (1, T, C) or (1, R)
-        return proved(model_answer)
+    def _compare(
+        self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
+    ) -> None:
+        """Compare the answer of a pass with the model's own."""
+
+        def difference(expected: Tensor) -> float | None:
+            expected = expected.to(answer.device).float()
+            return frozen_answers_as_the_model(answer, expected, SUMS * tolerance_for(expected))
+
+        first_answer = self._first_answer(inputs, rows)
+        if first_answer is not None and difference(first_answer) is None:
+            return
+        with torch.no_grad():  # its weights may have been trained since
+            found = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
+        if found is not None:
+            raise UnsupportedModelError(
+                f"{type(self.model.module).__name__} cannot be frozen: the pass gives another answer than the model, "
+                f"by {found:.2g}"
+            )
 
     def _first_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
         """Return what the model has answered to a text if that was the first that it read, else None."""
@@ -179,8 +237,3 @@ class FrozenPasses:
         if text.keys() != inputs.keys() or not all(torch.equal(text[name], value) for name, value in inputs.items()):
             return None
         return (logits if rows is None else logits[:, -1, rows]).float()
-
-    @property
-    def by_head(self) -> bool:
-        """Whether a pass ends with what the head reads: the logits of a vocabulary are not kept."""
-        return self.model.task.vocabulary and self.model.parts.trunk is not None

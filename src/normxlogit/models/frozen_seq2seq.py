@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
+from ..frozen.readout import PLAIN, Readout, read_out, readers
 from ..inputs.batching import Batch
-from ..surgery.frozen import FrozenNetwork, Report
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
-from ..surgery.readout import PLAIN, Readout, read_out, readers
 from ..surgery.run import Replace, in_turn
 from ..surgery.trace import hidden_of, path_of, trace
 from .embeddings import table_of
@@ -40,11 +39,6 @@ class FrozenSeq2Seq(FrozenModel):
         self._layers: tuple[LayerOutput, ...] | None = None
         self._table_paths = [str(path_of(model.module, table)) for table in self._tables_of_sides()]
 
-    def _frozen(self, copy: nn.Module) -> FrozenNetwork:
-        network = super()._frozen(copy)
-        network.cut_at({output.path for output in self._layers or ()})
-        return network
-
     def run_both(
         self, batch: Batch, layers: Sequence[int], *, point: float = 1.0, sink_threshold: float | None = None
     ) -> ForwardPass:
@@ -66,31 +60,29 @@ class FrozenSeq2Seq(FrozenModel):
 
     def _flow_of_both(
         self,
-        network: FrozenNetwork,
+        copy: nn.Module,
         batch: Batch,
-        report: Report,
         vectors: Sequence[Tensor] | None,
         *,
-        sparing: bool,
         layers: Sequence[int],
         sink_threshold: float | None,
     ) -> Flow:
-        """Run a network over a source and a completion, see `run_both`."""
-        outputs = self._encoder_layers(batch) if any(layers) or sparing or sink_threshold is not None else ()
+        """Run a copy over a source and a completion, see `run_both`."""
+        outputs = self._encoder_layers(batch)
         vectors = vectors or self.sides(batch.inputs)  # (1, S, H), (1, T, H)
         read = [read_out(side) for side in vectors]
         readouts = {0: read[1][1]} | ({SOURCE: read[0][1]} if 0 in layers else {})
         flowing = [read[0][0] if 0 in layers else vectors[0], read[1][0]]
         trunk = self.model.parts.trunk_site
-        network.cut_at({output.path for output in outputs})
+        self._passes.layers |= {output.path for output in outputs}
         with self._replaced(batch.inputs, flowing) as words:
             layer_readers = self._readers_of_both(layers, outputs, batch, sink_threshold, readouts)
             replacing = in_turn(words, layer_readers)
-            done = network.run(batch.inputs, replace=replacing, stop=trunk, sparing=sparing, report=report)
+            done = self._passes.forward(copy, batch, replace=replacing, stop=trunk)
         hidden = hidden_of(done.last(trunk))
         if hidden is None or not readouts.keys() >= {SOURCE + layer for layer in layers}:
             raise no_states(self.module)
-        return Flow(readouts, hidden, hidden, vectors[1])
+        return Flow(readouts, [SOURCE + min(layers), 0], hidden, hidden, vectors[1])
 
     def encoder_layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers of the encoder for a value of `read_at`, 0 for the word embeddings.

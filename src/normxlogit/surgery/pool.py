@@ -62,13 +62,18 @@ class Lease(Generic[Lent]):
         pairs = zip(copy.buffers(), model.buffers(), strict=True)
         # As data, so that the watch counts only what passes write.
         self._buffers = [(private.data, owners) for private, owners in pairs if private is not owners]
+        weights = zip(copy.parameters(), model.parameters(), strict=True)
+        self._weights = [(private, owners) for private, owners in weights if private is not owners]
         self._watch = WriteWatch(copy)
         self.held = True
 
     def refresh(self) -> None:
-        """Copy the owner's values into the private buffers: training changes those of batch norms in place."""
+        """Give the copy the owner's values: training changes buffers in place, and may put other data into weights."""
         for private, owners in self._buffers:
             private.copy_(owners)
+        for private, owners in self._weights:
+            if private.data_ptr() != owners.data_ptr():
+                private.data = owners.data
 
     @property
     def clean(self) -> bool:

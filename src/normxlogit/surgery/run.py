@@ -4,7 +4,7 @@ Hooks are registered here and nowhere else, for one pass, and are removed when i
 one pass is seen by another, and no thread needs a state of its own: a copy is run by one thread at a time (see `pool`).
 
 The backward pass outlives `run`: what runs again in it, as layers under gradient checkpointing do, runs without these
-hooks. `FrozenNetwork.run` therefore refuses to replace anything inside such layers.
+hooks. `FrozenPasses.forward` therefore refuses to replace anything inside such layers.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -178,21 +178,3 @@ def _hooks(
 def _stop_at(site: Site, count: int, stop: Site | None) -> None:
     if site == stop and count >= site.call:
         raise _Stop
-
-
-def watch_backward(
-    nodes: Iterable[Any], on_gradient: Callable[[Any, Any, Any], None], work: Callable[[], None]
-) -> None:
-    """Backpropagate while watching nodes of the autograd graph.
-
-    Args:
-        nodes: The nodes.
-        on_gradient: Gets a node, and the gradients after and before it.
-        work: Backpropagates.
-    """
-    handles = [node.register_hook(lambda after, before, node=node: on_gradient(node, after, before)) for node in nodes]
-    try:
-        work()
-    finally:
-        for handle in handles:
-            handle.remove()

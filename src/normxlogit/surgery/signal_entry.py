@@ -11,7 +11,6 @@ from ..errors import UnsupportedModelError
 from .headpiece import answer_of
 from .layer_outputs import LayerOutput
 from .proofs import nothing_bypasses
-from .readout import Readout, read_out
 from .run import Replace, run
 
 ENTRIES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
@@ -61,20 +60,6 @@ class SignalEntry:
                 return self.held(change(self.parts(output)), output.shape)
 
         return {self.path: swap}
-
-    def reading(self, readouts: dict[int, Readout], place: int) -> dict[str, Replace]:
-        """Return what `run` is to replace for the contribution of every part to be read.
-
-        Args:
-            readouts: By place, what was read; filled by the pass.
-            place: What this place is called.
-        """
-
-        def read(parts: Tensor) -> Tensor:
-            flowing, readouts[place] = read_out(parts)
-            return flowing
-
-        return self.replaced(read)
 
 
 def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:

@@ -5,17 +5,20 @@ contribution, summed over the width: no gradient as wide as a state is kept, wha
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-from .frozen_maps import measured
-from .layer_outputs import LayerOutput
-from .run import Replace
-from .trace import Axes, tensor_of, with_tensor
+from ..surgery.layer_outputs import LayerOutput
+from ..surgery.run import Replace
+from ..surgery.trace import Axes, tensor_of, with_tensor
+
+Held = tuple[Tensor | None, Tensor | None]
+"""What the gradient is multiplied by in the place of the state, and where none is passed on; None for neither."""
 
 PLAIN: Axes = (0, 1, 2)
 """The axes of a state that is held as (B, T, H)."""
@@ -90,7 +93,26 @@ def read_out(
         shape = [size for axis, size in enumerate(state.shape) if axis in axes[: 1 + positions]]
         leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
     readout = Readout(leaf, axes, sinks, sinks, length=length, positions=positions)
-    return measured(state, leaf, axes[1 + positions :], readout.held), readout
+    reading: Tensor = _Measured.apply(state, leaf, axes[1 + positions :], readout.held)  # type: ignore[no-untyped-call]
+    return reading, readout
+
+
+class _Measured(Function):
+    """The state itself, with <gradient, state> as the gradient of a leaf."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
+        ctx.save_for_backward(x.detach())
+        ctx.width, ctx.held = width, held
+        return x.clone()  # some models work on it in place
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        (x,), (direction, detached) = ctx.saved_tensors, ctx.held()
+        contribution = (grad.float() * (x if direction is None else direction).float()).sum(ctx.width)
+        if not ctx.needs_input_grad[0]:
+            return None, contribution, None, None
+        return grad if detached is None else grad.masked_fill(detached, 0.0), contribution, None, None
 
 
 def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:

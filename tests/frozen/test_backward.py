@@ -1,0 +1,179 @@
+"""The frozen backward pass of whole models: against a network written out by hand, and what it refuses."""
+
+import pytest
+import torch
+from torch import nn
+
+from normxlogit import ALL, Explainer, UnsupportedModelError
+from normxlogit.frozen import rules
+from normxlogit.frozen.backward import frozen_backward
+from tests import tiny
+
+IDS = torch.tensor([[2, 5, 7, 8, 13, 11, 3], [2, 6, 20, 21, 15, 12, 3]])  # (2, 7)
+TEXT = "the movie is never bad"
+
+
+class _Layers(nn.Module):
+    """Written out with explicit constants: a BERT whose attention, norms and activations are where they were."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.bert, self.head = model.bert, model.classifier
+        self.heads = model.config.num_attention_heads
+
+    def norm(self, module, z, at):
+        spread = (at.var(-1, correction=0, keepdim=True) + module.eps).sqrt()
+        return (z - z.mean(-1, keepdim=True)) / spread * module.weight + module.bias
+
+    def forward(self, z, z0):
+        """Carry z through the network that was frozen at z0; (T, H)."""
+        embeddings, count = self.bert.embeddings, len(z)
+        more = embeddings.position_embeddings.weight[:count] + embeddings.token_type_embeddings.weight[0]
+        z, z0 = (self.norm(embeddings.LayerNorm, flowing + more, z0 + more) for flowing in (z, z0))
+        for layer in self.bert.encoder.layer:
+            own, out = layer.attention.self, layer.attention.output
+            both = []
+            for flowing in (z, z0):
+                parts = []
+                for head in range(self.heads):
+                    rows = slice(head * 8, head * 8 + 8)
+                    q = z0 @ own.query.weight[rows].T + own.query.bias[rows]
+                    k = z0 @ own.key.weight[rows].T + own.key.bias[rows]
+                    v = flowing @ own.value.weight[rows].T + own.value.bias[rows]
+                    parts.append(((q @ k.T) / 8**0.5).softmax(-1) @ v)
+                both.append(out.dense(torch.cat(parts, -1)) + flowing)
+            z, z0 = (self.norm(out.LayerNorm, flowing, both[1]) for flowing in both)
+            inner, inner0 = layer.intermediate.dense(z), layer.intermediate.dense(z0)
+            kept = nn.functional.gelu(inner0) / inner0
+            sums = [layer.output.dense(part * kept) + flowing for part, flowing in ((inner, z), (inner0, z0))]
+            z, z0 = (self.norm(layer.output.LayerNorm, flowing, sums[1]) for flowing in sums)
+        pooled, pooled0 = self.bert.pooler.dense(z[0]), self.bert.pooler.dense(z0[0])
+        return self.head(pooled * pooled0.tanh() / pooled0)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_bert_written_out_with_constants(attention):
+    model = tiny.model("bert")
+    model.set_attn_implementation(attention)
+    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
+    logits = model(inputs_embeds=x).logits
+    with frozen_backward(logits, [x]):
+        (slope,) = torch.autograd.grad(logits[0, 1], x)
+    layers = _Layers(model)
+    with torch.no_grad():
+        x0 = x[0]
+        start = layers(x0, x0)[1]
+        assert start.item() == pytest.approx(logits[0, 1].item(), rel=1e-4)
+        for token in range(x0.shape[0]):
+            for unit in range(0, x0.shape[1], 5):
+                moved = x0.clone()
+                moved[token, unit] += 1.0  # affine: a step of any size
+                wanted = (layers(moved, x0)[1] - start).item()
+                assert slope[0, token, unit].item() == pytest.approx(wanted, rel=2e-3, abs=2e-5)
+        assert slope[1].abs().max() == 0  # the other text
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "slope"),
+    [(nn.GELU, 0.0, 0.5), (nn.SiLU, 0.0, 0.5), (nn.Tanh, 0.0, 1.0), (nn.ReLU, 0.0, 0.0), (nn.Sigmoid, 0.5, 0.0)],
+)
+def test_at_zero_an_activation_keeps_its_value_and_has_the_slope_that_it_has_beside_zero(kind, value, slope):
+    """Rounding decides whether a state is zero, which must not change a contribution; a sigmoid passes nothing."""
+    beside = 1e-6
+    x = torch.tensor([0.0, beside], requires_grad=True)
+    answer = kind()(x)
+    with frozen_backward(answer, [x]):
+        (found,) = torch.autograd.grad(answer.sum(), x)
+    assert answer[0].item() == value
+    # Without its noted input that of a sigmoid is found again from its value, which is rounded.
+    assert found[0].item() == pytest.approx(slope, abs=1e-30)
+
+
+class Head(nn.Module):
+    """A task head with something in it that cannot be frozen."""
+
+    def __init__(self, classifier, function):
+        super().__init__()
+        self.classifier, self.function = classifier, function
+
+    def forward(self, hidden):
+        return self.classifier(self.function(hidden))
+
+
+class Fused(torch.autograd.Function):
+    """Works its slope out where autograd does not see it, as kernels of other packages do."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return nn.functional.silu(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, gradient = ctx.saved_tensors[0].detach(), gradient.detach()
+        gate = torch.sigmoid(x)
+        return gradient * (gate + x * gate * (1 - gate))
+
+
+def explain(head=None, **options):
+    model = tiny.model("bert")
+    if head is not None:
+        model.classifier = Head(model.classifier, head)
+    return Explainer(model, tiny.tokenizer_for("bert"))(TEXT, method="frozen-gradient", target=ALL, **options), model
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [
+        (torch.sin, "Sin in classifier"),
+        (lambda x: x + torch.cos(x), "Cos in classifier"),
+        (lambda x: Fused.apply(x), "FusedBackward, an operation without a rule"),
+        (torch.round, "nothing flows"),
+    ],
+)
+def test_what_has_no_rule_is_named_with_its_place(function, named):
+    with pytest.raises(UnsupportedModelError, match=named):
+        explain(function)
+
+
+@pytest.mark.parametrize("function", [lambda x: x * x, lambda x: x.pow(3), lambda x: x.tanh() + 2, lambda x: 1 - x])
+def test_a_head_of_powers_and_constants_adds_up(function):
+    result, model = explain(function)
+    with torch.no_grad():
+        ids = torch.tensor([result.token_ids])
+        logits = model(input_ids=ids).logits[0]
+    torch.testing.assert_close(torch.tensor(result.scores.sum(-1) + result.bias), logits, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("wrong", ["NativeLayerNorm", "Gelu", "Tanh"])
+def test_a_wrong_rule_is_found(wrong, monkeypatch):
+    monkeypatch.setitem(rules.RULES, wrong, None)
+    with pytest.raises(UnsupportedModelError, match="do not add up to its answer"):
+        explain()
+
+
+class Overwriting(nn.Module):
+    """Writes on what its backward pass needs, as recurrent models write on their state."""
+
+    def forward(self, x):
+        gate = torch.sigmoid(x)
+        y = x * gate
+        gate.mul_(2.0)
+        return y + gate.detach()
+
+
+def test_a_model_that_writes_on_what_its_backward_pass_needs_adds_up():
+    result, model = explain(Overwriting())
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([result.token_ids])).logits[0]
+    torch.testing.assert_close(torch.tensor(result.scores.sum(-1) + result.bias), logits, rtol=1e-4, atol=1e-5)
+
+
+def test_hooks_are_removed_also_after_an_error():
+    x = torch.randn(3, requires_grad=True)
+    y = torch.sigmoid(x) * torch.sin(x)
+    (plain,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
+    with pytest.raises(UnsupportedModelError), frozen_backward(y, [x]):
+        torch.autograd.grad(torch.sin(x).sum() + y.sum(), x, retain_graph=True)
+    (again,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(again, plain, rtol=0, atol=0)
