@@ -15,8 +15,8 @@ CHANGED_WHILE_MADE = {
     "corpus.folder.Manifest",
     "methods.decomposition.layer_calls.LayerCall",
     "tasks.seq2seq.Encoded",
-    "surgery.frozen.Report",
-    "surgery.readout.Readout",
+    "frozen.conservation.Constants",
+    "frozen.readout.Readout",
     "surgery.run.Pass",
     "surgery.trace.Call",
 }

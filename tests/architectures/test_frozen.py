@@ -1,4 +1,4 @@
-"""The frozen network on one family of each kind, also where the head is refused."""
+"""The frozen backward pass of one family of each kind, also where the head is refused."""
 
 import pytest
 import transformers
@@ -24,17 +24,7 @@ CASES = [(task, family) for task, names in PART.items() for family in names.spli
 
 @pytest.mark.filterwarnings("ignore")  # transformers' own, of many families
 @pytest.mark.parametrize(("task", "family"), CASES)
-def test_a_family_is_exact_and_affine(task, family):
+def test_the_contributions_to_a_family_add_up(task, family):
     if family not in families(task):
         pytest.skip(f"transformers {transformers.__version__} has no {family} for {task}")
-    assert check(task, family)["held"]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_weights_of_state_spaces_and_experts_are_held():
-    held = check("causal-lm", "mamba")["held"]
-    assert held["mul: a factor: computed from the other factor"] == 2  # what is written to the state of each layer
-    assert held["matmul: a factor: stretched"] > 2  # and read from it, at each token
-    assert held["mul: a factor: activated"] == 4  # the step's width, and the gate
-    held = check("causal-lm", "mixtral")["held"]
-    assert held["softmax: its result"] == 4  # attention and router of each layer
+    assert check(task, family)["bias"]

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from normxlogit import ALL
+from normxlogit.frozen.backward import frozen_backward
 from normxlogit.models import frozen_passes
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.frozen import FrozenNetwork
-from normxlogit.surgery.run import Site
+from normxlogit.surgery.run import Site, run
 from normxlogit.surgery.trace import tensor_of
 from normxlogit.tasks.targets import Target, resolve
 from tests import plain, tiny
@@ -59,19 +59,20 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     """With the gradient of a frozen network of the test's own, read by a hook on the layer."""
     task, batch = made(family, "SequenceClassification", TEXTS[1:2])
     places, count = (1, 2, 3), len(batch.encodings[0])
-    run = FrozenModel.of(task).run(batch, places)
-    found = FrozenModel.of(task).contributions(run, resolve(task, run, ALL), places)
+    frozen_pass = FrozenModel.of(task).run(batch, places)
+    found = FrozenModel.of(task).contributions(frozen_pass, resolve(task, frozen_pass, ALL), places)
     with torch.no_grad():
         states = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
-    network = FrozenNetwork(clone(task.module))
+    copy = clone(task.module)
     for place, output in zip(places, task.parts.outputs, strict=True):
         vectors = task.embeddings(batch.inputs["input_ids"]).detach().requires_grad_()
         site = Site(output.path, output.call)
         with task.embeddings.replaced(vectors, batch.inputs["input_ids"]) as words:
-            done = network.run(batch.inputs, record=[site], replace=words)
+            done = run(copy, batch.inputs, record=[site], replace=words)
         logits, held = done.output.logits, [tensor_of(done.recorded[site])]
         for label in range(logits.shape[1]):
-            (slope,) = torch.autograd.grad(logits[0, label], held[0], retain_graph=True)
+            with frozen_backward(logits, [vectors]):
+                (slope,) = torch.autograd.grad(logits[0, label], held[0], retain_graph=True)
             wanted = (slope * held[0]).permute(output.axes).sum(-1)[0, :count]
             torch.testing.assert_close(found.values[place][0, label], wanted.detach(), rtol=1e-4, atol=1e-5)
         if place < 3:
@@ -84,9 +85,9 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])
 def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(texts, monkeypatch):
     task, batch = made("llama", "CausalLM", texts)
-    passes, expected, answer, prove = [], [], TaskModel.answer, FrozenNetwork.prove
+    passes, expected, answer, prove = [], [], TaskModel.answer, frozen_passes.prove_conservation
     monkeypatch.setattr(TaskModel, "answer", lambda self, *a, **k: passes.append(a) or answer(self, *a, **k))
-    monkeypatch.setattr(FrozenNetwork, "prove", lambda self, *a: expected.append(a[1]) or prove(self, *a))
+    monkeypatch.setattr(frozen_passes, "prove_conservation", lambda *a: expected.append(a[1].detach()) or prove(*a))
     FrozenModel.of(task).run(batch, (0,))
     assert len(passes) == (len(texts) > 1), "what the model said to the first text that it read alone is known"
     with torch.no_grad():
@@ -104,23 +105,27 @@ def test_it_is_proved_on_weights_that_were_trained_since_the_first_call():
 
 
 @pytest.mark.parametrize("family", ["llama", "plain"])
-def test_a_long_pass_spares_and_leaves_no_keys_and_values(family, monkeypatch):
+def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(family, monkeypatch):
     if family == "plain":
         task = TaskModel(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification")
         batch = task.batch(task.encoder(TEXTS), [0, 1, 2])
         task.prepare(batch)
     else:
         task, batch = made("llama", "CausalLM")
-    frozen, runs, own = FrozenModel.of(task), [], FrozenNetwork.run
-    whole = frozen.run(batch, (0,)).logits
-    monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: runs.append((self, k)) or own(self, *a, **k))
-    for longest, sparing in ((batch.mask.numel(), False), (batch.mask.numel() - 1, True)):
+    frozen = FrozenModel.of(task)
+    target = resolve(task, frozen.run(batch, (1,)), 0 if family == "plain" else None)
+    kept = frozen.contributions(frozen.run(batch, (1,)), target, (1,)).values[1]
+    calls = []
+    inside = frozen.module.get_submodule(sorted(frozen._passes.layers)[-1])
+    kind = type(inside)
+    forward = kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(0) or forward(self, *a, **k))
+    counts = []
+    for longest in (batch.mask.numel(), batch.mask.numel() - 1):
         monkeypatch.setattr(frozen_passes, "LONG", longest)
-        torch.testing.assert_close(frozen.run(batch, (0,)).logits, whole)
-        network, options = runs[-1]
-        assert options.get("sparing", False) is sparing
-        assert not any(
-            getattr(module.config, "use_cache", False)
-            for module in network.model.modules()
-            if hasattr(module, "config")
-        )
+        frozen_pass, before = frozen.run(batch, (1,)), len(calls)
+        again = frozen.contributions(frozen_pass, target, (1,)).values[1]
+        torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
+        counts.append(len(calls) - before)
+    assert counts[0] == 0, "all that the backward pass needs was kept"
+    assert counts[1] == len(frozen._passes.layers) - 1, "the layers above the first ran again"

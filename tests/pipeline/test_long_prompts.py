@@ -10,9 +10,8 @@ import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models import frozen_model, frozen_passes
+from normxlogit.models.frozen_passes import FrozenPasses
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery import frozen_maps
-from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny, vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
@@ -42,7 +41,6 @@ def explainer_for(name):
 def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
     plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     monkeypatch.setattr(frozen_passes, "LONG", 1)
-    monkeypatch.setattr(frozen_maps, "SCORES", 64)
     spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
@@ -74,18 +72,19 @@ def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make
     """The configurations of some of these models are the only place where the cache of keys can be switched off."""
     model, processor = make()
     messages, written = vlm.question(vlm.picture()), "the cat is red"
-    run, seen = FrozenNetwork.run, []
+    is_long, seen = FrozenPasses._is_long, []
 
     def explained(change):
-        monkeypatch.setattr(FrozenNetwork, "run", change)
+        monkeypatch.setattr(FrozenPasses, "_is_long", change)
         return Explainer(model, processor).explain_completion(messages, written)
 
-    def keeping_everything(self, *args, **options):
-        seen.append(options["sparing"])
-        return run(self, *args, **options | {"sparing": False})
+    def keeping_everything(self, batch):
+        seen.append(is_long(self, batch))
+        return False
 
-    kept, spared = explained(keeping_everything), explained(run)
-    assert seen == [False, True], "proved, which keeps everything, and explained"
+    kept, spared = explained(keeping_everything), explained(is_long)
+    assert seen
+    assert all(seen)
     scale = np.abs(kept.images[0].scores).max()
     np.testing.assert_allclose(spared.images[0].scores, kept.images[0].scores, atol=1e-5 * scale)
     np.testing.assert_allclose(spared.scores, kept.scores, atol=1e-5 * np.abs(kept.scores).max())

@@ -11,9 +11,9 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError, MethodError
+from normxlogit.frozen.backward import frozen_backward
 from normxlogit.inputs.picture_places import layout, sources_of
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.frozen import FrozenNetwork
 from tests import vlm
 
 MODELS = {"llava": vlm.llava, "paligemma": vlm.paligemma, "qwen2_vl": vlm.qwen2_vl, "idefics3": vlm.idefics3}
@@ -72,13 +72,14 @@ def test_patches_have_what_scaling_their_embedding_changes_in_the_network_with_e
     messages = vlm.question(vlm.picture())
     g = explainer(name).generate(messages, max_new_tokens=1, method="frozen-gradient:read_at=0,sink_threshold=none")
     inputs, sequence, _ = generated(name, messages, max_new_tokens=1)
-    network = FrozenNetwork(clone(model))
-    convolution = next(m for m in network.model.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Conv3d))
+    copy = clone(model)
+    convolution = next(m for m in copy.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Conv3d))
     scale = torch.ones((), requires_grad=True)
     convolution.register_forward_hook(lambda _, __, output: output * scale)
-    with network.frozen():
-        logits = network.model(**inputs).logits[0, -1]
-    (slope,) = torch.autograd.grad(logits[sequence[-1]] - logits.mean(), scale)
+    logits = copy(**inputs).logits[0, -1]
+    answer = logits[sequence[-1]] - logits.mean()
+    with frozen_backward(answer, [scale]):
+        (slope,) = torch.autograd.grad(answer, scale)
     assert g.images[0].scores.sum() == pytest.approx(slope.item(), abs=1e-4 * max(1, abs(slope.item())))
 
 

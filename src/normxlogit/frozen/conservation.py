@@ -24,24 +24,25 @@ _ADDITIVE = frozenset([
     "add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "cat", "concat", "concatenate", "stack",
     "hstack", "vstack", "dstack", "masked_fill", "masked_scatter", "index_put", "index_add", "index_copy",
     "scatter", "scatter_add", "copy", "setitem", "lerp", "maximum", "minimum", "fmax", "fmin",
-    "multi_head_attention_forward", "append",
+    "append",
 ])  # fmt: skip
 """Functions, without underscores around their names, of which constant tensors are part of the bias."""
 
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where"])
 """Those of them to which a number can be given in the place of a tensor."""
 
-_BIAS: dict[str, tuple[int, str]] = {
-    "linear": (2, "bias"),
-    "bilinear": (3, "bias"),
-    "layer_norm": (3, "bias"),
-    "group_norm": (3, "bias"),
-    "instance_norm": (4, "bias"),
-    "batch_norm": (4, "bias"),
-    **{f"conv{transposed}{axes}d": (2, "bias") for transposed in ("", "_transpose") for axes in (1, 2, 3)},
-    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"), (0, "input")),
+_BIAS: dict[str, dict[int, str]] = {
+    "multi_head_attention_forward": {6: "in_proj_bias", 7: "bias_k", 8: "bias_v", 12: "out_proj_bias"},
+    "linear": {2: "bias"},
+    "bilinear": {3: "bias"},
+    "layer_norm": {3: "bias"},
+    "group_norm": {3: "bias"},
+    "instance_norm": {4: "bias"},
+    "batch_norm": {4: "bias"},
+    **{f"conv{transposed}{axes}d": {2: "bias"} for transposed in ("", "_transpose") for axes in (1, 2, 3)},
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"), {0: "input"}),
 }
-"""Of other functions, which argument is added: its place and its name."""
+"""Of other functions, which arguments are added: their places and names."""
 
 
 ROUNDING = 16
@@ -79,12 +80,13 @@ class _ConstantLeaves(NotedInputs):
             added = _BIAS.get(name)
             args = tuple(
                 self._leaf(value, scalars=name in _WITH_NUMBERS)
-                if (index > 0 or not in_place) and (added is None or index == added[0])  # what is changed is no leaf
+                if (index > 0 or not in_place) and (added is None or index in added)  # what is changed is no leaf
                 else value
                 for index, value in enumerate(args)
             )
             kwargs = {
-                key: self._leaf(value) if added is None or key == added[1] else value for key, value in kwargs.items()
+                key: self._leaf(value) if added is None or key in added.values() else value
+                for key, value in kwargs.items()
             }
         result = super().__torch_function__(func, types, args, kwargs)
         node: Any = result.grad_fn if isinstance(result, Tensor) else None

@@ -206,8 +206,12 @@ class FrozenPasses:
     def _precision(self, flown: Flow) -> torch.dtype:
         """Return the coarsest precision that the model computes in."""
         own = getattr(self.model.module, "dtype", torch.float32)
-        dtypes = [dtype for dtype in (own, flown.answer.dtype) if dtype.is_floating_point and dtype.itemsize > 1]
-        return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps, default=torch.float32)
+        dtypes = [
+            dtype
+            for dtype in (torch.float32, own, flown.answer.dtype)
+            if dtype.is_floating_point and dtype.itemsize > 1
+        ]
+        return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
 
     def _compare(
         self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
