@@ -12,7 +12,7 @@ from normxlogit.surgery.clone import clone
 from normxlogit.surgery.run import Site, run
 from normxlogit.surgery.trace import tensor_of
 from normxlogit.tasks.targets import Target, resolve
-from tests import plain, tiny
+from tests import tiny
 
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 
@@ -104,17 +104,11 @@ def test_it_is_proved_on_weights_that_were_trained_since_the_first_call():
     torch.testing.assert_close(FrozenModel.of(task).run(batch, (0,)).hidden, states, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["llama", "plain"])
-def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(family, monkeypatch):
-    if family == "plain":
-        task = TaskModel(plain.grown(plain.Transformer()), tiny.tokenizer(), task="sequence-classification")
-        batch = task.batch(task.encoder(TEXTS), [0, 1, 2])
-        task.prepare(batch)
-    else:
-        task, batch = made("llama", "CausalLM")
+def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeypatch):
+    task, batch = made("llama", "CausalLM")
     frozen = FrozenModel.of(task)
-    target = resolve(task, frozen.run(batch, (1,)), 0 if family == "plain" else None)
-    kept = frozen.contributions(frozen.run(batch, (1,)), target, (1,)).values[1]
+    target = resolve(task, frozen.run(batch, (0,)), None)
+    kept = frozen.contributions(frozen.run(batch, (0,)), target, (0,)).values[0]
     calls = []
     inside = frozen.module.get_submodule(sorted(frozen._passes.layers)[-1])
     kind = type(inside)
@@ -123,9 +117,9 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(family,
     counts = []
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
         monkeypatch.setattr(frozen_passes, "LONG", longest)
-        frozen_pass, before = frozen.run(batch, (1,)), len(calls)
-        again = frozen.contributions(frozen_pass, target, (1,)).values[1]
+        frozen_pass, before = frozen.run(batch, (0,)), len(calls)
+        again = frozen.contributions(frozen_pass, target, (0,)).values[0]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
         counts.append(len(calls) - before)
     assert counts[0] == 0, "all that the backward pass needs was kept"
-    assert counts[1] == len(frozen._passes.layers) - 1, "the layers above the first ran again"
+    assert counts[1] == len(frozen._passes.layers), "the layers ran again"

@@ -58,7 +58,7 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
 
         def pack(tensor):
             sizes.append(tensor.numel())
-            return tensor
+            return tensor.detach()  # an output that holds its own node is never freed
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             frozen.run(batch, (0,))
@@ -99,7 +99,7 @@ def test_no_logits_of_all_explained_tokens_are_kept():
         weight = tensor.untyped_storage().data_ptr() in weights
         if tensor.shape[-1:] == (explainer.model.config.vocab_size,) and not weight:
             rows.append(tensor.numel() // tensor.shape[-1])
-        return tensor
+        return tensor.detach()  # an output that holds its own node is never freed
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         explainer.explain_completion(PROMPT, tokens)

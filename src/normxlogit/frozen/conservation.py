@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
-from ..surgery.proofs import EXCLUDED, proof
+from ..surgery.proofs import EXCLUDED, proof, rounding_of
 from .backward import PLACE, NotedInputs, frozen_backward, has_rule, operations_without_gradient
 
 _ADDITIVE = frozenset([
@@ -40,13 +40,9 @@ _BIAS: dict[str, dict[int, str]] = {
     "instance_norm": {4: "bias"},
     "batch_norm": {4: "bias"},
     **{f"conv{transposed}{axes}d": {2: "bias"} for transposed in ("", "_transpose") for axes in (1, 2, 3)},
-    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"), {0: "input"}),
+    **{name: {0: "input"} for name in ("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv")},
 }
 """Of other functions, which arguments are added: their places and names."""
-
-
-ROUNDING = 16
-"""How many times the rounding of a number contributions may be off, relative to the sum of their sizes, or to 1."""
 
 
 @dataclass
@@ -190,7 +186,7 @@ def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) ->
 
 @proof(
     compares="what the input and all constants of the model contribute, and the model's logits",
-    tolerance="16 times rounding of the sum of all contributions without their signs",
+    tolerance="rounding, relative to the sum of all contributions without their signs",
     why="each rule gives what its operation passes on; what hides how it depends on the input shows",
     when="first use of frozen-gradient; one backward pass",
 )
@@ -228,7 +224,7 @@ def prove_conservation(
         sums = balance(total, readings, constants)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{name} {error}") from error
-    if not sums.difference <= ROUNDING * torch.finfo(dtype).eps * max(1.0, sums.size, abs(sums.answer)):
+    if not sums.difference <= rounding_of(dtype) * max(1.0, sums.size, abs(sums.answer)):
         if not sums.inputs:
             raise UnsupportedModelError(nothing_flows)
         raise UnsupportedModelError(

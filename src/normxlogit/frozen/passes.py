@@ -66,7 +66,7 @@ def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[...,
 
 
 def _cloned(saved: Tensor) -> Tensor:
-    return saved if isinstance(saved, nn.Parameter) else saved.clone()
+    return saved if isinstance(saved, nn.Parameter) else saved.detach().clone()  # with its graph it would not be freed
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------------------------

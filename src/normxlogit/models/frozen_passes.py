@@ -73,7 +73,7 @@ class FrozenPasses:
         self.model = model
         self.pool = Pool(model.module, with_constant_weights)
         self.lock = threading.RLock()
-        self.layers: set[str] = {output.path for output in model.parts.outputs or ()}
+        self.encoder_layers: set[str] = set()
         self._careful = False
         self._proving: nn.Module | None = None
         self._proved: dict[bool, int] = {}  # from which place on: of texts alone, of texts with pictures or sounds
@@ -87,6 +87,11 @@ class FrozenPasses:
     def by_head(self) -> bool:
         """Whether a pass ends with what the head reads: the logits of a vocabulary are not kept."""
         return self.model.task.vocabulary and self.model.parts.trunk is not None
+
+    @property
+    def layers(self) -> set[str]:
+        """Paths of the layers, which may run again in the backward pass."""
+        return self.encoder_layers | {output.path for output in self.model.parts.outputs or ()}
 
     def run(
         self, batch: Batch, begin: int, flow: RunsModel, vectors: Sequence[Tensor] | None, *, predict: bool
@@ -140,9 +145,9 @@ class FrozenPasses:
     ) -> Pass:
         """Run a copy over a batch with a graph to backpropagate through; the arguments are those of `surgery.run`."""
         # What is replaced inside a layer would not be replaced when the layer runs again.
-        inside = any(path.startswith(f"{layer}.") for path in replace for layer in self.layers)
-        again = self.layers if self._is_long(batch) and not inside and copy is not self._proving else ()
-        with differentiable(copy, again, careful=self._careful):
+        layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
+        inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
+        with differentiable(copy, () if inside else layers, careful=self._careful):
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
 
     def first_text(self, batch: Batch) -> Batch:

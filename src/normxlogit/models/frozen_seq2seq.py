@@ -74,7 +74,7 @@ class FrozenSeq2Seq(FrozenModel):
         readouts = {0: read[1][1]} | ({SOURCE: read[0][1]} if 0 in layers else {})
         flowing = [read[0][0] if 0 in layers else vectors[0], read[1][0]]
         trunk = self.model.parts.trunk_site
-        self._passes.layers |= {output.path for output in outputs}
+        self._passes.encoder_layers |= {output.path for output in outputs}
         with self._replaced(batch.inputs, flowing) as words:
             layer_readers = self._readers_of_both(layers, outputs, batch, sink_threshold, readouts)
             replacing = in_turn(words, layer_readers)

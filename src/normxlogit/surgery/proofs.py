@@ -62,8 +62,12 @@ def proof(*, compares: str, tolerance: str, why: str, when: str) -> Callable[[F]
 
 def tolerance_for(logits: Tensor) -> float:
     """Return the largest difference that rounding explains, for logits of this size and precision."""
-    rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
-    return float(rounding * _size(logits))
+    return rounding_of(logits.dtype) * _size(logits)
+
+
+def rounding_of(dtype: torch.dtype) -> float:
+    """Return the largest difference, relative to the size of what is added up, that rounding explains."""
+    return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
 
 
 def apart(actual: Tensor, expected: Tensor) -> float:
