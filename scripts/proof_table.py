@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from normxlogit.methods.decomposition import decompx  # noqa: F401  # enters its proofs, as the others do
-from normxlogit.surgery import frozen_proof, model_proofs  # noqa: F401
+from normxlogit.frozen import conservation  # noqa: F401  # enters its proofs, as the others do
+from normxlogit.methods.decomposition import decompx  # noqa: F401
+from normxlogit.surgery import model_proofs  # noqa: F401
 from normxlogit.surgery.proofs import PROOFS
 
 PAGE = Path(__file__).parent.parent / "docs" / "proofs.md"

@@ -55,6 +55,11 @@ def test_the_page_of_proofs_is_that_of_the_functions_that_prove():
     assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/proof_table.py"
 
 
+def test_the_table_of_rules_is_that_of_the_code():
+    page = script("rule_table")
+    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/rule_table.py"
+
+
 def anchors(text):
     """The anchors of a page's headings, as mkdocs and GitHub make them."""
     text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ answer. A rule that is wrong, or an operation that hides what is not linear, sho
 """
 
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,7 +76,8 @@ class _ConstantLeaves(NotedInputs):
             added = _BIAS.get(name)
             args = tuple(
                 self._leaf(value, scalars=name in _WITH_NUMBERS)
-                if (index > 0 or not in_place) and (added is None or index in added)  # what is changed is no leaf
+                if (index > 0 or not in_place)
+                and (added is None or index in added)  # a leaf cannot be changed in place
                 else value
                 for index, value in enumerate(args)
             )
@@ -168,7 +169,7 @@ def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) ->
     with frozen_backward(answer, readings, constants.collect):
         gradients = torch.autograd.grad(answer, leaves, retain_graph=True, allow_unused=True)
     inputs, size = 0.0, 0.0
-    bias: Counter[str] = Counter()
+    bias: dict[str, float] = defaultdict(float)
     for index, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
         if gradient is None:
             continue

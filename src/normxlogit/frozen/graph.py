@@ -20,10 +20,9 @@ def stem(node: Any) -> str:
     The names of functions that are written in Python, `_MeasuredBackward`, are returned whole.
     """
     name: str = node.name()
-    found = _STEMS.get(name)
-    if found is None:
-        found = _STEMS[name] = re.sub(r"Backward(CUDA|CPU)?\d+$", "", name.rpartition("::")[2])
-    return found
+    if name not in _STEMS:
+        _STEMS[name] = re.sub(r"Backward(CUDA|CPU)?\d+$", "", name.rpartition("::")[2])
+    return _STEMS[name]
 
 
 def nodes_of(tensors: Tensor | Iterable[Tensor]) -> list[Any]:

@@ -60,8 +60,10 @@ def differentiable(copy: nn.Module, run_again: Iterable[str] = (), *, careful: b
 
 def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[..., Any]) -> None:
     """Give a module another `forward` until a stack is closed."""
-    own = module.__dict__.get("forward")
-    stack.callback(lambda: module.__dict__.pop("forward") if own is None else module.__dict__.update(forward=own))
+    replaced = module.__dict__.get("forward")
+    stack.callback(
+        lambda: module.__dict__.pop("forward") if replaced is None else module.__dict__.update(forward=replaced)
+    )
     module.__dict__["forward"] = forward
 
 
@@ -85,7 +87,7 @@ class _RunAgain(Function):
         with torch.no_grad():
             values = run(*flowing)
         ctx.places = [index for index, value in enumerate(values) if _is_float(value)]
-        others += [None if _is_float(value) else value for value in values]
+        others += [_RunAgain if _is_float(value) else value for value in values]
         return tuple(values[index] for index in ctx.places)
 
     @staticmethod
@@ -100,8 +102,8 @@ class _RunAgain(Function):
         ]
         outputs = [value for value, _ in pairs]
         with frozen_backward(outputs, leaves):
-            found = torch.autograd.grad(outputs, leaves, [gradient for _, gradient in pairs], allow_unused=True)
-        return None, None, *found
+            slopes = torch.autograd.grad(outputs, leaves, [gradient for _, gradient in pairs], allow_unused=True)
+        return None, None, *slopes
 
 
 def _run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -113,10 +115,10 @@ def _run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     forms: list[Any] = []
 
     def run(*flowing: Tensor) -> list[Any]:
-        given = list(values)
+        arguments = list(values)
         for index, value in zip(places, flowing, strict=True):
-            given[index] = value
-        inner_args, inner_kwargs = tree_unflatten(given, form)
+            arguments[index] = value
+        inner_args, inner_kwargs = tree_unflatten(arguments, form)
         outputs, output_form = tree_flatten(forward(*inner_args, **inner_kwargs))
         forms[:] = [output_form]
         return outputs
@@ -126,7 +128,7 @@ def _run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     for index in places:
         values[index] = None  # kept by the graph
     tensors = iter(_RunAgain.apply(run, others, *flowing))  # type: ignore[no-untyped-call]
-    outputs = [next(tensors) if value is None else value for value in others]
+    outputs = [next(tensors) if value is _RunAgain else value for value in others]
     return tree_unflatten(outputs, forms[0])
 
 

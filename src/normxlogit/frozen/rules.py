@@ -8,7 +8,7 @@ node's inputs, and those of its outputs, and returns what takes the place of the
 - linear operations: torch's own gradient is right;
 - held ones (softmax, exp, roots, reciprocals, standard deviations, norms): no gradient, their value is a constant;
 - activations: the gradient times f(x) / x, which torch's slope is where f is piecewise linear through zero;
-- norms: the gradient times weight / sigma, less its mean where the mean is subtracted: sigma is held;
+- norms: the gradient times weight / sigma, minus its mean where the mean is subtracted: sigma is held;
 - fused attention: the gradient of the values alone, so queries and keys, and with them the probabilities, are held;
 - products of two factors that depend on the input: none to the one that `products` chooses to hold;
 - anything else: an error that names it, if a gradient arrives.
@@ -32,40 +32,40 @@ INPUT = "normxlogit_input"
 """Under this name a node's `metadata` has its input, where torch saves its output alone."""
 
 LINEAR = frozenset([
-    "Add", "AddBroadcast", "Alias", "AsStrided", "AvgPool1D", "AvgPool2D", "AvgPool3D", "AdaptiveAvgPool2D",
-    "AdaptiveAvgPool3D", "Broadcast", "BroadcastTensors", "Cat", "Chunk", "Clone", "ConstantPadNd", "Contiguous",
-    "Copies", "CopyBackwards", "Copy", "CopySlices", "Cumsum", "Detach", "Diag", "Diagonal", "DiagEmbed",
-    "DropoutBackward", "Dstack", "Embedding", "EmbeddingBag", "Expand", "ExpandAs", "FftC2C", "FftC2R", "FftR2C",
-    "Fill", "Flatten", "Flip", "Gather", "HannWindow", "Hstack", "Identity", "Im2Col", "Col2Im", "Imag", "Index",
-    "IndexAdd", "IndexCopy", "IndexFill", "IndexPut", "IndexPutImpl", "IndexSelect", "Unfold", "UnfoldBackward",
-    "Lift", "LiftFresh", "MaskedFill", "MaskedScatter", "MaskedSelect", "Mean", "MovedimInt", "Movedim", "Narrow",
-    "NativeDropout", "NativeDropoutBackward", "Neg", "NewZeros", "NumpyT", "Numpy_T", "Permute", "PixelShuffle",
-    "PixelUnshuffle", "Put", "Real", "ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D", "ReplicationPad1D",
-    "ReplicationPad2D", "ReplicationPad3D", "Repeat", "RepeatInterleave", "ReshapeAlias", "Reshape", "Resize",
-    "ResolveConj", "Conj", "Roll", "Rot90", "Rsub", "Scatter", "ScatterAdd", "Select", "SelectScatter", "Slice",
-    "ScatterReduce", "SliceScatter", "Split", "SplitWithSizes", "Squeeze", "Stack", "Sub", "Sum", "SwapAxes",
-    "Swapaxes", "T", "Take", "TakeAlongDim", "ToCopy", "To", "TransposeCopy", "Transpose", "Trace", "Tril", "Triu",
-    "Unbind", "Unflatten", "UnsafeChunk", "UnsafeSplit", "UnsafeView", "Unsqueeze", "UpsampleBicubic2D",
-    "UpsampleBilinear2D", "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D",
-    "UpsampleTrilinear3D", "UpsampleBicubic2DAa", "UpsampleBilinear2DAa", "Vstack", "View", "ViewAsComplex",
-    "ViewAsReal", "ViewCopy", "Where", "Zero", "ToSparse", "Coalesce", "SparseMask", "ToDense", "NestedTensor",
-    "Values", "_MeasuredBackward", "_RunAgainBackward",
+    "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
+    "AsStridedScatter", "AvgPool2D", "AvgPool3D", "BlockDiag", "Cat", "ChannelShuffle", "Chunk", "Clone",
+    "Coalesce", "Col2Im", "Complex", "Conj", "ConjPhysical", "ConstantPadNd", "CopyBackwards", "CopySlices",
+    "Cumsum", "DiagEmbed", "Diagonal", "DiagonalScatter", "Embedding", "EmbeddingBag", "Expand", "FftC2C", "FftC2R",
+    "FftR2C", "Fill", "Flip", "Gather", "Im2Col", "Index", "IndexAdd", "IndexCopy", "IndexFill", "IndexPut",
+    "IndexPutImpl", "IndexSelect", "LazyClone", "Lift", "LiftFresh", "MaskedFill", "MaskedScatter", "MaskedSelect",
+    "Mean", "MkldnnReshape", "Nansum", "NarrowCopy", "NativeDropout", "Neg", "NegView", "NestedFromPadded",
+    "NestedFromPaddedTensor", "NestedGetValues", "NestedTensorFromMask", "NestedViewFromJagged", "Permute",
+    "PinMemory", "PixelShuffle", "PixelUnshuffle", "Put", "ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D",
+    "Repeat", "ReplicationPad1D", "ReplicationPad2D", "ReplicationPad3D", "ReshapeAlias", "ReshapeCopy", "Roll",
+    "Rot90", "Rsub", "Scatter", "ScatterAdd", "ScatterReduce", "Select", "SelectScatter", "Slice", "SliceInverse",
+    "SliceScatter", "SparseMask", "Split", "SplitWithSizes", "Squeeze", "Stack", "Sub", "Sum", "T", "Take",
+    "ToCopy", "ToDense", "ToMkldnn", "ToPaddedTensor", "ToSparse", "Trace", "Transpose", "Tril", "Triu", "Unbind",
+    "Unfold", "UnfoldBackward", "UnsafeIndex", "UnsafeIndexPut", "UnsafeMaskedIndex", "UnsafeSplit",
+    "UnsafeSplitWithSizes", "UnsafeView", "Unsqueeze", "UpsampleBicubic2D", "UpsampleBicubic2DAa",
+    "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa", "UpsampleLinear1D", "UpsampleNearest1D",
+    "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D", "UpsampleNearestExact2D",
+    "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex", "ViewAsReal", "Where",
+    "Zero", "_MeasuredBackward", "_RunAgainBackward",
 ])  # fmt: skip
 """Operations whose own gradient is a constant."""
 
 CHOICES = frozenset([
-    "AdaptiveMaxPool1D", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Cummax", "Cummin",
-    "FractionalMaxPool2D", "Kthvalue", "Max", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "Maximum", "Median",
-    "Min", "Minimum", "Mode", "Nanmedian", "Sort", "Topk", "Aminmax", "MaxUnpool2D", "Abs", "Relu", "LeakyRelu",
-    "RreluWithNoise", "PreluKernel", "Hardshrink",
+    "Abs", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Aminmax", "Cummax", "Cummin", "Fmax", "Fmin",
+    "FractionalMaxPool2D", "FractionalMaxPool3D", "Hardshrink", "IndexReduce", "Kthvalue", "LeakyRelu", "Max",
+    "MaxPool2DWithIndices", "MaxPool3DWithIndices", "MaxUnpool2D", "MaxUnpool3D", "Maximum", "Median", "Min",
+    "Minimum", "Mode", "NanToNum", "Nanmedian", "PreluKernel", "Relu", "RreluWithNoise", "Sort", "Topk",
 ])  # fmt: skip
 """Operations that choose, or whose slope is f(x) / x already: the choice is held, and torch's gradient is right."""
 
 HELD = frozenset([
-    "Softmax", "SoftmaxBackwardData", "SafeSoftmax", "MaskedSoftmax", "Exp", "Exp2", "Sqrt", "Rsqrt", "Reciprocal",
-    "Logsumexp", "Logcumsumexp", "Prod", "Cumprod", "Var", "Std", "VarMean", "StdMean", "LinalgVectorNorm", "Norm",
-    "NormExceptDim", "LinalgNorm", "Frobenius", "LinalgInvEx", "Inverse", "LinalgPinv", "Cdist", "CdistForward",
-    "Sgn", "Sign", "Floor", "Ceil", "Round", "Trunc", "Fmod", "Remainder",
+    "Cdist", "Ceil", "Cumprod", "Exp", "Exp2", "Floor", "Fmod", "LinalgInvEx", "LinalgPinv", "LinalgVectorNorm",
+    "Logcumsumexp", "Logsumexp", "MaskedSoftmax", "Norm", "Prod", "Reciprocal", "Remainder", "Round", "Rsqrt",
+    "Sgn", "Sign", "Softmax", "SoftmaxBackwardData", "Sqrt", "Std", "StdMean", "Trunc", "Var", "VarMean",
 ])  # fmt: skip
 """Operations whose value is held as a constant."""
 
@@ -107,7 +107,7 @@ _SMOOTH = frozenset([
 FACTORS: dict[str, tuple[int, int, bool]] = {
     "Mul": (0, 1, False),
     "Addcmul": (1, 2, False),
-    **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot", "Matmul", "SparseMm"), (0, 1, True)),
+    **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot", "Matmul"), (0, 1, True)),
     **dict.fromkeys(("Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"), (1, 2, True)),
 }
 """Products: which inputs are the factors, and whether they are matrices."""
@@ -128,7 +128,6 @@ ONE_HELD: dict[str, int] = {
     "GridSampler2D": 1,
     "GridSampler3D": 1,
     "GroupedMm": 1,
-    "ScaledGroupedMm": 1,
     "LinalgSolveTriangular": 0,
     "LinalgSolveEx": 0,
     "TriangularSolve": 1,
@@ -137,6 +136,9 @@ ONE_HELD: dict[str, int] = {
 
 
 SIGNAL: dict[str, int] = {
+    "CudnnAttention": 2,
+    "EfficientAttention": 2,
+    "FlashAttention": 2,
     "ScaledDotProductFlashAttentionForCpu": 2,
     "ScaledDotProductFlashAttention": 2,
     "ScaledDotProductCudnnAttention": 2,
@@ -280,15 +282,14 @@ def gated_linear_unit(node: Any, inputs: Gradients, outputs: Gradients, constant
 
 
 RULES: dict[str, Rule | None] = {
-    **dict.fromkeys(LINEAR | CHOICES, None),
-    **dict.fromkeys(HELD, hold_all),
+    **dict.fromkeys(sorted(LINEAR | CHOICES), None),
+    **dict.fromkeys(sorted(HELD), hold_all),
     **dict.fromkeys(ACTIVATIONS, activation),
     **{name: hold(index) for name, index in ONE_HELD.items()},
     "Div": divide,
     "Pow": power,
     "NativeLayerNorm": layer_norm,
     "FusedRmsNorm": rms_norm,
-    "RmsNorm": rms_norm,
     "NativeGroupNorm": group_norm,
     "NativeBatchNorm": batch_norm,
     "CudnnBatchNorm": batch_norm,
@@ -324,5 +325,5 @@ def _input_of(node: Any, name: str) -> Tensor:
     if saved is None:
         result = node._saved_result
         saved = _INVERSE[name](result.double()).nan_to_num(posinf=40.0, neginf=-40.0).to(result.dtype)
-    found: Tensor = saved.detach()
-    return found
+    x: Tensor = saved.detach()
+    return x

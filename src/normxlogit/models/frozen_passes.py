@@ -210,10 +210,10 @@ class FrozenPasses:
 
     def _precision(self, flown: Flow) -> torch.dtype:
         """Return the coarsest precision that the model computes in."""
-        own = getattr(self.model.module, "dtype", torch.float32)
+        stored = getattr(self.model.module, "dtype", torch.float32)
         dtypes = [
             dtype
-            for dtype in (torch.float32, own, flown.answer.dtype)
+            for dtype in (torch.float32, stored, flown.answer.dtype)
             if dtype.is_floating_point and dtype.itemsize > 1
         ]
         return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
@@ -231,11 +231,11 @@ class FrozenPasses:
         if first_answer is not None and difference(first_answer) is None:
             return
         with torch.no_grad():  # its weights may have been trained since
-            found = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
-        if found is not None:
+            apart = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
+        if apart is not None:
             raise UnsupportedModelError(
                 f"{type(self.model.module).__name__} cannot be frozen: the pass gives another answer than the model, "
-                f"by {found:.2g}"
+                f"by {apart:.2g}"
             )
 
     def _first_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:

@@ -1,0 +1,51 @@
+"""Write the table of rules in docs/how-it-works.md from the frozen network's rules: python scripts/rule_table.py."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from normxlogit.frozen import rules
+
+PAGE = Path(__file__).parent.parent / "docs" / "how-it-works.md"
+BEGIN, END = "<!-- rules: begin, written by python scripts/rule_table.py -->\n", "<!-- rules: end -->\n"
+
+
+WELL_KNOWN = (
+    "Softmax", "Exp", "Rsqrt", "Reciprocal", "Gelu", "Silu", "Tanh", "Sigmoid", "Softplus", "Div", "Linear",
+    "ScaledDotProductFlashAttention", "Mul", "Addmm", "Bmm",
+)  # fmt: skip
+"""What stands first in a row."""
+
+
+def table() -> str:
+    """Return the table in Markdown."""
+    groups: dict[str, list[str]] = {}
+    for name, rule in rules.RULES.items():
+        if rule is not None and name not in rules.SIGNAL and (name == "Div" or name not in rules.ONE_HELD):
+            groups.setdefault((rule.__doc__ or "").splitlines()[0].partition(" (")[0].rstrip("."), []).append(name)
+    rows = [
+        ("linear: Add, View, Embedding, Mean, ...", len(rules.LINEAR), "torch's own"),
+        ("choices: Max, Where, Relu, ...", len(rules.CHOICES), "torch's own, to what was chosen"),
+        *((_listed(names), len(names), rule) for rule, names in groups.items()),
+        (_listed(set(rules.ONE_HELD) - {"Div"}), len(rules.ONE_HELD) - 1, "None to the kernel, weight or matrix"),
+        (_listed(rules.SIGNAL), len(rules.SIGNAL), "That of the values alone: queries and keys are held"),
+        (_listed(rules.FACTORS), len(rules.FACTORS), "None to the factor that is held, see below"),
+    ]
+    lines = "".join(f"| {names} | {count} | {rule} |\n" for names, count, rule in rows)
+    last = "| any other, where a gradient arrives | | An error that names it |\n"
+    return "| operations | how many | gradient |\n|---|---:|---|\n" + lines + last
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return some of the names, those that are well known first."""
+    names = sorted(names, key=lambda name: (WELL_KNOWN.index(name) if name in WELL_KNOWN else len(WELL_KNOWN), name))
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+
+
+def written() -> str:
+    """Return the page with the table of today."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return before + BEGIN + "\n" + table() + "\n" + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(), encoding="utf-8")

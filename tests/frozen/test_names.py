@@ -1,0 +1,38 @@
+"""The table of rules against torch's own list of differentiable operations."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torchgen
+
+from normxlogit.frozen.products import ACTIVATIONS as ACTIVATED
+from normxlogit.frozen.rules import ACTIVATIONS, FACTORS, RULES
+
+MADE_ELSEWHERE = {"CopySlices", "CopyBackwards", "_MeasuredBackward", "_RunAgainBackward"}
+
+
+@pytest.fixture(scope="module")
+def operations():
+    """Return the names of the nodes that torch makes, on any device, without `Backward0`."""
+    listed = Path(torchgen.__file__).parent / "packaged" / "autograd" / "derivatives.yaml"
+    names = re.findall(r"^- name: (\w+)[.(]", listed.read_text(encoding="utf-8"), re.MULTILINE)
+    return {"".join(word.title() for word in name.split("_")).removesuffix("Forward") for name in names}
+
+
+def test_every_rule_is_of_an_operation_of_torch(operations):
+    assert set(RULES) | set(FACTORS) <= operations | MADE_ELSEWHERE
+
+
+def test_every_attention_and_norm_of_torch_has_a_rule(operations):
+    kinds = {
+        name for name in operations if re.search(r"DotProduct.*Attention|Attention$|(Layer|Group|Rms|Batch)Norm$", name)
+    }
+    assert len(kinds) > 10
+    assert kinds - set(RULES) == {"MiopenBatchNorm"}  # in training alone
+
+
+def test_what_counts_as_an_activation_in_a_product_is_held_by_its_ratio():
+    straight = {"Abs", "Hardshrink", "LeakyRelu", "PreluKernel", "Relu", "RreluWithNoise"}  # their slope is the ratio
+    clamped = {"Clamp", "ClampMin", "ClampMax"}  # are passed through
+    assert set(ACTIVATIONS) - clamped | straight == ACTIVATED
