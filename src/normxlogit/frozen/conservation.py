@@ -163,11 +163,16 @@ def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) ->
         answer: The explained quantity, a scalar with the graph of a pass under `constants_as_leaves`; it is kept.
         readings: Leaves that the input enters the graph by, whose gradients are contributions, see `readout.read_out`.
         constants: Of the pass.
+
+    Raises:
+        UnsupportedModelError: If no gradient arrives at an input.
     """
     leaves = [*readings, *(leaf for leaf, _ in constants.leaves)]
     constants.held = 0.0
     with frozen_backward(answer, readings, constants.collect):
         gradients = torch.autograd.grad(answer, leaves, retain_graph=True, allow_unused=True)
+    if all(gradient is None for gradient in gradients[: len(readings)]):
+        raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
     inputs, size = 0.0, 0.0
     bias: dict[str, float] = defaultdict(float)
     for index, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
@@ -209,9 +214,8 @@ def prove_conservation(
     Raises:
         UnsupportedModelError: If contributions do not add up to the answer, or an operation has no rule.
     """
-    nothing_flows = f"{name} cannot be frozen: nothing flows from the input to the answer"
     if not answer.requires_grad:
-        raise UnsupportedModelError(nothing_flows)
+        raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
     if blocked := operations_without_gradient(answer):
         raise UnsupportedModelError(
             f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
@@ -226,8 +230,6 @@ def prove_conservation(
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{name} {error}") from error
     if not sums.difference <= rounding_of(dtype) * max(1.0, sums.size, abs(sums.answer)):
-        if not sums.inputs:
-            raise UnsupportedModelError(nothing_flows)
         raise UnsupportedModelError(
             f"{name} cannot be frozen: the contributions of its input and its biases do not add up to its answer, by "
             f"{sums.difference:.2g} of {sums.answer:.4g}: an operation that is not linear has no rule, or a wrong one"
