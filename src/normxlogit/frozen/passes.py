@@ -82,7 +82,8 @@ class _RunAgain(Function):
 
     @staticmethod
     def forward(ctx: Any, run: Callable[..., list[Any]], others: list[Any], *flowing: Tensor) -> Any:
-        ctx.run, ctx.others = run, others
+        ctx.run = run
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(*flowing)
         with torch.no_grad():
             values = run(*flowing)
@@ -101,6 +102,8 @@ class _RunAgain(Function):
             if gradient is not None and values[index].requires_grad
         ]
         outputs = [value for value, _ in pairs]
+        if not pairs:
+            return (None,) * (2 + len(leaves))
         with frozen_backward(outputs, leaves):
             slopes = torch.autograd.grad(outputs, leaves, [gradient for _, gradient in pairs], allow_unused=True)
         return None, None, *slopes

@@ -104,10 +104,13 @@ class _Measured(Function):
     def forward(ctx: Any, x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
         ctx.save_for_backward(x.detach())
         ctx.width, ctx.held = width, held
+        ctx.set_materialize_grads(False)
         return x.clone()  # some models work on it in place
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None]:
+        if grad is None:
+            return None, None, None, None
         (x,), (direction, detached) = ctx.saved_tensors, ctx.held()
         contribution = (grad.float() * (x if direction is None else direction).float()).sum(ctx.width)
         if not ctx.needs_input_grad[0]:
