@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
+from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.sounds import Recording
@@ -26,7 +27,7 @@ from .pipeline.options import Options, compared_methods
 from .pipeline.prompts import explain_generated, explain_written
 from .pipeline.similarity import explain_similarity
 from .pipeline.sources import explain_sources
-from .pipeline.texts import explain_by_default, explain_inputs, explain_outputs
+from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
 from .pipeline.writing import read_completion
 from .results.attribution import Attribution
 from .results.citations import Citations
@@ -41,6 +42,7 @@ from .surgery.recorders import without_recorders
 from .tasks import TaskName, is_bare
 from .tasks.choice import Question
 from .tasks.sentence_embedding import Pooling
+from .tasks.targets import Choice
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -198,6 +200,23 @@ class Explainer:
         """
         self._model.refresh()
         return self._model.encoder(texts, max_length=max_length)
+
+    def frozen_report(self, text: Text, target: Choice | None = None) -> Balance:
+        """Add up what a text and the constants of each module contribute to its answer, by the frozen network.
+
+        Args:
+            text: A text, or a pair.
+            target: As in a call; None for the prediction.
+
+        Returns:
+            The answer, the tokens' contribution at the word embeddings, and the bias by module.
+
+        Raises:
+            InputError: If the text cannot be read, or the model compares several.
+            TargetError: If the target does not exist.
+            UnsupportedModelError: If the model cannot be frozen.
+        """
+        return balance_of(self._model, text, target)
 
     def from_outputs(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]

@@ -177,3 +177,30 @@ def test_hooks_are_removed_also_after_an_error():
         torch.autograd.grad(torch.sin(x).sum() + y.sum(), x, retain_graph=True)
     (again,) = torch.autograd.grad(y.sum(), x)
     torch.testing.assert_close(again, plain, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("llama", "CausalLM")]
+)
+def test_the_report_says_what_each_module_contributes(family, kind):
+    model = tiny.model(family, kind)
+    explainer = Explainer(model, tiny.tokenizer_for(family))
+    report = explainer.frozen_report(TEXT)
+    result = explainer(TEXT, method="frozen-gradient:read_at=0,sink_threshold=none")
+    assert report.answer == pytest.approx(float(result.scores.sum() + result.bias), abs=1e-4)
+    assert report.inputs == pytest.approx(float(result.scores.sum()), abs=1e-4)
+    assert report.difference < 1e-5
+    assert set(report.bias) - {""} <= {path for path, _ in model.named_modules()}
+    assert f"{report.answer:+.4f}" in str(report)
+
+
+def test_a_bias_that_is_moved_moves_its_modules_part_of_the_report():
+    model = tiny.model("bert")
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    before = explainer.frozen_report(TEXT, 1)
+    with torch.no_grad():
+        model.classifier.bias.add_(0.5)
+    after = explainer.frozen_report(TEXT, 1)
+    moved = {path: after.bias[path] - before.bias[path] for path in before.bias}
+    assert moved.pop("classifier") == pytest.approx(0.5, abs=1e-5)
+    assert max(map(abs, moved.values())) < 1e-5

@@ -150,6 +150,11 @@ class Balance:
     bias: Mapping[str, float]
     size: float
 
+    def __str__(self) -> str:
+        shares = sorted(self.bias.items(), key=lambda pair: -abs(pair[1]))
+        lines = [f"{self.answer:+9.4f}  the answer", f"{self.inputs:+9.4f}  its input"]
+        return "\n".join(lines + [f"{share:+9.4f}  {path or 'held values'}" for path, share in shares if share])
+
     @property
     def difference(self) -> float:
         """How far the contributions are from the answer."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
+from ..frozen.conservation import Balance
 from ..frozen.readout import Readout, read_out, readers
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
@@ -95,6 +96,27 @@ class FrozenModel:
         begin = WORDS if self._embeddings is not None and tuple(places) == (0,) else min(places)
         flow = partial(self._flow, places=places, sink_threshold=sink_threshold)
         return self._passes.run(batch, begin, flow, None if vectors is None else [vectors], predict=predict)
+
+    def balance(self, run: ForwardPass, target: Target) -> Balance:
+        """Add up what the word embeddings of a text and each constant of the model contribute to its answer.
+
+        Args:
+            run: A pass of the frozen network over one text, which proved it.
+            target: What is explained, one for the text.
+        """
+        positions = run.positions
+
+        def quantity(flown: Flow) -> Tensor:
+            answer = flown.answer
+            if self._passes.by_head:
+                states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (1, T, H)
+                place = 0 if positions is None else int(positions[0])
+                answer = self._passes.head.tokens(states[:, place])  # (1, V)
+            elif positions is not None:
+                answer = at(answer, positions.to(answer.device).clone())  # (1, C)
+            return target.quantity(answer.float()).sum()
+
+        return self._passes.balance(run.batch, partial(self._flow, places=(0,), sink_threshold=None), quantity)
 
     def _flow(
         self,

@@ -1,7 +1,7 @@
 """Passes of a model whose backward pass is the frozen network's, each kind proved on its first."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
-from ..frozen.conservation import constants_as_leaves, prove_conservation
+from ..frozen.conservation import Balance, balance, constants_as_leaves, prove_conservation
 from ..frozen.passes import differentiable, with_constant_weights
 from ..frozen.readout import Readout
 from ..inputs.batching import Batch
@@ -149,6 +149,27 @@ class FrozenPasses:
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
+
+    def balance(self, batch: Batch, flow: RunsModel, quantity: Callable[[Flow], Tensor]) -> Balance:
+        """Add up what the input and each constant of the model contribute to a quantity of one text.
+
+        Args:
+            batch: The text.
+            flow: Runs a copy over it.
+            quantity: Is given what the pass left, and returns a scalar.
+        """
+        lease = self.pool.take()
+        try:
+            with self.lock, reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
+                self._proving = lease.lent  # no other pass is run on it
+                with constants_as_leaves(lease.lent) as constants:
+                    flown = flow(lease.lent, batch, None)
+                    with differentiable(lease.lent, careful=self._careful):
+                        answer = quantity(flown)
+                return balance(answer, flown.leaves, constants)
+        finally:
+            self._proving = None
+            self.pool.release(lease)
 
     def first_text(self, batch: Batch) -> Batch:
         """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""

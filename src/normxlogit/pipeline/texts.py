@@ -8,16 +8,19 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..frozen.conservation import Balance
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..inputs.texts import Text
 from ..methods.defaults import first_working, use_for
+from ..models.frozen_model import FrozenModel
 from ..models.given_outputs import read_outputs
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..surgery.memory import enough_memory
-from ..tasks.targets import check_target
+from ..tasks.targets import Choice, check_target, resolve
 from .choices import explain_choices
 from .explain import explain_batch
 from .long_texts import explain_long
@@ -90,6 +93,22 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             explained = map_batches(model, [encodings[i] for i in places], work, options.method.memory)
             results.update(zip(places, explained, strict=True))
     return [results[i] for i in range(len(encodings))]
+
+
+@torch.inference_mode(False)
+def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
+    """Add up what a text and each module's constants contribute to an answer."""
+    model.refresh()
+    model.task.check_explains_inputs(model)
+    if model.task.compares or not model.task.reads_tokens:
+        raise InputError(f"{model.task.purpose} has no report of a frozen network: it is of single texts")
+    encodings = model.task.locate(model.encoder([text]), None)
+    check_target(model, target, None, None)
+    batch = model.batch(encodings, [0])
+    model.prepare(batch)
+    frozen = FrozenModel.of(model)
+    run = frozen.run(batch, (0,))
+    return frozen.balance(run, resolve(model, run, target, None, None))
 
 
 @enough_memory("explain this forward pass")
