@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.frozen.slopes import X, slope_of
+from tests.frozen.slopes import X, assert_conserved, slope_of
 
 A = torch.linspace(-1, 1, 16).reshape(4, 4)
 WEIGHT = torch.tensor([1.0, 2.0, -1.0, 0.5])
@@ -84,3 +84,14 @@ CONSTANT = {
 def test_a_layer_of_something_that_does_not_flow_is_a_constant(name):
     slope = slope_of(lambda x: x.sum() + CONSTANT[name](x), X)
     torch.testing.assert_close(slope, torch.ones_like(slope))
+
+
+@pytest.mark.parametrize("norm", [lambda: torch.nn.BatchNorm2d(3), lambda: torch.nn.GroupNorm(3, 3)])
+def test_the_bias_of_a_norm_is_counted_whatever_the_order_of_the_axes(norm):
+    """Torch's own gradient of a batch norm's bias is wrong where what arrives is transposed."""
+    module = norm().eval()
+    for values in (*module.parameters(), *module.buffers()):
+        if values.is_floating_point():
+            values.data.uniform_(0.5, 2.0)
+    x = torch.randn(1, 3, 4, 4)
+    assert_conserved(lambda x: module(x).flatten(2).transpose(1, 2), x)

@@ -251,7 +251,9 @@ def batch_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
         scaled = scaled - scaled.mean([axis for axis in range(gradient.ndim) if axis != 1], keepdim=True)
     else:
         constant(-scaled * node._saved_running_mean.reshape(wide))
-    return (scaled.to(gradient.dtype), None, *inputs[2:])
+    # Torch's own gradient of the bias is wrong where the gradient is not contiguous (2.13, CPU, evaluation mode).
+    channels = [axis for axis in range(gradient.ndim) if axis != 1]
+    return (scaled.to(gradient.dtype), None, None if inputs[2] is None else gradient.sum(channels), *inputs[3:])
 
 
 def hold_others(index: int) -> Rule:
