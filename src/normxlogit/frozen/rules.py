@@ -99,10 +99,11 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 """Elementwise operations of which f(x) / x is held (Modarressi et al., 2023, equation 9), and how f is computed."""
 
 _INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
-_SMOOTH = frozenset([
-    "Asinh", "Atan", "Celu", "Elu", "Erf", "Expm1", "Gelu", "Log1P", "Mish", "Silu", "Tanh",
-])  # fmt: skip
-"""Activations with f(0) = 0 and a slope there, which f(x) / x tends to."""
+_LIMITS = {
+    "Asinh": 1.0, "Atan": 1.0, "Celu": 1.0, "Elu": 1.0, "Erf": 2 / math.sqrt(math.pi), "Expm1": 1.0, "Gelu": 0.5,
+    "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
+}  # fmt: skip
+"""What f(x) / x tends to at zero, of smooth activations with f(0) = 0; of others zero passes nothing on."""
 
 FACTORS: dict[str, tuple[int, int, bool]] = {
     "Mul": (0, 1, False),
@@ -181,12 +182,11 @@ def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
 
     name = stem(node)
     x = _input_of(node, name)
-    smooth = name in _SMOOTH
-    signal = x.masked_fill(x == 0, torch.finfo(x.dtype).tiny * 1024) if smooth else x
-    value = ACTIVATIONS[name](node, signal)
-    ratio = (value / signal).nan_to_num(0.0, 0.0, 0.0)  # at zero alone: a wider gap would turn rounding into a jump
-    if not smooth:
-        constant(gradient * value.masked_fill(signal != 0, 0.0))
+    ratio = ACTIVATIONS[name](node, x)
+    if name not in _LIMITS:
+        constant(gradient * ratio.masked_fill(x != 0, 0.0))
+    # At zero alone: a wider gap would turn rounding into a jump.
+    ratio = ratio.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
     return ((gradient * ratio).to(gradient.dtype), *(None,) * (len(inputs) - 1))
 
 
