@@ -6,7 +6,7 @@ from pathlib import Path
 from normxlogit.frozen import rules
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-it-works.md"
-BEGIN, END = "<!-- rules: begin, written by python scripts/rule_table.py -->\n", "<!-- rules: end -->\n"
+BEGIN, END = "<!-- generated: python scripts/rule_table.py -->\n", "<!-- rules: end -->\n"
 
 
 WELL_KNOWN = (

@@ -142,7 +142,7 @@ class TextCalls:
         """Return the caller's own model's logit of what a result explains, minus the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
         logits = logits if target.position is None else logits[target.position]
-        if self.task in ("masked-lm", "causal-lm"):
+        if self.explainer._model.task.vocabulary:
             logits = logits - logits.mean()
         return float(logits[target.ids[0]])
 
