@@ -136,7 +136,36 @@ def test_what_has_no_rule_is_named_with_its_place(function, named):
         explain(function)
 
 
-@pytest.mark.parametrize("function", [lambda x: x * x, lambda x: x.pow(3), lambda x: x.tanh() + 2, lambda x: 1 - x])
+def overwritten(x):
+    constant = torch.ones_like(x)
+    constant[:, :5] = x[:, :5]
+    constant[:, 7] += x[:, 2]
+    return constant
+
+
+torch.manual_seed(0)
+RECURRENT = nn.GRU(32, 32, batch_first=True).requires_grad_(False).eval()
+
+CONSTANTS = {
+    "a square": lambda x: x * x,
+    "a cube": lambda x: x.pow(3),
+    "a sum": lambda x: x.tanh() + 2,
+    "a difference": lambda x: 1 - x,
+    "filled": lambda x: x.masked_fill(x < 0, 0.7),
+    "chosen": lambda x: torch.where(x > 0, x, 1.0),
+    "at least": lambda x: torch.maximum(x, torch.tensor(0.1)),
+    "rounded": lambda x: x.round() + x,
+    "one over": lambda x: 1 / (x + 3) + x,
+    "softmax": lambda x: x.softmax(-1) + x,
+    "normaliser": lambda x: x.log_softmax(-1),
+    "in place": lambda x: x.clone().add_(1.5),
+    "written on": overwritten,
+    "clamped": lambda x: x.clamp(-0.5, 0.5),
+    "recurrent": lambda x: RECURRENT(x[:, None])[0][:, 0],
+}
+
+
+@pytest.mark.parametrize("function", CONSTANTS.values(), ids=CONSTANTS)
 def test_a_head_of_powers_and_constants_adds_up(function):
     result, model = explain(function)
     with torch.no_grad():
@@ -204,3 +233,17 @@ def test_a_bias_that_is_moved_moves_its_modules_part_of_the_report():
     moved = {path: after.bias[path] - before.bias[path] for path in before.bias}
     assert moved.pop("classifier") == pytest.approx(0.5, abs=1e-5)
     assert max(map(abs, moved.values())) < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable`:FutureWarning")  # its other name is of newer versions
+def test_a_model_that_is_set_up_for_training_with_checkpointing_is_explained_as_before():
+    """Its hook makes the embeddings require a gradient."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    before = Explainer(model, tokenizer)(TEXT, method="frozen-gradient")
+    model.gradient_checkpointing_enable()
+    model.enable_input_require_grads()
+    for read_at in ("first-half", 0):
+        method = f"frozen-gradient:read_at={read_at}"
+        result = Explainer(model, tokenizer)(TEXT, method=method)
+        assert result.scores.sum() + result.bias == pytest.approx(before.scores.sum() + before.bias, abs=1e-5)
+    torch.testing.assert_close(Explainer(model, tokenizer)(TEXT, method="frozen-gradient").scores, before.scores)

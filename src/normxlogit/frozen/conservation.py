@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 import torch
@@ -19,16 +20,17 @@ from torch import Tensor, nn
 from ..errors import UnsupportedModelError
 from ..surgery.proofs import EXCLUDED, proof, rounding_of
 from .backward import PLACE, NotedInputs, frozen_backward, has_rule, operations_without_gradient
+from .rules import VALUE
 
 _ADDITIVE = frozenset([
     "add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "cat", "concat", "concatenate", "stack",
     "hstack", "vstack", "dstack", "masked_fill", "masked_scatter", "index_put", "index_add", "index_copy",
     "scatter", "scatter_add", "copy", "setitem", "lerp", "maximum", "minimum", "fmax", "fmin",
-    "append",
+    "append", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
 ])  # fmt: skip
 """Functions, without underscores around their names, of which constant tensors are part of the bias."""
 
-_WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where"])
+_WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
 """Those of them to which a number can be given in the place of a tensor."""
 
 _BIAS: dict[str, dict[int, str]] = {
@@ -85,12 +87,23 @@ class _ConstantLeaves(NotedInputs):
                 key: self._leaf(value) if added is None or key in added.values() else value
                 for key, value in kwargs.items()
             }
+            if in_place and not _flows(args[0]):
+                self._make_leaf(args[0])
         result = super().__torch_function__(func, types, args, kwargs)
         node: Any = result.grad_fn if isinstance(result, Tensor) else None
+        if node is not None:
+            node.metadata[VALUE] = result.detach()
         while node is not None and PLACE not in node.metadata and not has_rule(node):
             node.metadata[PLACE] = self._path()
             node = node.next_functions[0][0] if node.next_functions else None
         return result
+
+    def _make_leaf(self, value: Any) -> None:
+        """Let a constant that is about to be written on in place flow from a leaf."""
+        if isinstance(value, Tensor) and value.is_floating_point() and not value.is_inference() and bool(value.any()):
+            leaf = value.detach().clone().requires_grad_()
+            value.copy_(leaf)
+            self.constants.leaves.append((leaf, self._path()))
 
     def _leaf(self, value: Any, *, scalars: bool = False) -> Any:
         """Return a constant as a leaf, or what else was given as it is."""
@@ -100,7 +113,7 @@ class _ConstantLeaves(NotedInputs):
             leaf = value.detach().requires_grad_()
         elif isinstance(value, (tuple, list)) and any(isinstance(part, Tensor) for part in value):
             return type(value)(self._leaf(part, scalars=scalars) for part in value)
-        elif scalars and isinstance(value, (int, float)) and not isinstance(value, bool) and value != 0:
+        elif scalars and isinstance(value, (int, float)) and not isinstance(value, bool) and value and isfinite(value):
             leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
         else:
             return value

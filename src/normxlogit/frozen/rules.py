@@ -31,6 +31,9 @@ Rule = Callable[[Any, Gradients, Gradients, Constant], Gradients | None]
 INPUT = "normxlogit_input"
 """Under this name a node's `metadata` has its input, where torch saves its output alone."""
 
+VALUE = "normxlogit_value"
+"""Under this name a node's `metadata` has its output, in a pass that is proved."""
+
 LINEAR = frozenset([
     "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
     "AsStridedScatter", "AvgPool2D", "AvgPool3D", "BlockDiag", "Cat", "ChannelShuffle", "Chunk", "Clone",
@@ -161,15 +164,14 @@ def hold(index: int) -> Rule:
 def hold_all(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
     """Hold the value of an operation."""
     if outputs[0] is not None:
-        value = getattr(node, "_saved_result", None)
-        constant(outputs[0] * value if isinstance(value, Tensor) else outputs[0] * math.nan)
+        constant(outputs[0] * _value_of(node))
     return (None,) * len(inputs)
 
 
 def divide(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
     """Hold the denominator; of a constant numerator the quotient."""
     if outputs[0] is not None and node.next_functions[0][0] is None:
-        constant(outputs[0] * node._saved_self / node._saved_other)
+        constant(outputs[0] * _value_of(node))
     return (*inputs[:1], None)
 
 
@@ -195,7 +197,7 @@ def power(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) 
     if _is_whole_power(node):
         return (None if inputs[0] is None else inputs[0] / node._saved_exponent,)
     if outputs[0] is not None:
-        constant(outputs[0] * node._saved_self**node._saved_exponent)
+        constant(outputs[0] * _value_of(node))
     return (None,) * len(inputs)
 
 
@@ -317,6 +319,14 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
     if name == "_MeasuredBackward" and node.next_functions[0][0] is not None:
         return (1,)  # its reading, by which the input enters only where nothing flows yet
     return (ONE_HELD[name],) if name in ONE_HELD else ()
+
+
+def _value_of(node: Any) -> Tensor | float:
+    """Return what an operation gave, NaN where it is not known."""
+    value = node.metadata.get(VALUE)
+    if value is None:
+        value = getattr(node, "_saved_result", math.nan)
+    return value  # type: ignore[no-any-return]
 
 
 def _input_of(node: Any, name: str) -> Tensor:

@@ -139,7 +139,7 @@ class FrozenModel:
                 leaf, ids = readouts[0].leaf, batch.inputs["input_ids"]
                 table = stack.enter_context(words.replaced(flowing, ids, batch.stand_ins))
                 # What else is looked up for a token belongs to it: one leaf reads both contributions.
-                rows = replaced_rows(self._tables(batch), ids, lambda rows: read_out(rows, leaf=leaf)[0])
+                rows = replaced_rows(self._tables(batch), ids, lambda rows: read_out(rows.detach(), leaf=leaf)[0])
                 replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
                 if batch.media:
                     replacing = in_turn(replacing, self._entry(batch.inputs).replaced(_reading(readouts, PARTS)))
@@ -274,7 +274,8 @@ class FrozenModel:
         outputs, layers = self.model.parts.outputs, set(places)
         if threshold is not None and outputs is not None:
             layers |= set(range(max(min(places, default=0), 1), len(outputs) + 1))
-        return readers({layer: self._output(layer) for layer in layers}, {False: batch.mask}, threshold, readouts)
+        outputs_read = {layer: self._output(layer) for layer in layers}
+        return readers(outputs_read, {False: batch.mask}, threshold, readouts, min(places, default=None))
 
     @contextmanager
     def _released(self, frozen: FrozenPass) -> Iterator[None]:
@@ -289,7 +290,7 @@ def _reading(readouts: dict[int, Readout], place: int) -> Callable[[Tensor], Ten
     """Return what reads the contributions of all parts of a signal, (1, N, H)."""
 
     def read(parts: Tensor) -> Tensor:
-        flowing, readouts[place] = read_out(parts)
+        flowing, readouts[place] = read_out(parts.detach())
         return flowing
 
     return read

@@ -137,7 +137,7 @@ class FrozenSeq2Seq(FrozenModel):
         read = {SOURCE + layer: outputs[layer - 1] for layer in {*layers, *above} - {0}}
         decoder = (self.model.parts.outputs or ()) if held else ()
         masks = {False: batch.mask, True: batch.inputs["source_mask"][..., 0].bool()}
-        return readers(read | dict(enumerate(decoder, 1)), masks, threshold, readouts)
+        return readers(read | dict(enumerate(decoder, 1)), masks, threshold, readouts, SOURCE + min(layers))
 
     @contextmanager
     def _replaced(self, inputs: Mapping[str, Tensor], vectors: Sequence[Tensor]) -> Iterator[dict[str, Replace]]:
