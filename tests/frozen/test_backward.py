@@ -235,7 +235,9 @@ def test_a_bias_that_is_moved_moves_its_modules_part_of_the_report():
     assert max(map(abs, moved.values())) < 1e-5
 
 
-@pytest.mark.filterwarnings("ignore:`gradient_checkpointing_enable`:FutureWarning")  # its other name is of newer versions
+@pytest.mark.filterwarnings(
+    "ignore:`gradient_checkpointing_enable`:FutureWarning"
+)  # its other name is of newer versions
 def test_a_model_that_is_set_up_for_training_with_checkpointing_is_explained_as_before():
     """Its hook makes the embeddings require a gradient."""
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
@@ -246,4 +248,5 @@ def test_a_model_that_is_set_up_for_training_with_checkpointing_is_explained_as_
         method = f"frozen-gradient:read_at={read_at}"
         result = Explainer(model, tokenizer)(TEXT, method=method)
         assert result.scores.sum() + result.bias == pytest.approx(before.scores.sum() + before.bias, abs=1e-5)
-    torch.testing.assert_close(Explainer(model, tokenizer)(TEXT, method="frozen-gradient").scores, before.scores)
+    again = Explainer(model, tokenizer)(TEXT, method="frozen-gradient")
+    assert again.scores.tolist() == pytest.approx(before.scores.tolist(), abs=1e-6)

@@ -104,7 +104,7 @@ def _refuse(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant
 
 
 def _is_batched(gradient: Tensor) -> bool:
-    return bool(torch._C._functorch.is_batchedtensor(gradient))
+    return bool(torch._C._functorch.is_batchedtensor(gradient))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class NotedInputs(TorchFunctionMode):

@@ -4,6 +4,9 @@ A hidden state h flows on beside a leaf with one number for each token, whose gr
 contribution, summed over the width: no gradient as wide as a state is kept, whatever the number of layers.
 """
 
+# torch declares backward(ctx, *grad_outputs), for any number of outputs; the function here has one.
+# pyright: reportIncompatibleMethodOverride=false
+
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
