@@ -66,6 +66,23 @@ def test_words_patches_and_bias_add_up_to_what_the_model_itself_wrote(name, read
     assert np.abs(g.images[0].scores).max() > 1e-3
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_in_half_precision_are_explained_as_in_full(name, dtype):
+    """As every checkpoint is loaded; the processor's pixels stay in its own precision until the model reads them."""
+    _, processor = made(name)
+    messages, completion = vlm.question(vlm.picture()), " the cat is red"
+    model = copy.deepcopy(made(name)[0]).to(dtype)
+    for method in ("frozen-gradient", "frozen-gradient:read_at=0"):
+        full = explainer(name).explain_completion(messages, completion, method=method)
+        half = Explainer(model, processor).explain_completion(messages, completion, method=method)
+        assert half.images[0].boxes.tolist() == full.images[0].boxes.tolist()
+        rounding = 16 * torch.finfo(dtype).eps
+        scale = np.abs(full.images[0].scores).max()
+        np.testing.assert_allclose(half.images[0].scores, full.images[0].scores, atol=rounding * scale)
+        np.testing.assert_allclose(total(half), total(full), atol=rounding * np.abs(total(full)).max())
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_patches_have_what_scaling_their_embedding_changes_in_the_network_with_everything_held(name):
     model, _ = made(name)

@@ -79,7 +79,7 @@ class ImageText(CausalLM):
         ids: list[int] = read["input_ids"][0].tolist()
         along = {name: value for name, value in read.items() if name not in UNREAD and isinstance(value, Tensor)}
         tokens = {name: value[0].tolist() for name, value in along.items() if value.shape == (1, len(ids))}
-        model_inputs = {name: _as_floats(value, model) for name, value in along.items() if name not in tokens}
+        model_inputs = {name: value for name, value in along.items() if name not in tokens}
         encoding = self._with_text(prompt, {"input_ids": ids, **tokens})
         encoding = replace(encoding, beside=model_inputs, notes=prompt.notes)
         return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
@@ -124,7 +124,8 @@ class ImageText(CausalLM):
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures is read by itself")
         batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
-        pictures = {name: value.to(model.device) for name, value in getattr(encodings[0], "beside", {}).items()}
+        values = getattr(encodings[0], "beside", {})  # in the precision of the processor
+        pictures = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
         return replace(batch, inputs=batch.inputs | pictures) if pictures else batch
 
     def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
@@ -160,7 +161,7 @@ class ImageText(CausalLM):
             )
         values = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
         has_pixels = PIXELS in encoding.beside
-        whole = encoding.beside[PIXELS].numpy().ravel() if has_pixels else np.zeros(0)
+        whole = encoding.beside[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
         same = has_pixels and whole.size == sum(v.size for v in values)
         same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
         share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
