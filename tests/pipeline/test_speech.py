@@ -298,3 +298,29 @@ def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():
     model.generation_config.eos_token_id = None
     result = Explainer(model, processor).generate(sound(samples=RATE), max_new_tokens=100)
     assert 30 < len(result) < model.config.max_target_positions
+
+
+def test_numbers_of_every_kind_are_the_same_sound():
+    """As JSON, wave files, soundfile and torchaudio hold them."""
+    model, processor = whisper()
+    explainer = Explainer(model, processor)
+    whole = np.round(sound(9000) / np.abs(sound(9000)).max() * 20000)
+    expected = explainer.generate((whole / 32768).astype(np.float32), max_new_tokens=1).audio[0].scores
+    half = torch.tensor(whole / 32768, dtype=torch.bfloat16, requires_grad=True)
+    with_channels = np.stack([whole, whole], -1)
+    for samples in (
+        whole.astype(np.int16),
+        whole.astype(np.int64),
+        whole.astype(int).tolist(),
+        (whole * 65536).astype(np.int32),
+        (whole * 65536).astype(np.int64),
+        torch.tensor(whole, dtype=torch.int16),
+        with_channels.astype(np.int16),
+        (with_channels / 32768).astype(np.float32),
+        {"array": whole.astype(int).tolist(), "sampling_rate": RATE},
+    ):
+        found = explainer.generate(samples, max_new_tokens=1).audio[0].scores
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+    for samples, rounding in ((half, 0.05), ((whole / 256 + 128).round().astype(np.uint8), 0.1)):
+        found = explainer.generate(samples, max_new_tokens=1).audio[0].scores
+        np.testing.assert_allclose(found, expected, atol=rounding * np.abs(expected).max())

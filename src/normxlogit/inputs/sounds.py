@@ -15,6 +15,9 @@ from .encoding import Medium, Spread
 COURSE = 400
 """Points of the loudness that drawings show."""
 
+CHANNELS = 8
+"""Most channels of one sound."""
+
 FILES = (str, Path)
 
 
@@ -62,15 +65,15 @@ def is_sound(item: Any) -> bool:
         return True
     if isinstance(item, list | tuple):
         return bool(item) and isinstance(item[0], int | float)
-    return hasattr(item, "ndim") and item.ndim < 2
+    return hasattr(item, "ndim") and (item.ndim < 2 or _has_channels(item))
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     """Read a sound.
 
     Args:
-        item: One channel of samples at the model's rate, a mapping with "array" and "sampling_rate", as data sets have
-            it, or a file's path or open file, which needs soundfile.
+        item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; a mapping with "array" and
+            "sampling_rate", as data sets have it; or a file's path or an open file, which needs soundfile.
         rate: Samples a second that the model reads; None if that is not known.
         place: Which input it is, for its name.
 
@@ -91,7 +94,10 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         name = Path(str(item.get("path") or name)).name
         own_rate, item = int(item["sampling_rate"]), item[key]
-    samples = np.asarray(item)
+    samples = _array_of(item)
+    if _has_channels(samples):
+        notes = (f"the mean of {samples.shape[1]} channels is read",)
+        samples = _scaled(samples).mean(1)
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
     if not np.isfinite(samples).all():
@@ -101,9 +107,33 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             f"the sound has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
             f"scipy.signal.resample_poly(samples, {rate}, {own_rate})"
         )
-    if samples.dtype.kind != "f":  # 16-bit integers, as files hold them
-        samples = samples / float(np.iinfo(samples.dtype).max)
-    return Sound(samples.astype(np.float32), own_rate, name, notes)
+    return Sound(_scaled(samples).astype(np.float32), own_rate, name, notes)
+
+
+def _array_of(samples: Any) -> npt.NDArray[Any]:
+    """Return samples as an array, also of a tensor with a gradient, of half precision or on another device."""
+    if hasattr(samples, "detach"):
+        samples = samples.detach().cpu()
+        samples = samples.float() if samples.is_floating_point() else samples
+    return np.asarray(samples)
+
+
+def _has_channels(samples: Any) -> bool:
+    """Return whether something is one sound of several channels, as soundfile reads it, (N, C)."""
+    return bool(samples.ndim == 2 and samples.shape[1] <= CHANNELS < samples.shape[0])
+
+
+def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return samples from -1 to 1; integers of 64 bits, as of a list, are of the fewest bits that files have."""
+    if samples.dtype.kind == "f":
+        return samples
+    if samples.dtype == np.uint8:
+        return (samples.astype(np.float64) - 128) / 128
+    bits = 8 * samples.dtype.itemsize
+    if bits > 32:
+        largest = int(np.abs(samples).max(initial=0))
+        bits = next((width for width in (16, 24, 32) if largest <= 1 << (width - 1)), bits)
+    return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
 
 
 def moments_of(sound: Sound, frames: int, end: float) -> Medium:
