@@ -246,3 +246,35 @@ def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
         explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method="normxlogit")
     with pytest.raises(MethodError, match=r"gradient-x-input backpropagates.*frozen-gradient"):
         explainer.explain_completion(DOCUMENT, ANSWER, method="gradient-x-input")
+
+
+@pytest.mark.parametrize("way", ["the model's settings", "an option", "a configuration of the call"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_explained_begins_with_the_token_that_generate_begins_with(family, way):
+    """As the languages of mBART, M2M and NLLB are chosen."""
+    explainer, options = explainer_for(family), {}
+    model = explainer._model.caller_model
+    if way == "the model's settings":
+        model.generation_config.decoder_start_token_id = 9
+    elif way == "an option":
+        options = {"decoder_start_token_id": 9}
+    else:
+        options = {"generation_config": transformers.GenerationConfig(decoder_start_token_id=9, pad_token_id=0)}
+    g = explainer.generate(DOCUMENT, max_new_tokens=2, **options)
+    source, decoder = split(g)
+    own = model.generate(
+        torch.tensor([list(source)]),
+        max_new_tokens=2,
+        do_sample=False,
+        output_logits=True,
+        return_dict_in_generate=True,
+        **options,
+    )
+    assert decoder == own.sequences[0].tolist()
+    assert decoder[0] == 9
+    sums = g.scores.sum(-1) + g.bias + (0 if g.sink is None else g.sink)
+    for row, logits in enumerate(own.logits):
+        assert sums[row] == pytest.approx(float(logits[0, decoder[row + 1]] - logits[0].mean()), abs=1e-3)
+    if way == "the model's settings":
+        given = explainer.explain_completion(DOCUMENT, ANSWER)
+        assert split(given)[1][0] == 9

@@ -109,7 +109,7 @@ def test_a_text_begins_with_the_decoders_first_token_and_its_source():
 def test_a_completion_has_no_second_first_token():
     model, _ = begun()
     assert model.task._target_ids(model, "the cat") == [5, 43, 3], "the tokenizer's [CLS] is the decoder's first token"
-    model.caller_model.config.decoder_start_token_id = 7
+    model.caller_model.generation_config.decoder_start_token_id = 7
     model.refresh()
     assert model.task._target_ids(model, "the cat") == [2, 5, 43, 3]
     assert model.task.name == "seq2seq-lm"

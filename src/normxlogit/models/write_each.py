@@ -45,7 +45,7 @@ STEPS = 2
 def write_each(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
-    """Continue prompts, and return the token ids that are generated after each.
+    """Continue prompts, and return the token ids that are generated after each, of a source all that the decoder reads.
 
     Greedy prompts of similar lengths are batched, padded on the left, if padding does not change a prompt's next-token
     logits; otherwise prompts of one length are, if the batch does not change them.
@@ -89,7 +89,7 @@ def _written(
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
     media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
     output = _generated(model, texts, config, options, media_inputs)
-    start = 1 if prompts[0].source is not None else max(map(len, prompts))
+    start = 0 if prompts[0].source is not None else max(map(len, prompts))
     written: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return written
 

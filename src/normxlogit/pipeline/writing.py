@@ -18,6 +18,7 @@ from ..inputs.token_ids import check_ids
 from ..models.task_model import TaskModel
 from ..models.write_each import write_each
 from ..surgery.memory import enough_memory
+from ..tasks.seq2seq import with_first_token
 from .completed import Completed
 
 
@@ -55,7 +56,10 @@ def generate_each(
             written = write_each(model, [read[i].encoding for i in places], config, generate_options)
             notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
             for i, ids in zip(places, written, strict=True):
-                sequence = model.task.appended(model, read[i].encoding, ids)
+                encoding = read[i].encoding
+                if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
+                    encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
+                sequence = model.task.appended(model, encoding, ids)
                 completions[i] = replace(read[i], encoding=replace(sequence, notes=(*read[i].encoding.notes, *notes)))
     return [completed for completed in completions if completed is not None]
 

@@ -79,16 +79,21 @@ class Seq2Seq(LanguageTask):
         limit = model.encoder.limit
         if limit is not None and len(source) > limit:
             raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
-        start = getattr(model.config, "decoder_start_token_id", None)
-        if start is None:
-            start = model.module.generation_config.decoder_start_token_id
+        start = self._start(model)
         if start is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
-        ids = {"input_ids": [int(start)]}
-        tokens = readable_tokens(self.tokenizer, [int(start)])
         notes = (*source.notes, *prompt.notes)
         source = replace(source, special=special_tokens(self.tokenizer, source, prompt))
-        return Encoding(ids, tokens, ((0, 0),), None, (None,), (True,), "", None, notes, source=source)
+        empty = Encoding({"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, notes, source=source)
+        return with_first_token(self.tokenizer, empty, start)
+
+    def _start(self, model: Model) -> int | None:
+        """Return the decoder's first token as `generate` chooses it."""
+        for config in (getattr(model.module, "generation_config", None), model.config):
+            start = getattr(config, "decoder_start_token_id", None)
+            if start is not None:
+                return int(start)
+        return None
 
     def read_completion(
         self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
@@ -102,8 +107,7 @@ class Seq2Seq(LanguageTask):
 
     def _target_ids(self, model: Model, text: str) -> list[int]:
         ids = model.encoder.target_ids(text)
-        start = getattr(model.config, "decoder_start_token_id", None)
-        return ids[1:] if ids and ids[0] == start else ids
+        return ids[1:] if ids and ids[0] == self._start(model) else ids
 
     def collate(
         self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
@@ -132,6 +136,11 @@ class Seq2Seq(LanguageTask):
         if len(sources) == 1:
             self._latest = (sources[0], states)
         return states
+
+
+def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding:
+    """Return the encoding of a source whose decoder begins with a token."""
+    return replace(encoding, inputs={"input_ids": [first]}, tokens=readable_tokens(tokenizer, [first]))
 
 
 def encoder_states(model: Model, source: Tensor, **inputs: Tensor) -> Tensor:
