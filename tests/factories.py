@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
+from normxlogit.results.attribution import Attribution
 from normxlogit.results.generation import GenerationAttribution
 from normxlogit.results.media import AudioScores, ImageScores
 from normxlogit.results.signals import AudioAttribution, ImageAttribution
+from normxlogit.results.targets import Prediction, TargetInfo
 
 MOVIE = "The movie is mediocre, maybe even bad."
 LABELS = ("negative", "positive")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-    from .results.attribution import Attribution, Prediction, TargetInfo
+    from .results.attribution import Attribution
     from .results.citations import Citation, Citations
     from .results.collection import Attributions
     from .results.comparison import Comparison
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .results.signals import AudioAttribution, ImageAttribution
     from .results.similarity import Similarity
     from .results.sources import Sources
+    from .results.targets import Prediction, TargetInfo
     from .results.tokens import Token
     from .results.words import Word
     from .tasks.targets import ALL
@@ -84,7 +85,8 @@ _HOMES = (
         "Word": "results.words",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo"), "results.attribution")
+    | {"Attribution": "results.attribution"}
+    | dict.fromkeys(("Prediction", "TargetInfo"), "results.targets")
 )
 
 

@@ -9,8 +9,8 @@ from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus.summary_page import page as summary_page
 from normxlogit.evaluation.deletion import deletion_curve
 from normxlogit.render.curves import Curve
-from normxlogit.results.attribution import Prediction, TargetInfo
 from normxlogit.results.comparison import Comparison
+from normxlogit.results.targets import Prediction, TargetInfo
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
 from tests.factories import make_attribution, make_image, make_media, pair

@@ -10,7 +10,7 @@ from normxlogit.render.charts import number
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text_blocks import attribution_blocks
-from normxlogit.results.attribution import TargetInfo
+from normxlogit.results.targets import TargetInfo
 from tests.factories import MOVIE, make_attribution
 
 

@@ -16,8 +16,8 @@ from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
-from ..results.attribution import Prediction, TargetInfo
 from ..results.generation import GenerationAttribution
+from ..results.targets import Prediction, TargetInfo
 from ..surgery.autocast import autocast_note
 from ..surgery.memory import enough_memory
 from ..tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast

@@ -14,8 +14,9 @@ from ..methods.registry import alternatives
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
-from ..results.attribution import Attribution, Prediction
+from ..results.attribution import Attribution
 from ..results.schema import FloatArray
+from ..results.targets import Prediction
 from ..surgery.autocast import autocast_note
 from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
 from .options import Options, provenance

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..models.task_model import TaskModel
-from ..results.attribution import Prediction
+from ..results.targets import Prediction
 from ..tasks.targets import name_of
 
 ROWS_AT_ONCE = 256

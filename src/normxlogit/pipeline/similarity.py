@@ -15,11 +15,11 @@ from ..methods.frozen import FrozenGradient
 from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
-from ..results.attribution import Prediction, TargetInfo
 from ..results.collection import Attributions
 from ..results.media import ImageScores
 from ..results.schema import FloatArray
 from ..results.similarity import Similarity
+from ..results.targets import Prediction, TargetInfo
 from ..tasks.embedding import Direction
 from .media import with_media
 from .options import provenance

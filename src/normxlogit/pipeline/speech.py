@@ -15,9 +15,9 @@ from ..inputs.sounds import Sound, is_sound, read_sound
 from ..methods import FrozenGradient, Request, check_finite, run_method
 from ..models.embeddings import table_of
 from ..models.task_model import TaskModel
-from ..results.attribution import Prediction, TargetInfo
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
+from ..results.targets import Prediction, TargetInfo
 from ..surgery.memory import enough_memory
 from ..surgery.pool import private_clone
 from ..surgery.run import Site, run

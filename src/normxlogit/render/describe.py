@@ -7,9 +7,10 @@ from typing import Any
 
 from ..errors import MethodError
 from ..methods.registry import describe
-from ..results.attribution import Attribution, Prediction
+from ..results.attribution import Attribution
 from ..results.characters import one_line, visible
 from ..results.schema import check, setting_text
+from ..results.targets import Prediction
 from .blocks import Header
 
 LENGTH = 160

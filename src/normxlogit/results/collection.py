@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overl
 import numpy as np
 
 from ..errors import DataError, InputError
-from .attribution import Attribution, Prediction
+from .attribution import Attribution
 from .base import Exports, Result, naming, read_state
 from .citations import Citations
 from .files import json_text, written
@@ -19,6 +19,7 @@ from .signals import AudioAttribution, ImageAttribution
 from .similarity import Similarity
 from .sources import Sources
 from .tables import Columns, stacked, to_shap
+from .targets import Prediction
 from .versions import FORMAT_VERSION, check_version, current
 from .words import Merge
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import DataError, InputError
-from .attribution import Attribution, Prediction, TargetInfo
+from .attribution import Attribution
 from .base import require
 from .media import AudioScores, ImageScores, WordMoments, word_moments
 from .regions import regions_of
@@ -15,6 +15,7 @@ from .schema import FloatArray, Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .tables import Columns
+from .targets import Prediction, TargetInfo
 from .tokens import Token, TokenScores
 
 if TYPE_CHECKING:

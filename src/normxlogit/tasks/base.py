@@ -12,8 +12,9 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
-from ..results.attribution import Attribution, Prediction
+from ..results.attribution import Attribution
 from ..results.schema import FloatArray
+from ..results.targets import Prediction
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool
 from .model import Explained, Model

@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError, TargetError
 from ..inputs.batching import Batch
-from ..results.attribution import Attribution, Prediction, TargetInfo
+from ..results.attribution import Attribution
+from ..results.targets import Prediction, TargetInfo
 from ..surgery.clone import one_choice_each
 from .base import Task
 from .targets import All, Choice, TargetSpec, is_choice

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..results.attribution import Prediction
+from ..results.targets import Prediction
 from .base import Task
 from .model import Explained
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import TargetError
-from ..results.attribution import TargetInfo
 from ..results.schema import FloatArray
+from ..results.targets import TargetInfo
 from ..surgery.run import Replace
 from .base import Task
 from .model import Explained, Model
