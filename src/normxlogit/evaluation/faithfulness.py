@@ -219,7 +219,7 @@ def measure_attributions(
     )
 
 
-class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]]]):
+class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
     """A model's answers to texts without some of their tokens, each distinct text run once.
 
     Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or

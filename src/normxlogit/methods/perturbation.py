@@ -25,30 +25,31 @@ from .base import Method, Request, Scores, remainder, run_method
 Booleans = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Key = TypeVar("Key", bound=Hashable)
+Answer = TypeVar("Answer")
 
 INPUTS_AT_ONCE = 2048
 """Perturbed inputs that are held at once."""
 
 
-class PerturbedAnswers(Generic[Key]):
+class PerturbedAnswers(Generic[Key, Answer]):
     """A model's answers to perturbed inputs, run in batches, each distinct input once.
 
     Args:
         model: The model.
         perturb: Makes the input that a key stands for.
-        read: Runs the model on a batch of inputs and their keys, and returns an array for each.
+        read: Runs the model on a batch of inputs and their keys, and returns an answer for each.
     """
 
     def __init__(
         self,
         model: TaskModel,
         perturb: Callable[[Key], Encoding],
-        read: Callable[[list[Encoding], list[Key]], Iterable[Floats]],
+        read: Callable[[list[Encoding], list[Key]], Iterable[Answer]],
     ) -> None:
         self.model, self.perturb, self.read = model, perturb, read
-        self._known: dict[Key, Floats] = {}
+        self._known: dict[Key, Answer] = {}
 
-    def __call__(self, keys: Sequence[Key]) -> list[Floats]:
+    def __call__(self, keys: Sequence[Key]) -> list[Answer]:
         """Return the answers to perturbed inputs, in the order of their keys."""
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         for start in range(0, len(new), INPUTS_AT_ONCE):
@@ -58,7 +59,7 @@ class PerturbedAnswers(Generic[Key]):
     def _ask(self, keys: list[Key]) -> None:
         inputs = [self.perturb(key) for key in keys]
 
-        def work(places: list[int]) -> Iterable[Floats]:
+        def work(places: list[int]) -> Iterable[Answer]:
             with torch.inference_mode():
                 return self.read([inputs[i] for i in places], [keys[i] for i in places])
 
@@ -83,7 +84,7 @@ class TokenSubsets:
         check_words(request.model)
         self.model, self.run, self.target, self._log_odds = request.model, request.forward, request.target, log_odds
         self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
-        self._answers: PerturbedAnswers[tuple[int, tuple[bool, ...]]] = PerturbedAnswers(
+        self._answers: PerturbedAnswers[tuple[int, tuple[bool, ...]], Floats] = PerturbedAnswers(
             self.model, self._perturb, self._read
         )
 

@@ -23,8 +23,10 @@ def masks(model: TaskModel) -> bool:
     return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or autoregressive(model.config))
 
 
-def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
-    """Return the text with tokens masked in place, or deleted: see `masks`.
+def remove_tokens(
+    model: TaskModel, encoding: Encoding, positions: Sequence[int], *, masked: bool | None = None
+) -> Encoding:
+    """Return the text with tokens masked in place, or deleted; by default as `masks` says.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
     of no tokens has no answer.
@@ -32,7 +34,7 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
     Returns:
         What the model reads.
     """
-    if masks(model):
+    if masks(model) if masked is None else masked:
         ids = list(encoding.ids)
         for position in positions:
             ids[position] = model.tokenizer.mask_token_id

@@ -40,7 +40,7 @@ class Ablations:
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
-        self._answers: PerturbedAnswers[tuple[bool, ...]] = PerturbedAnswers(model, self._without, self._read)
+        self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self._without, self._read)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
         """Return the log-probability of each token of the answer.

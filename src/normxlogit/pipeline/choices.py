@@ -48,4 +48,7 @@ def _explain_one(model: TaskModel, task: Comparing, question: Alternatives, opti
     values = task.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
     index = task.chosen(question.names, values, options.target, options.contrast)
     result = explain_batch(model, runs[index], replace(options, **task.pair_options()))[0]
-    return replace(result, **task.compared(result, question.names, values, index))
+    compared = replace(result, **task.compared(result, question.names, values, index))
+    if options.verify is None:
+        return compared
+    return replace(compared, notes=(*compared.notes, "not verified: the choices are compared on several texts"))

@@ -12,6 +12,7 @@ from ..methods import Method
 from ..models.layers import Layers
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec
+from .options import Verify
 
 Contrast = Annotated[Choice | None, "A label or token whose logit is subtracted."]
 OfLayers = Annotated[
@@ -31,6 +32,14 @@ OfLongText = Annotated[
     LongText | None,
     'Of a text beyond the model\'s length "truncate" (the default) explains the first window and notes it, "window" '
     'explains it whole from overlapping windows, "error" raises.',
+]
+
+
+OfVerify = Annotated[
+    Verify,
+    "Run the model again without this many of the words (regions, moments) of the highest scores, one at a time and "
+    'together, and without as many others: the result is in `verified`. "auto" removes five, and looks among all words '
+    "for a set whose removal changes the prediction. None, the default, runs nothing.",
 ]
 
 
@@ -82,6 +91,7 @@ class FromOutputs(TypedDict, total=False):
 class Explain(FromOutputs, total=False):
     """Keywords of a call, `explainer(inputs, ...)`."""
 
+    verify: OfVerify
     long_text: OfLongText
     progress: Annotated[
         bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
+from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..methods.defaults import default_methods
 from ..models.layers import Layers
 from ..models.task_model import TaskModel
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec, is_choice
+
+Verify = int | Literal["auto"] | None
+"""How many units are removed one at a time; with "auto" a set is looked for among all of them; None for none."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Options:
 
     Attributes:
         media_method: What takes the place of `method` where a prompt holds a picture or a sound; None for the same.
+        verify: How many units of the highest scores are removed, see `keywords.Verify`.
     """
 
     target: TargetSpec = None
@@ -33,6 +38,7 @@ class Options:
     token_predictions: bool | None = None
     progress: bool | None = None
     media_method: Method | None = None
+    verify: Verify = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -46,6 +52,7 @@ class Options:
             raise InputError(f"progress must be True, False or None, not {self.progress!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
+        object.__setattr__(self, "verify", checked_verify(self.verify))
         if self.targets is None:
             return
         if self.target is not None:
@@ -85,6 +92,21 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
     if target is not None and not is_choice(target):
         raise TargetError("methods are compared on one target: a name or an index")
     return methods
+
+
+def checked_verify(verify: Verify) -> Verify:
+    """Return how many units are removed; None for no verification.
+
+    Raises:
+        InputError: If it is neither a count nor "auto".
+    """
+    if isinstance(verify, str):
+        if verify != "auto":
+            raise InputError(f"verify must be a number of units or 'auto', not {verify!r}")
+        return "auto"
+    if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
+        return None
+    return counted(verify, "verify")
 
 
 def _listed(targets: object) -> list[Choice]:

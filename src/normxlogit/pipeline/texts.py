@@ -26,6 +26,7 @@ from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
 from .progress import progress_bar
+from .verification import with_verifications
 
 
 def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
@@ -58,7 +59,9 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
-    results = explain_encodings(model, model.task.locate(encodings, options.position), options)
+    encodings = model.task.locate(encodings, options.position)
+    results = explain_encodings(model, encodings, options)
+    results = with_verifications(model, encodings, results, options.verify)
     return results[0] if single else Attributions(results)
 
 

@@ -12,6 +12,7 @@ from .schema import FloatArray, Index
 from .tables import Columns, Shap, text_pieces, text_row
 from .targets import Prediction, TargetInfo
 from .tokens import Token, TokenScores
+from .verification import Verification
 from .words import Merge
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Attribution(TokenScores):
         bias: float32, with the axes of `scores` but the last. `scores.sum(-1) + bias`, and `sink` where there is one,
             is the explained quantity: the target's logit, minus the contrast's or, for a vocabulary without a contrast,
             minus the mean logit. None where the scores do not add up to it.
+        verified: What the model answers without the units of the highest scores; None where it was not asked.
     """
 
     kind: ClassVar = "text"
@@ -53,6 +55,7 @@ class Attribution(TokenScores):
     prediction: Prediction
     target: TargetInfo
     token_predictions: Sequence[Prediction] | None
+    verified: Verification | None = None
 
     @property
     def has_label_axis(self) -> bool:
@@ -107,6 +110,7 @@ class Attribution(TokenScores):
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
             bias=bias,
             sink=sink,
+            verified=self.verified if self.verified and self.verified.target == self.target.labels[index] else None,
         )
 
     def top(self, k: int = 5, *, special: bool = False) -> list[Token]:
@@ -143,6 +147,8 @@ class Attribution(TokenScores):
         each = all(isinstance(v, tuple) and len(v) == len(labels) for v in self.diagnostics.values())
         require(not axes or each, "diagnostics: not one for each label")
         self._validate_bias(self._bias_shape())
+        if self.verified is not None:
+            self.verified.validate(count)
 
     def _bias_shape(self) -> tuple[int, ...]:
         return self.scores.shape[:-1]

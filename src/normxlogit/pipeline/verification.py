@@ -1,0 +1,352 @@
+"""Verify explanations: run the model again without what has the highest scores.
+
+Deletion of one part at a time says what the model answers without it (Li et al. 2016, "Understanding Neural Networks
+through Representation Erasure"); the smallest set whose removal changes the prediction is found by bisection over the
+parts in the order of their measured effects, and made irreducible by putting parts back.
+"""
+
+from collections.abc import Generator, Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+import torch
+
+from ..inputs.encoding import Encoding
+from ..inputs.removed_signals import silenced, without_regions
+from ..methods.perturbation import PerturbedAnswers
+from ..models.forward_pass import ForwardPass
+from ..models.masking import remove_tokens
+from ..models.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.schema import FloatArray
+from ..results.signals import AudioAttribution, ImageAttribution
+from ..results.targets import Prediction
+from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
+from .explain import to_host
+from .options import Verify
+
+SHOWN = 5
+"""Units that are removed one at a time by "auto", and where a person looks."""
+
+REGIONS = 8
+"""Most regions of a picture in a row or a column: a single patch of many seldom matters."""
+
+MOMENT = 0.25
+"""Seconds of a sound that are silenced at a time, at least."""
+
+Tokens = tuple[int, ...]
+
+
+class Part(NamedTuple):
+    """What is removed at a time.
+
+    Attributes:
+        score: What the explanation gives it.
+    """
+
+    text: str
+    tokens: Tokens
+    score: float
+
+
+class Measured(NamedTuple):
+    """What a verification measures, as in its result."""
+
+    target: str
+    quantity: Quantity
+    unit: Unit
+    removed_by: RemovedBy
+
+
+class Answer(NamedTuple):
+    """The model's answer to an input.
+
+    Attributes:
+        value: The measured quantity.
+        outcome: What another prediction differs in; None where predictions are values.
+    """
+
+    prediction: Prediction | None
+    value: float
+    outcome: Hashable
+
+
+Search = Generator[list[Tokens], list[Answer], Verification]
+"""Asks for the answers without some tokens, and returns what was found."""
+
+
+def with_verifications(
+    model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: Verify
+) -> list[Attribution]:
+    """Return results with what the model answers without the units of the highest scores.
+
+    Args:
+        model: The model that was explained.
+        encodings: What it read for each result.
+        results: The results.
+        verify: How many units are removed; None for no verification.
+    """
+    if verify is None:
+        return list(results)
+    limit, verified = model.encoder.limit, list(results)
+    groups: dict[Hashable, list[int]] = {}  # signals of one shape are read together; texts are padded
+    for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):
+        if limit is not None and len(encoding) > limit:
+            verified[place] = _with_note(result, "not verified: it was read in several windows")
+        elif not parts_of(model, result):
+            verified[place] = _with_note(result, "not verified: there is nothing that could be removed")
+        else:
+            groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
+    for places in groups.values():
+        answers = Answers(model, [encodings[i] for i in places], [results[i] for i in places])
+        for place, verification in zip(places, _run(answers, [results[i] for i in places], verify), strict=True):
+            verified[place] = replace(results[place], verified=verification)
+    return verified
+
+
+def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
+    """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
+
+    The token whose own label or prediction is explained stays, and so does the one at which an answer is read.
+    """
+    a = ranked_scores(a)
+    if isinstance(a, ImageAttribution):
+        return _regions(a)
+    if isinstance(a, AudioAttribution):
+        return _moments(a)
+    reads_token = model.task.per_token and not model.task.extractive
+    fixed = a.target.position if reads_token else None
+    if a.has_words:
+        parts = [Part(word.text, word.tokens, float(cast(float, word.score))) for word in a.words()]
+    else:
+        plain = [i for i, special in enumerate(a.special_tokens_mask) if not special]
+        parts = [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
+    return [part for part in parts if fixed not in part.tokens]
+
+
+def ranked_scores(a: Attribution) -> Attribution:
+    """Return the scores that rank the units: of several labels the predicted one's, of several layers the last's."""
+    if a.has_label_axis:
+        a = a.select(label=a.prediction.id if a.prediction.id in a.target.ids else a.target.ids[0])
+    return a if a.layers is None else a.select(layer=a.layers[-1])
+
+
+class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
+    """A model's answers to inputs without some of their tokens.
+
+    Args:
+        model: The model.
+        encodings: What it read.
+        results: Their explanations, which say what is measured.
+        masked: Whether words are masked; by default they are deleted.
+    """
+
+    def __init__(
+        self, model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], *, masked: bool = False
+    ) -> None:
+        self._results, self._masked = [ranked_scores(a) for a in results], masked
+        at_token = model.task.per_token and not model.task.left_to_right and not model.task.extractive
+        self._encodings = [
+            replace(encoding, position=result.target.position) if at_token else encoding
+            for encoding, result in zip(encodings, self._results, strict=True)
+        ]
+        super().__init__(model, self._without, self._answers)
+
+    def _without(self, key: tuple[int, Tokens]) -> Encoding:
+        place, removed = key
+        encoding = self._encodings[place]
+        if not removed:
+            return encoding
+        if encoding.signal is None:
+            return remove_tokens(self.model, encoding, removed, masked=self._masked)
+        if isinstance(self._results[place], ImageAttribution):
+            return without_regions(encoding, removed)
+        return silenced(encoding, removed)
+
+    def _answers(self, encodings: list[Encoding], keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
+        task = self.model.task
+        run = self.model.run(self.model.batch(encodings, list(range(len(encodings)))))
+        if task.extractive:
+            values = [self._start_or_end(run, row, *key) for row, key in enumerate(keys)]
+            return [Answer(p, value, p.label) for p, value in zip(task.answers(run), values, strict=True)]
+        chances = task.probabilities(run.logits)  # (B, C)
+        outputs = run.logits if chances is None else chances  # (B, C)
+        targets = torch.tensor([self._results[place].target.ids[0] for place, _ in keys])  # (B,)
+        explained = outputs.gather(1, targets[:, None].to(outputs.device))  # (B, 1)
+        tops, measured = to_host(task.top(run.logits), explained)
+        self.model.check_finite(measured, run.batch)
+        predictions = task.describe(tops)
+        return [
+            Answer(prediction, float(value), None if task.outcomes is None else prediction.id)
+            for prediction, value in zip(predictions, measured[:, 0].tolist(), strict=True)
+        ]
+
+    def _start_or_end(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
+        """Return the probability that the answer still starts (or ends) at its token; 0 where that was removed."""
+        target = self._results[place].target
+        if run.everywhere is None or target.position is None or target.position in removed:
+            return 0.0
+        position = target.position if self._masked else target.position - sum(i < target.position for i in removed)
+        chances = run.everywhere[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
+        return float(chances[position, target.ids[0]])
+
+
+def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
+    """Run the searches of several inputs side by side: what they ask for next is read in the same batches."""
+    count, everything = (SHOWN, True) if verify == "auto" else (verify, False)
+    model = answers.model
+    quantity: Quantity = "value" if model.task.outcomes is None and not model.task.extractive else "probability"
+    searches = [
+        search(
+            parts_of(model, a),
+            count,
+            Measured(ranked_scores(a).target.labels[0], quantity, *_unit(a)),
+            everything,
+        )
+        for a in results
+    ]
+    verifications: dict[int, Verification] = {}
+    questions = {place: next(each) for place, each in enumerate(searches)}
+    while questions:
+        replies = iter(answers([(place, tokens) for place, asked in questions.items() for tokens in asked]))
+        following = {}
+        for place, asked in questions.items():
+            try:
+                following[place] = searches[place].send([next(replies) for _ in asked])
+            except StopIteration as stop:  # noqa: PERF203  # its value is what was found
+                verifications[place] = stop.value
+        questions = following
+    return [verifications[place] for place in range(len(searches))]
+
+
+def search(parts: Sequence[Part], count: int, measured: Measured, everything: bool = False) -> Search:
+    """Ask for the answers without the parts of the highest scores, alone and together, and without others.
+
+    Args:
+        parts: What can be removed.
+        count: How many are removed one at a time.
+        measured: What is measured, and how.
+        everything: Whether a set is looked for among all parts, if these do not change the prediction.
+    """
+    order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
+    first, rest = order[:count], order[count:]
+    original, together, *single = yield [(), _tokens(parts, first), *[_tokens(parts, [i]) for i in first]]
+
+    def removal(members: Sequence[int], answer: Answer) -> Removal:
+        names = tuple(parts[i].text for i in sorted(members))
+        changed = answer.outcome != original.outcome
+        return Removal(names, _tokens(parts, members), answer.prediction, answer.value, changed)
+
+    by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
+    alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
+    smallest = alone[0] if alone else None
+    if not alone and (together.outcome != original.outcome or everything):
+        ranked = [i for i, _ in by_effect] + (rest if everything else [])
+        smallest = yield from _smallest(parts, ranked, original, (len(first), together))
+    size = len(first if smallest is None else smallest[0])
+    untouched = [i for i in rest if smallest is None or i not in smallest[0]]
+    others = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
+    control = None
+    if len(others) >= size:
+        drawn = [others[i] for i in np.random.default_rng(0).permutation(len(others))[:size]]
+        (answer,) = yield [_tokens(parts, drawn)]
+        control = removal(drawn, answer)
+    return Verification(
+        **measured._asdict(),
+        original=removal([], original),
+        single=tuple(removal([i], answer) for i, answer in zip(first, single, strict=True)),
+        together=removal(first, together),
+        smallest=None if smallest is None else removal(*smallest),
+        control=control,
+    )
+
+
+def _smallest(
+    parts: Sequence[Part], ranked: Sequence[int], original: Answer, first: tuple[int, Answer]
+) -> Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]:
+    """Find a set of parts whose removal changes the prediction, and of which none can be put back.
+
+    The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too; then parts
+    are put back one at a time while the prediction stays changed.
+
+    Args:
+        parts: What can be removed.
+        ranked: The parts by the effect that they had alone, and others by their scores; no part changes it alone.
+        original: The answer to the whole input.
+        first: How many were removed together, and the answer without them.
+    """
+    lower, (upper, answer) = 1, first
+    while answer.outcome == original.outcome:
+        if upper == len(ranked):
+            return None
+        lower, upper = upper, min(2 * upper, len(ranked))
+        (answer,) = yield [_tokens(parts, ranked[:upper])]
+    while upper - lower > 1:
+        middle = (lower + upper) // 2
+        (tried,) = yield [_tokens(parts, ranked[:middle])]
+        if tried.outcome == original.outcome:
+            lower = middle
+        else:
+            upper, answer = middle, tried
+    members = list(ranked[:upper])
+    while True:
+        fewer = [[i for i in members if i != back] for back in members]
+        answers = yield [_tokens(parts, some) for some in fewer]
+        still = [(some, a) for some, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
+        if not still:
+            return members, answer
+        members, answer = min(still, key=lambda pair: pair[1].value)
+
+
+def _tokens(parts: Sequence[Part], members: Sequence[int]) -> Tokens:
+    return tuple(sorted(token for i in members for token in parts[i].tokens))
+
+
+def _unit(a: Attribution) -> tuple[Unit, RemovedBy]:
+    if isinstance(a, ImageAttribution):
+        return "region", "replaced"
+    if isinstance(a, AudioAttribution):
+        return "moment", "silenced"
+    return "word" if a.has_words else "token", "deleted"
+
+
+def _regions(a: ImageAttribution) -> list[Part]:
+    """Return squares of patches, at most `REGIONS` in a row or column."""
+    if not a.rows:
+        return []
+    side = -(-max(a.rows, a.columns) // REGIONS)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for patch in range(a.rows * a.columns):
+        row, column = divmod(patch, a.columns)
+        groups.setdefault((row // side, column // side), []).append(a.first + patch)
+    last = side - 1
+    return [
+        Part(
+            f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
+            tuple(tokens),
+            _sum(a.scores, tokens),
+        )
+        for (row, column), tokens in groups.items()
+    ]
+
+
+def _moments(a: AudioAttribution) -> list[Part]:
+    """Return moments of `MOMENT` seconds, or of a frame where frames are longer."""
+    groups: dict[int, list[int]] = {}
+    for token, (start, end) in enumerate(a.times):
+        if end > start:
+            groups.setdefault(int((start + end) / 2 / MOMENT), []).append(token)
+    parts = []
+    for tokens in groups.values():
+        start, end = min(a.times[i][0] for i in tokens), max(a.times[i][1] for i in tokens)
+        parts.append(Part(f"{start:.2f}-{end:.2f} s", tuple(tokens), _sum(a.scores, tokens)))
+    return parts
+
+
+def _sum(scores: FloatArray, tokens: Sequence[int]) -> float:
+    return float(scores[list(tokens)].sum())
+
+
+def _with_note(result: Attribution, note: str) -> Attribution:
+    return replace(result, notes=(*result.notes, note))

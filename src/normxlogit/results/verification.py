@@ -1,0 +1,76 @@
+"""What a model answers without parts of its input: the test of an explanation."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from .base import require
+from .schema import Index, Number
+from .targets import Prediction
+
+Quantity = Literal["probability", "value", "cosine", "log-probability"]
+"""What is measured: the probability of the explained answer, the value of a regression, a cosine, or nats."""
+
+Unit = Literal["word", "token", "region", "moment"]
+"""What is removed at a time."""
+
+RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]
+"""What happens to it."""
+
+
+class Removal(NamedTuple):
+    """The model's answer without some units of its input.
+
+    Attributes:
+        units: The text of each unit that was removed; none for the whole input.
+        tokens: Indices of their tokens.
+        prediction: What the model predicts without them; None where it predicts nothing, as of a cosine.
+        value: The measured quantity without them, see `Verification.quantity`.
+        changed: Whether the prediction is another than for the whole input.
+    """
+
+    units: tuple[str, ...]
+    tokens: tuple[Index, ...]
+    prediction: Prediction | None
+    value: Number
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The answers of the model without the units of the highest scores: one at a time, and together.
+
+    Attributes:
+        target: What is explained, and whose probability (or value) is measured.
+        quantity: What `value` is of each removal.
+        unit: What is removed at a time.
+        removed_by: What happens to them: words are "deleted", or "masked" where a mask token takes their place; regions
+            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced".
+        original: The answer to the whole input.
+        single: The answer without each of the n units, in the order of their scores.
+        together: The answer without all n of them.
+        smallest: The smallest set that was found whose removal changes the prediction, and none of whose units can be
+            put back without restoring it; None where no set was found, and for predictions that are values.
+        control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
+            random; None where there are no others.
+    """
+
+    target: str
+    quantity: Quantity
+    unit: Unit
+    removed_by: RemovedBy
+    original: Removal
+    single: tuple[Removal, ...]
+    together: Removal
+    smallest: Removal | None = None
+    control: Removal | None = None
+
+    def without(self, token: int) -> Removal | None:
+        """Return the answer without the unit that holds a token; None where it was not removed by itself."""
+        return next((removal for removal in self.single if token in removal.tokens), None)
+
+    def validate(self, tokens: int) -> None:
+        """Raise ValueError if a removal does not fit an input of some tokens."""
+        others = [removal for removal in (self.smallest, self.control) if removal is not None]
+        for removal in (self.original, *self.single, self.together, *others):
+            require(all(token < tokens for token in removal.tokens), "verified: a token that is not there")
+            require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")

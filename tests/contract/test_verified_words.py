@@ -1,0 +1,187 @@
+"""`verify=`: what the caller's own model answers without the words of the highest scores."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from normxlogit import ALL, Attribution, Attributions, Explainer, InputError
+from tests.contract.cases import CASES, Case
+
+VERIFIED = [case for case in CASES if case.head != "MultipleChoice"]
+TEXT = "the movie is mediocre , maybe even bad but not boring"
+REVIEWS = [
+    "It is not a bad film, just a very long one.",
+    "A dull and silly story that charms all the same.",
+    "The best of a bad lot, and I loved every minute of it.",
+    "An awful, boring, stupid and pointless waste of time.",
+]
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    return Explainer.from_pretrained()
+
+
+@pytest.mark.parametrize("case", VERIFIED, ids=str)
+def test_answers_are_those_of_the_callers_own_model_without_the_words(case: Case) -> None:
+    a = case.explainer(case.input_of(TEXT), verify=3)
+    assert a.verified is not None
+    assert len(a.verified.single) == 3
+    for removal in (a.verified.original, *a.verified.single, a.verified.together):
+        ids = [i for place, i in enumerate(a.token_ids) if place not in removal.tokens]
+        more = {}
+        if case.head == "QuestionAnswering" and "token_type_ids" in case.explainer.encode([(TEXT, "a")])[0].inputs:
+            types = case.explainer.encode([case.input_of(TEXT)])[0].inputs["token_type_ids"]
+            more = {"token_type_ids": [t for place, t in enumerate(types) if place not in removal.tokens]}
+        output = case.answer(ids, **more)
+        (target,) = a.target.ids
+        if case.head == "QuestionAnswering":
+            position = a.target.position - sum(token < a.target.position for token in removal.tokens)
+            expected = (output.start_logits, output.end_logits)[target][0].softmax(-1)[position]
+            expected = 0.0 if a.target.position in removal.tokens else expected
+        elif case.head == "SequenceClassification":
+            expected = output.logits[0, target] if case.regression else output.logits[0].softmax(-1)[target]
+        else:
+            position = a.target.position - sum(token < a.target.position for token in removal.tokens)
+            expected = output.logits[0, position].softmax(-1)[target]
+            assert removal.prediction.id == int(output.logits[0, position].argmax())
+        assert removal.value == pytest.approx(float(expected), abs=1e-5)
+        if not case.regression and case.head != "QuestionAnswering":
+            assert removal.changed == (removal.prediction.id != a.prediction.id)
+
+
+def test_the_words_of_the_highest_scores_are_removed_in_their_order(explainer: Explainer) -> None:
+    a = explainer(TEXT, verify=4)
+    ranked = sorted(a.words(), key=lambda word: -word.score)[:4]
+    assert [removal.units for removal in a.verified.single] == [(word.text,) for word in ranked]
+    assert set(a.verified.together.tokens) == {token for word in ranked for token in word.tokens}
+
+
+@pytest.mark.parametrize("text", REVIEWS)
+def test_no_word_of_the_smallest_set_can_be_put_back(text: str, explainer: Explainer) -> None:
+    smallest = explainer(text, verify="auto").verified.smallest
+    if smallest is None:
+        return
+    assert smallest.changed
+    a = explainer(text)
+    words = [word for word in a.words() if set(word.tokens) <= set(smallest.tokens)]
+    assert len(words) == len(smallest.units)
+    for kept in words if len(words) > 1 else []:
+        removed = set(smallest.tokens) - set(kept.tokens)
+        ids = torch.tensor([[i for place, i in enumerate(a.token_ids) if place not in removed]])
+        with torch.no_grad():
+            assert int(explainer.model(input_ids=ids).logits.argmax()) == a.prediction.id
+
+
+def test_a_set_found_among_eight_words_is_hardly_larger_than_the_smallest_there_is(explainer: Explainer) -> None:
+    sizes = []
+    for text in REVIEWS:
+        a = explainer(text, verify=8)
+        smallest = a.verified.smallest
+        words = sorted(a.words(), key=lambda word: -word.score)[:8]
+        sets = [s for size in range(1, 9) for s in itertools.combinations(words, size)]
+        ids = [[i for p, i in enumerate(a.token_ids) if not any(p in word.tokens for word in s)] for s in sets]
+        with torch.no_grad():
+            changed = [
+                int(explainer.model(input_ids=torch.tensor([i])).logits.argmax()) != a.prediction.id for i in ids
+            ]
+        least = min((len(s) for s, is_changed in zip(sets, changed, strict=True) if is_changed), default=None)
+        assert (smallest is None) == (least is None)
+        if smallest is not None:
+            sizes.append(len(smallest.units) / least)
+    assert np.median(sizes) <= 1.3
+
+
+def test_the_control_removes_as_many_words_that_are_not_of_the_set(explainer: Explainer) -> None:
+    verified = explainer("The movie is mediocre, maybe even bad, and it goes on for far too long.", verify=3).verified
+    size = len((verified.smallest or verified.together).units)
+    assert len(verified.control.units) == size
+    assert set(verified.control.tokens).isdisjoint(verified.together.tokens)
+
+
+def test_texts_alone_and_in_a_list_are_verified_alike(explainer: Explainer) -> None:
+    texts = ["a good film", TEXT, "it is a long and boring story about nothing at all", "good"]
+    for single, together in zip([explainer(t, verify=2) for t in texts], explainer(texts, verify=2), strict=True):
+        for one, other in zip(single.verified.single, together.verified.single, strict=True):
+            assert one.tokens == other.tokens
+            assert one.value == pytest.approx(other.value, abs=1e-5)
+
+
+def test_verifications_are_saved_and_loaded(explainer: Explainer, tmp_path) -> None:
+    many = explainer([TEXT, "good"], verify=2)
+    for name in ("a.json", "a.parquet"):
+        many.save(tmp_path / name)
+        assert Attributions.load(tmp_path / name) == many
+    assert Attribution.from_dict(many[0].to_dict()) == many[0]
+
+
+def test_a_label_of_several_keeps_the_verification_that_is_its_own(explainer: Explainer) -> None:
+    a = explainer(TEXT, target=ALL, verify=1)
+    other = next(label for label in a.target.labels if label != a.prediction.label)
+    assert a.select(label=a.prediction.label).verified == a.verified
+    assert a.select(label=other).verified is None
+
+
+@pytest.mark.parametrize("verify", [-1, 1.5, "all", True, [2]])
+def test_another_count_is_refused(verify: object, explainer: Explainer) -> None:
+    with pytest.raises(InputError, match="verify"):
+        explainer(TEXT, verify=verify)  # type: ignore[call-overload]
+
+
+def test_zero_and_none_verify_nothing(explainer: Explainer) -> None:
+    assert explainer(TEXT, verify=0).verified is None
+    assert explainer(TEXT).verified is None
+
+
+def test_the_model_is_asked_about_a_picture_without_its_regions() -> None:
+    from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    model = ViTForImageClassification(ViTConfig(image_size=32, patch_size=8, num_labels=3, **shape)).eval()
+    processor = ViTImageProcessor(size={"height": 32, "width": 32})
+    pixels = np.random.default_rng(0).integers(0, 255, (32, 32, 3)).astype(np.uint8)
+    a = Explainer(model, processor)(Image.fromarray(pixels), verify=2)
+    values = processor(Image.fromarray(pixels), return_tensors="pt")["pixel_values"]
+    for removal in a.verified.single:
+        (token,) = removal.tokens
+        row, column = divmod(token - a.first, a.columns)
+        around = torch.zeros(32, 32, dtype=torch.bool)
+        around[max(0, row * 8 - 8) : row * 8 + 16, max(0, column * 8 - 8) : column * 8 + 16] = True
+        around[row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = False
+        changed = values.clone()
+        mean = values[0][:, around].mean(1)[:, None, None]
+        changed[0, :, row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = mean
+        with torch.no_grad():
+            expected = model(pixel_values=changed).logits.softmax(-1)[0, a.target.ids[0]]
+        assert removal.value == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_the_model_is_asked_about_a_sound_without_its_moments() -> None:
+    from transformers import Wav2Vec2Config, Wav2Vec2FeatureExtractor, Wav2Vec2ForSequenceClassification
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    convolutions = {
+        "conv_dim": (16, 16),
+        "conv_stride": (160, 2),
+        "conv_kernel": (160, 2),
+        "num_feat_extract_layers": 2,
+    }
+    config = Wav2Vec2Config(**shape, **convolutions, num_labels=3, num_conv_pos_embeddings=4)
+    model = Wav2Vec2ForSequenceClassification(config).eval()
+    extractor = Wav2Vec2FeatureExtractor()
+    samples = np.random.default_rng(0).normal(size=16000).astype(np.float32)
+    a = Explainer(model, extractor)(samples, verify=2)
+    values = extractor(samples, sampling_rate=16000, return_tensors="pt")["input_values"]
+    for removal in a.verified.single:
+        start, end = a.times[min(removal.tokens)][0], a.times[max(removal.tokens)][1]
+        assert end - start == pytest.approx(0.25, abs=0.03)
+        changed = values.clone()
+        changed[0, round(start * 16000) : round(end * 16000)] = 0
+        with torch.no_grad():
+            expected = model(input_values=changed).logits.softmax(-1)[0, a.target.ids[0]]
+        assert removal.value == pytest.approx(float(expected), abs=1e-4)
