@@ -157,7 +157,7 @@ def app(browser: Browser, shown: str) -> None:
 def shown_by_app() -> str:
     """Return the text of the app: its fields, and the result of its first tab without the times."""
     answers = App(LoadedModels(None, 1, Explainer.from_pretrained))
-    methods = [method.spec for method in default_methods("shown")]
+    methods = [method.spec for method in default_methods("labels")[:1]]
 
     async def form() -> dict[str, Any]:  # outside a loop gradio would open one and leave it so
         return blocks(answers, methods, []).config

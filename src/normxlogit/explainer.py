@@ -177,7 +177,7 @@ class Explainer:
 
         Args:
             text: One input, as in a call.
-            methods: Names or methods; by default `normxlogit` and `frozen-gradient`.
+            methods: Names or methods; by default `frozen-gradient` and `normxlogit`.
             **options: What is explained, see `keywords.Compare`.
 
         Raises:

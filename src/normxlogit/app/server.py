@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
-from ..methods.defaults import default_methods
+from ..methods.defaults import default_methods, use_for
 from ..models.local_models import local_models
 from .answers import App
 from .frame import CSS, HEAD
@@ -158,8 +158,7 @@ def make(
 
     app = App(LoadedModels(model, limits.models, load), limits)
     task = app.models(None)._model.task
-    shown = default_methods("tokens")[:1] if task.vocabulary else default_methods("shown")
-    names = [method.spec for method in (limits.chosen(methods) if methods else shown)]
+    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(use_for(task))[:1])]
     offered = local_models() if host in LOOPBACK else []  # what else is on a machine is nobody else's business
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(

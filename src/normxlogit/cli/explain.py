@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError
 from . import options
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..results.attribution import Attribution
     from ..results.collection import Attributions
 
+
+VERIFIED = 5
+"""Words that are removed one at a time where a person looks at an explanation."""
 
 WIDEST = 110
 """Columns beyond which a list is hard to read."""
@@ -53,6 +56,14 @@ def explain(
         options.LongText,
         typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
     ] = "truncate",
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Run the model again without this many of the words of the highest scores; auto: look among all "
+            "words for a set that changes the answer. 5 where one method is drawn, otherwise 0.",
+        ),
+    ] = None,
     words: Annotated[
         bool | None,
         typer.Option(
@@ -78,21 +89,17 @@ def explain(
         raise InputError("--merge says how tokens make words, and words are not asked for: give --words")
     with quiet():
         from ..methods import method_named
-        from ..methods.defaults import default_methods
         from ..tasks.targets import typed_targets
 
         named = [method_named(text) for text in method or ()]
         explainer = options.load(model, device, dtype, gguf_file)
-        drawn = kind in ("terminal", "html") and chosen is None and not all_labels and len(target or []) < 2
-        # People are shown several methods, one under the other; files for programs hold the default.
-        several = drawn and not explainer._model.task.vocabulary
-        calls: Sequence[Method | None] = named or (default_methods("shown") if several else [None])
-        common: Explain = {"layers": chosen}
+        calls: Sequence[Method | None] = named or [None]
+        common: Explain = {"layers": chosen, "verify": _verify(verify, kind, calls, inputs)}
         if not explainer._model.task.compares or long_text != "truncate":
             common["long_text"] = long_text
         common |= cast(Any, typed_targets(explainer._model, target or [], contrast, all_labels=all_labels))
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
-        results = _explain(explainer, pairs, calls, common, all_must_work=bool(method))
+        results = _explain(explainer, pairs, calls, common)
     content = _render(results, kind, words, merge, output)
     deliver(content, output)
 
@@ -173,26 +180,24 @@ def _explain(
     inputs: list[Any],
     calls: "Sequence[Method | None]",
     common: "Explain",
-    *,
-    all_must_work: bool,
 ) -> "Attributions[Attribution]":
-    """Explain every text by every method; the methods of one text stand together.
-
-    If no methods were named, one that does not work on the model is left out.
-    """
+    """Explain every text by every method; the methods of one text stand together."""
     from ..results.collection import Attributions
 
     if len(inputs) > MANY:  # said outright, for `quiet` keeps bars off otherwise
         common["progress"] = sys.stderr.isatty()
     columns = []
     for method in calls:
-        try:
-            keywords: Explain = {**common, "method": method}
-            columns.append(explainer(inputs, **keywords))
-        except UnsupportedModelError:  # noqa: PERF203
-            if all_must_work or method is calls[0]:
-                raise
+        keywords: Explain = {**common, "method": method}
+        columns.append(explainer(inputs, **keywords))
     return Attributions(result for row in zip(*columns, strict=True) for result in row)
+
+
+def _verify(verify: str | None, kind: Format, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
+    """Return how many words are removed to test an explanation: by default where a person looks at it."""
+    if verify is None:
+        return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
+    return int(verify) if verify.isdecimal() and verify.isascii() else verify
 
 
 def _render(

@@ -85,8 +85,8 @@ class Options:
 
 
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
-    """Return the methods of a comparison, by default those that are shown."""
-    methods = default_methods("shown") if methods is None else methods
+    """Return the methods of a comparison, by default the default and the paper's."""
+    methods = default_methods("labels") if methods is None else methods
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
         raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")
     if target is not None and not is_choice(target):

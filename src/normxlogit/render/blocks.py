@@ -13,9 +13,9 @@ class Piece(NamedTuple):
 
     Attributes:
         strength: From -1 (against) to 1 (for); 0 has no colour.
-        kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "rest" (no token covers it),
-            "grey" (neither part nor source), "strong" (generated, or the best), "underlined" (the second best),
-            "unsupported" (a sentence that does not rest on the documents).
+        kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
+            "rest" (no token covers it), "grey" (neither part nor source), "strong" (generated, or the best),
+            "underlined" (the second best), "unsupported" (a sentence that does not rest on the documents).
         name: What a tooltip calls it.
         number: Its score as it is written.
         about: What else to say of it.
@@ -101,6 +101,7 @@ class Header(Block):
 
     Attributes:
         prediction: The model's answer; empty for none.
+        tested: What it answers without parts of its input, in sentences; empty for none.
         notes: What the reader should know.
     """
 
@@ -109,6 +110,7 @@ class Header(Block):
     prediction: str = ""
     facts: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
+    tested: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class BarRow(NamedTuple):
     Attributes:
         side: What a negative score is for.
         color: Its colour in a figure, where that does not tell the sign.
+        without: The model's answer without it; empty where that was not measured.
     """
 
     name: str
@@ -26,6 +27,7 @@ class BarRow(NamedTuple):
     start: float = 0.0
     side: str = ""
     color: str = ""
+    without: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Bars(Block):
     signed: bool = True
     more: int = 0
     stepped: bool = False
+
+    @property
+    def tested(self) -> bool:
+        """Whether the model was asked without some of them."""
+        return any(row.without for row in self.rows)
 
 
 @dataclass(frozen=True)

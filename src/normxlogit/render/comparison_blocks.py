@@ -14,6 +14,7 @@ from .curves import Curve, Curves
 from .describe import distinct_methods, facts
 from .layout import Layout, layout
 from .text_blocks import sentence_of
+from .verification_blocks import verdict
 
 STRONGEST = 8
 """Words that a terminal lists."""
@@ -40,7 +41,7 @@ def comparison_blocks(
     unit = "word" if words or (words is None and results[0].has_words) else "token"
     paid = costs or [""] * len(results)
     methods = [f"{one.method}: {cost}" if cost else one.method for one, cost in zip(each_facts, paid, strict=True)]
-    rows = [
+    rows: list[tuple[str, str]] = [
         ("explained", each_facts[0].target),
         *(("method", method) for method in methods),
         ("model", each_facts[0].model),
@@ -50,6 +51,8 @@ def comparison_blocks(
         sentence_of(one, one.rows[0], signed=a.signed, caption=title)
         for a, one, title in zip(results, drawn, titles, strict=True)
     ]
+    tested = [(f"tested, {title}", text) for title, a in zip(titles, results, strict=True) if (text := verdict(a))]
+    rows += tested
     meanings = each_facts[signed].positive, each_facts[signed].negative
     blocks: list[Block] = [
         Header(each_facts[0].prediction, rows, notes),

@@ -40,10 +40,10 @@ class Facts:
     negative: str | None
     notes: tuple[str, ...]
 
-    def header(self, cost: str = "") -> Header:
+    def header(self, cost: str = "", tested: str = "") -> Header:
         """Return them as a block."""
         rows = [("explained", self.target), ("method", self.method), ("model", self.model)]
-        return Header(self.prediction, rows + ([("cost", cost)] if cost else []), self.notes)
+        return Header(self.prediction, rows + ([("cost", cost)] if cost else []), self.notes, tested)
 
 
 def model_text(name: str) -> str:

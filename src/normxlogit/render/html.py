@@ -38,6 +38,7 @@ KEYS = (Piece("red", 1.0), Piece("blue", -1.0))
 CLASSES = {
     "special": "nxl-special",
     "sink": "nxl-sink",
+    "read": "nxl-read",
     "rest": "nxl-rest",
     "grey": "nxl-none",
     "strong": "nxl-written",

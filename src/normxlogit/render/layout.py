@@ -31,12 +31,14 @@ class Column(NamedTuple):
         name: Its text, never empty, white space made visible.
         special: Whether the tokenizer added it.
         sink: Whether a token of it is an attention sink.
+        read: Whether the answer is read there, which has no colour: see `Attribution.reads_at`.
     """
 
     name: str
     tokens: tuple[int, ...]
     special: bool
     sink: bool = False
+    read: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,14 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         scores = (
             np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
         )
-    columns = [c._replace(sink=not set(a.sinks).isdisjoint(c.tokens)) for c in columns]
+    columns = [c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), read=a.reads_at in c.tokens) for c in columns]
     scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     plain = np.array([not c.special for c in columns], dtype=bool)
-    scales = _scales(scores, plain if plain.any() else ~plain, a.has_label_axis)  # (..., 1)
+    compared = np.array([not (c.special or c.read) for c in columns], dtype=bool)
+    compared = compared if compared.any() else plain if plain.any() else ~plain
+    scales = _scales(scores, compared, a.has_label_axis)  # (..., 1)
     strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
+    strengths[..., [c.read for c in columns] & ~compared] = 0.0
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         layer = a.layers[index[-1]] if a.layers is not None else None
@@ -127,10 +132,14 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
 
 
 def strongest(drawn: Layout, row: Row, k: int) -> list[int]:
-    """Return the `k` columns of the largest magnitude without special tokens and zeros, the largest first."""
-    special = drawn.special
+    """Return the `k` columns of the largest magnitude, the largest first.
+
+    Special tokens, zeros and the token at which the answer is read are left out, the latter unless it is alone.
+    """
+    apart = drawn.special | {i for i, column in enumerate(drawn.columns) if column.read}
+    apart = apart if len(apart) < len(drawn.columns) else drawn.special
     order = np.argsort(-np.abs(row.scores), kind="stable")
-    return [int(i) for i in order if i not in special and row.scores[i] != 0][:k]
+    return [int(i) for i in order if i not in apart and row.scores[i] != 0][:k]
 
 
 def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> FloatArray:

@@ -39,9 +39,12 @@ UNWRAPPED = 1_000_000
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
 UNDERLINED = Style(underline=True)
-STYLES = {"strong": BOLD, "underlined": UNDERLINED, "unsupported": BOLD + UNDERLINED} | dict.fromkeys(
-    ("special", "rest", "grey", "sink"), DIM
-)
+STYLES = {
+    "strong": BOLD,
+    "underlined": UNDERLINED,
+    "read": UNDERLINED,
+    "unsupported": BOLD + UNDERLINED,
+} | dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
 """The kinds of pieces."""
 SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
 """Background from weak to strong, for positive and negative scores, under white letters."""
@@ -116,8 +119,9 @@ def _header(block: Header, color: bool) -> RenderableType:
     table = _columns("left", "left")
     table.columns[0].no_wrap = True
     rows = [("prediction", block.prediction)] if block.prediction else []
+    rows += [("tested", block.tested)] if block.tested else []
     for name, value in [*rows, *block.facts, *(("note", note) for note in block.notes)]:
-        table.add_row(_text(name, DIM), _text(value, BOLD if name == "prediction" else None))
+        table.add_row(_text(name, DIM), _text(value, BOLD if name in ("prediction", "tested") else None))
     return table
 
 
@@ -154,13 +158,16 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 
 def _bars(block: Bars, color: bool) -> RenderableType:
-    table = _columns("left", "right", "left", "left")
+    table = _columns("left", "right", "left", "left", "left")
+    if block.tested:
+        table.add_row("", *(_text(name, DIM) for name in ("score", "", "without it")))
     for row in block.rows:
         name, side = _text(row.name), _text(row.side, DIM)
         for text in (name, side):
             text.truncate(NAME, overflow="ellipsis")
         bar = _bar(row.score / (block.scale or 1.0), color)
-        table.add_row(name, number(row.score, block.scale, signed=block.signed), bar, side)
+        cells = [name, _text(number(row.score, block.scale, signed=block.signed)), bar]
+        table.add_row(*cells, *([_text(row.without)] if block.tested else []), side)
     return Group(table, Text(f"and {block.more} more", DIM)) if block.more else table
 
 

@@ -11,12 +11,16 @@ from .blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sente
 from .charts import BarRow, Bars, Grid, Legend, Timeline, number
 from .describe import Facts, facts, prediction_text
 from .layout import Layout, Row, Segment, layout, strongest
+from .verification_blocks import WITHOUT, verdict, without_text
 
 STRONGEST = 8
 """Words that get a bar."""
 
 SUMMARY = 4
 """Words that the slider names."""
+
+READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
+"""What is said of the token at which an answer is read."""
 
 LARGEST = 8_000
 """Fields of a heat map that a page still draws; a larger one slows browsers down."""
@@ -41,7 +45,7 @@ def attribution_blocks(
     """
     drawn, described = layout(a, words=words, merge=merge), facts(a)
     alone = _head_alone(a, drawn)
-    blocks: list[Block] = [described.header(cost), _sentences(a, drawn, alone)]
+    blocks: list[Block] = [described.header(cost, verdict(a)), _sentences(a, drawn, alone)]
     if drawn.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         blocks += [legend_of(described, drawn, layers=a.layers is not None)]
@@ -49,8 +53,15 @@ def attribution_blocks(
     if shape := signal_block(a, drawn):
         blocks.append(shape)
     unit = "word" if words or (words is None and a.has_words) else "token"
-    bars = bars_of(drawn, described, strongest(drawn, drawn.rows[0], STRONGEST), signed=a.signed)
+    shown = strongest(drawn, drawn.rows[0], STRONGEST)
+    bars = bars_of(drawn, described, shown, signed=a.signed, without=[_without(a, drawn, i) for i in shown])
     blocks.append(bars if bars.rows else Paragraph(f"no {unit} has a score other than zero"))
+    read = [
+        (c.name, number(float(s), drawn.rows[0].scale, signed=a.signed))
+        for c, s in zip(drawn.columns, drawn.rows[0].scores, strict=True)
+        if c.read
+    ]
+    blocks += [Paragraph(f"read here: {name} {score}. {READ_HERE}") for name, score in read if bars.rows]
     blocks.append(legend_of(described, drawn, layers=False))
     if drawn.columns:
         count = len(drawn.columns)
@@ -59,7 +70,14 @@ def attribution_blocks(
 
 
 def sentence_of(
-    drawn: Layout, row: Row, *, signed: bool, caption: str = "", alone: Sequence[str] = (), step: int | None = None
+    drawn: Layout,
+    row: Row,
+    *,
+    signed: bool,
+    caption: str = "",
+    alone: Sequence[str] = (),
+    without: Sequence[str] = (),
+    step: int | None = None,
 ) -> Sentence:
     """Return the text in the colours of a row.
 
@@ -69,6 +87,7 @@ def sentence_of(
         signed: Whether scores have a sign.
         caption: What the row is.
         alone: The head's prediction at each column's token alone; empty where that was not computed.
+        without: The model's answer without each column; empty where that was not measured.
         step: The position of the slider at which it is shown.
     """
 
@@ -80,9 +99,11 @@ def sentence_of(
         i = segment.column
         column = drawn.columns[i]
         about = [f"({row.name})"] if row.name else []
+        about += [f"{WITHOUT}: {without[i]}"] if without and without[i] else []
         about += [f"the head at this token alone: {alone[i]}"] if alone and alone[i] else []
+        about += [READ_HERE] if column.read else []
         about += ["an attention sink: what it contributes besides is in no score"] if column.sink else []
-        kind = "special" if column.special else "sink" if column.sink else ""
+        kind = "special" if column.special else "sink" if column.sink else "read" if column.read else ""
         strength = 0.0 if column.special else float(row.strengths[i])
         shown = number(float(row.scores[i]), row.scale, signed=signed)
         return Piece(_drawable(segment), strength, kind, column.name, shown, "\n".join(about), i)
@@ -100,13 +121,19 @@ def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
     return Legend(described.positive, described.negative, scales, [*layer_notes, *shared])
 
 
-def bars_of(drawn: Layout, described: Facts, columns: Sequence[int], *, signed: bool) -> Bars:
-    """Return the scores of some columns as bars."""
+def bars_of(
+    drawn: Layout, described: Facts, columns: Sequence[int], *, signed: bool, without: Sequence[str] = ()
+) -> Bars:
+    """Return the scores of some columns as bars, each with the model's answer without it, where that was measured."""
     row = drawn.rows[0]
     named = [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
-    rows = [BarRow(name, score, side=(described.negative or "") if score < 0 else "") for name, score in named]
+    answers = without or [""] * len(named)
+    rows = [
+        BarRow(name, score, side=(described.negative or "") if score < 0 else "", without=answer)
+        for (name, score), answer in zip(named, answers, strict=True)
+    ]
     label = f"score: {described.positive}" + (f" (+), {described.negative} (−)" if described.negative else "")
-    return Bars(rows, row.scale, label, signed, len(drawn.plain) - len(rows))
+    return Bars(rows, row.scale, label, signed, len(strongest(drawn, row, len(drawn.columns))) - len(rows))
 
 
 def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
@@ -161,7 +188,14 @@ def _sentences(a: Attribution, drawn: Layout, alone: Sequence[str]) -> Sentences
     count = len(a.layers or (0,))
     sliding = a.layers is not None and count > 1
     rows = [
-        sentence_of(drawn, row, signed=a.signed, alone=alone, step=i % count if sliding else None)
+        sentence_of(
+            drawn,
+            row,
+            signed=a.signed,
+            alone=alone,
+            without=[_without(a, drawn, column) for column in range(len(drawn.columns))],
+            step=i % count if sliding else None,
+        )
         for i, row in enumerate(drawn.rows)
     ]
     steps = [f"layer {layer}" for layer in a.layers or ()] if sliding else []
@@ -178,14 +212,20 @@ def _detail(summary: str, grid: Grid) -> list[Block]:
 def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Table:
     row = drawn.rows[0]
     columns = [Column(unit), Column("score", numbers=True)]
+    columns += [Column(WITHOUT)] if a.verified else []
     columns += [Column("the head at this token alone")] if alone else []
     rows = []
     for i, column in enumerate(drawn.columns):
         score = float(row.scores[i])
         name = Cell((Piece(column.name, kind="special" if column.special else ""),))
         cells = [name, cell(number(score, row.scale, signed=a.signed), score)]
+        cells += [cell(_without(a, drawn, i))] if a.verified else []
         rows.append([*cells, cell(alone[i])] if alone else cells)
     return Table(columns, rows, numbered=True, sortable=True)
+
+
+def _without(a: Attribution, drawn: Layout, column: int) -> str:
+    return without_text(a, drawn.columns[column].tokens)
 
 
 def _head_alone(a: Attribution, drawn: Layout) -> list[str]:

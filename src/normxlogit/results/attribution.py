@@ -62,6 +62,14 @@ class Attribution(TokenScores):
         """Whether the first axis of `scores` runs over labels."""
         return self.scores.ndim - 1 - (self.layers is not None) == 1
 
+    @property
+    def reads_at(self) -> int | None:
+        """Index of the token at which a token is predicted: the last one read, or the mask; None for other answers.
+
+        Its score says that an answer is due there more than which, so that rankings and colours go by the others.
+        """
+        return self.target.position if self.target.kind == "token" else None
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -114,18 +122,19 @@ class Attribution(TokenScores):
         )
 
     def top(self, k: int = 5, *, special: bool = False) -> list[Token]:
-        """Return the `k` tokens with the highest scores, ties by position.
+        """Return the `k` tokens with the highest scores, ties by position, without the one at `reads_at`.
 
         Args:
             k: How many.
-            special: Whether special tokens may appear.
+            special: Whether special tokens and the one at `reads_at` may appear.
 
         Raises:
             DataError: If the result has a label or layer axis; use `select` first.
         """
         if self.scores.ndim != 1:
             raise DataError("top() needs one score for each token; choose with select(label=..., layer=...)")
-        return self._ranked(self.scores, k, special=special)
+        ranked = self._ranked(self.scores, len(self), special=special)
+        return [token for token in ranked if special or token.position != self.reads_at][:k]
 
     def _texts(self) -> tuple[str | None, ...]:
         return (self.text, self.text_pair)

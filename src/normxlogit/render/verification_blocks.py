@@ -1,0 +1,59 @@
+"""A verification in words: the sentence above a text, and the answer beside each word."""
+
+from collections.abc import Sequence
+
+from ..results.attribution import Attribution
+from ..results.characters import visible
+from ..results.verification import Removal, Verification
+from .describe import prediction_text
+
+NAMED = 6
+"""Most units that a sentence names."""
+
+WITHOUT = "without it"
+"""The heading of the answers beside words."""
+
+
+def verdict(a: Attribution) -> str:
+    """Return what the model answers without the units of the highest scores, in sentences; empty without a test."""
+    verified = a.verified
+    if verified is None:
+        return ""
+    removal = verified.smallest or verified.together
+    still = "still " if verified.smallest is None and verified.original.prediction is not None else ""
+    still = "" if verified.quantity == "value" else still
+    parts = [f"Without {_names(verified, removal)}: {still}{answer_text(verified, removal)}."]
+    if verified.control is not None:
+        count = len(verified.control.units)
+        others = f"{count} other {verified.unit}{'s' if count > 1 else ''}"
+        parts.append(f"Without {others}: {answer_text(verified, verified.control)}.")
+    return " ".join(parts)
+
+
+def without_text(a: Attribution, tokens: Sequence[int]) -> str:
+    """Return the answer without the unit that holds the first of some tokens; empty where that was not measured."""
+    verified = a.verified
+    removal = verified.without(tokens[0]) if verified is not None and tokens else None
+    return "" if verified is None or removal is None else answer_text(verified, removal)
+
+
+def answer_text(verified: Verification, removal: Removal) -> str:
+    """Return an answer, with the probability of what is explained where that is not what is predicted."""
+    if removal.prediction is None:
+        return f"{removal.value:.3f}"
+    text = prediction_text(removal.prediction)
+    explains_prediction = verified.original.prediction is None or verified.original.prediction.label == verified.target
+    if verified.quantity != "probability" or explains_prediction:
+        return text
+    return f"{text} ({verified.target}: {100 * removal.value:.1f}%)"
+
+
+def _names(verified: Verification, removal: Removal) -> str:
+    """Return the units of a removal as a list in a sentence."""
+    count, unit = len(removal.units), verified.unit
+    if verified.smallest is None and count > 1:
+        return f"the {count} {unit}s of the highest scores"
+    if count > NAMED:
+        return f"{count} {unit}s"
+    marked = [f'"{visible(text)}"' if unit in ("word", "token") else f"{unit} {text}" for text in removal.units]
+    return marked[0] if count == 1 else ", ".join(marked[:-1]) + " and " + marked[-1]
