@@ -70,7 +70,7 @@ class Ablations:
         for row, mask in enumerate(batch.mask):
             states = hidden[row][mask][-self._generated - 1 : -1]  # (G, H)
             ids = batch.inputs["input_ids"][row][mask][-self._generated :]  # (G,)
-            each.append(_log_probabilities(self.model, states, ids).double().cpu().numpy())
+            each.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
         return each
 
 
@@ -158,7 +158,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     return lost
 
 
-def _log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
+def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
     each = []
     for states, tokens in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):

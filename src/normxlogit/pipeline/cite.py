@@ -14,6 +14,7 @@ from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..methods import Method
 from ..models.task_model import TaskModel
+from ..results.citation_test import CitationTest
 from ..results.citations import Citations
 from ..results.sentences import sentence_spans
 from ..results.sources import Sources
@@ -23,6 +24,7 @@ from .ablations import Ablations, leave_one_out, verified
 from .completed import Completed
 from .options import Options
 from .sources import explain_sources, part_weights
+from .swaps import swaps
 from .writing import generate, read_completion
 
 Spans = dict[str, tuple[int, ...]]
@@ -56,8 +58,8 @@ def cite(
         verify = counted(verify, "verify")
     completed = ask(model, question, documents, **prompt)
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
-    measured = {} if verify == 0 else _lost(model, completed, sources, None if verify == "auto" else int(verify))
-    return Citations(**vars(sources), question=question or "", verified=measured)
+    tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
+    return Citations(**vars(sources), question=question or "", verified=tested)
 
 
 def ask(
@@ -184,16 +186,31 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _lost(model: TaskModel, completed: Completed, ranked: Sources, count: int | None) -> dict[str, float]:
-    """Return how much of the answer's log-probability its first sources are worth, in nats, by name."""
+def _tested(model: TaskModel, completed: Completed, ranked: Sources, count: int | None) -> CitationTest:
+    """Measure what each sentence loses without the first sources and without all, and swap the values of both.
+
+    Args:
+        model: The model.
+        completed: The prompt and the answer.
+        ranked: The scores of the sources.
+        count: How many sources are left out, one at a time; None until no other can come first.
+    """
     sequence = completed.sequenced()
-    sources = prompt_sources(sequence, completed.named_sources)
-    weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)
+    sources, sentences = prompt_sources(sequence, completed.named_sources), answer_parts(sequence, "sentence")
+    weights = part_weights(completed, sentences)  # (K, G)
+    whole = part_weights(completed, answer_parts(sequence, None))  # (1, G)
     ablations = Ablations(model, completed, sources)
     if count is None:
-        lost = verified(ablations, weights[0], ranked.scores.astype(np.float64))
+        places = list(verified(ablations, whole[0], ranked.scores.astype(np.float64)))
     else:
         places = [source.source for source in ranked.top(count)]
-        (values,) = leave_one_out(ablations, weights, places)  # (N,)
-        lost = dict(zip(places, values.tolist(), strict=True))
-    return {sources[place].name: nats for place, nats in lost.items()}
+    losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
+    losses[:, places] = leave_one_out(ablations, weights, places)
+    present = np.ones((2, len(sources)), bool)  # with all sources, and without any
+    present[1] = False
+    try:
+        with_all, without = ablations(present) @ weights.T  # (K,) each
+        lost = np.asarray(with_all - without, np.float32)
+    except InputError:  # the prompt is nothing but its sources
+        lost = np.full(len(sentences), np.nan, np.float32)
+    return CitationTest(losses, lost, swaps(model, completed, sentences, completed.named_sources))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..results.citations import SUPPORTED, Citations, Support
+from ..results.citations import LEAST_SHARE, Citations, Support
 from ..results.sources import Sources
 from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
@@ -61,7 +61,7 @@ def _answer(s: Sources) -> list[Piece]:
         support: Sequence[Support | None] = [None] * len(s.parts) if s.bias is None else s.support
         for k, (numbers, one) in enumerate(zip(s.marks, support, strict=True)):
             start, end, piece = pieces[k]
-            if one is not None and not one.supported:
+            if one is not None and (one.contradiction is not None or not one.rests):
                 piece = piece._replace(kind="unsupported", about=f"{one.verdict}: {one.reason}")
             pieces[k] = start, end, piece._replace(cited=numbers)
     return _pieces(s.text, len(s.text) - len(s.completion), len(s.text), pieces)
@@ -93,8 +93,10 @@ def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]
 
 def _underlined(s: Sources) -> list[str]:
     """Return what underlined sentences of the answer are, if there are some."""
-    unsupported = isinstance(s, Citations) and s.bias is not None and not all(one.supported for one in s.support)
-    return ["underlined: a sentence that is not supported by the documents"] if unsupported else []
+    if not isinstance(s, Citations) or s.bias is None:
+        return []
+    flawed = any(one.contradiction is not None or not one.rests for one in s.support)
+    return ["underlined: a sentence that does not rest on the documents, or contradicts them"] if flawed else []
 
 
 def _support(s: Sources) -> list[Block]:
@@ -103,7 +105,8 @@ def _support(s: Sources) -> list[Block]:
         return []
     rows = [[cell(one.text), cell(one.verdict), cell(one.reason)] for one in s.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    caption = f"Does the answer rest on the documents? A sentence does from a share of {SUPPORTED:.0%} on."
+    measured = " and if it loses nats without them" if s.verified is not None else ""
+    caption = f"Does the answer rest on the documents? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption)]
 
 
@@ -113,8 +116,8 @@ def _listed(s: Sources) -> list[Block]:
     if isinstance(s, Citations):
         rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]
         listed = {row[2] for row in rows}
-        others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in listed]
-        rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]
+        others = [t for t in s.top(len(s)) if t.name in s.losses and t.name not in listed]
+        rows += [("", t.share, t.name, t.text, s.losses[t.name]) for t in others]
     else:
         rows = [("", t.share, "" if t.name == t.text else t.name, t.text, None) for t in s.top(SHOWN)]
     if not rows:

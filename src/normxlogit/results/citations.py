@@ -2,15 +2,15 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
-from .base import require
 from .characters import markdown_escaped, one_line
-from .schema import Number
+from .citation_test import CitationTest, Swap
+from .schema import plain
 from .sources import Sources, SourceScore
 
 LEAST = 0.2
@@ -19,8 +19,11 @@ LEAST = 0.2
 MOST = 3
 """Most sources cited for a sentence of the answer."""
 
-SUPPORTED = 0.18
-"""Least share of the documents in a sentence that they support; chosen on training data, see docs/grounding.md."""
+LEAST_SHARE = 0.18
+"""Least share of the documents in a sentence that rests on them; chosen on training data, see docs/grounding.md."""
+
+LEAST_LOSS = 0.0
+"""Nats that a sentence that rests on the documents loses without them, at least, where that was measured."""
 
 
 class Citation(NamedTuple):
@@ -51,6 +54,8 @@ class Citation(NamedTuple):
 class Support(NamedTuple):
     """What a sentence of the answer rests on; documents + prompt + answer + sink + bias is the explained quantity.
 
+    It says what this model used, not what is true: a sentence can rest on a document that is wrong.
+
     Attributes:
         text: The sentence.
         documents: Contribution of the documents.
@@ -59,8 +64,12 @@ class Support(NamedTuple):
         sink: Contribution of attention sinks.
         bias: Contribution of no token.
         share: documents / (|documents| + |prompt| + |answer|).
-        citations: Numbers of the cited sources; none if the sentence is not supported.
-        supported: Whether the share reaches the threshold.
+        citations: Numbers of the cited sources; none if the sentence does not rest on the documents.
+        rests: Whether the share reaches the threshold, and the sentence loses something without the documents, where
+            that was measured.
+        loss: What its log-probability loses without all documents, in nats; None where that was not measured.
+        contradiction: The value of it in whose place the model would rather have read another one of the documents;
+            None where there is none, or that was not tested.
     """
 
     text: str
@@ -71,13 +80,18 @@ class Support(NamedTuple):
     bias: float
     share: float
     citations: tuple[int, ...]
-    supported: bool
+    rests: bool
+    loss: float | None = None
+    contradiction: Swap | None = None
 
     @property
     def verdict(self) -> str:
-        """The result in words."""
-        if not self.supported:
-            return "not supported by the documents"
+        """The result in words: what it contradicts, or what it rests on."""
+        if self.contradiction is not None:
+            swap = self.contradiction
+            return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
+        if not self.rests:
+            return "does not rest on the documents"
         return "rests on " + ("".join(f"[{number}]" for number in self.citations) or "the documents")
 
     @property
@@ -85,7 +99,8 @@ class Support(NamedTuple):
         """The shares that the verdict follows from, in words."""
         total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
         documents, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-        return f"documents {documents:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
+        shares = f"documents {documents:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
+        return shares if self.loss is None else f"{shares}; {self.loss:+.1f} nats without the documents"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -94,47 +109,67 @@ class Citations(Sources):
 
     Attributes:
         question: The question.
-        verified: What the answer's log-probability loses without a source, in nats, by the source's name, for those
-            that were left out in turn.
+        verified: What the answer loses without sources and without all documents, and the values that it contradicts;
+            None where that was not measured.
     """
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
 
     question: str = ""
-    verified: Mapping[str, Number] = field(default_factory=dict)
+    verified: CitationTest | None = None
+
+    @property
+    def losses(self) -> Mapping[str, float]:
+        """What the answer's log-probability loses without a source, in nats, by the names of those left out in turn."""
+        if self.verified is None:
+            return {}
+        whole = self.verified.whole().tolist()  # (S,)
+        return {name: nats for name, nats in zip(self.names, whole, strict=True) if not math.isnan(nats)}
 
     def top(self, k: int = 5, *, part: int | None = None) -> list[SourceScore]:
         """Return the first `k` sources: verified ones by what the answer loses without them, then the others by score.
 
         Args:
             k: How many.
-            part: Index of a sentence of the answer; None for the whole answer, which is what `verified` measures.
+            part: Index of a sentence of the answer; None for the whole answer.
 
         Raises:
             InputError: If the answer has no such sentence.
         """
         ranked = super().top(len(self), part=part)
         if part is None:
-            ranked.sort(key=lambda source: -self.verified.get(source.name, -math.inf))  # a stable sort
+            losses = self.losses
+            ranked.sort(key=lambda source: -losses.get(source.name, -math.inf))  # a stable sort
         return ranked[:k]
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
         """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or more.
 
-        A sentence that the documents do not support has none.
+        A sentence that does not rest on the documents has none, and a source without which a sentence loses nothing is
+        not cited for it, where that was measured.
         """
-        return self._cited_from(SUPPORTED)
+        return self._cited_from(LEAST_SHARE)
 
     def _cited_from(self, threshold: float) -> tuple[tuple[int, ...], ...]:
         """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
         cited = []
         for k, shares in enumerate(self.part_shares):
-            order = [int(i) for i in np.argsort(-shares, kind="stable")[:MOST] if shares[i] > 0]
-            supported = self.bias is None or self._rested_on(k)[-1] >= threshold
-            cited.append(tuple(i for rank, i in enumerate(order) if supported and (not rank or shares[i] >= LEAST)))
+            lost = np.full(len(self), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
+            order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and not lost[i] <= 0]
+            rests = self._rests(k, threshold)
+            cited.append(tuple(i for rank, i in enumerate(order[:MOST]) if rests and (not rank or shares[i] >= LEAST)))
         return tuple(cited)
+
+    def _rests(self, k: int, threshold: float) -> bool:
+        """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""
+        loss = self._loss(k)
+        return (self.bias is None or self._rested_on(k)[-1] >= threshold) and (loss is None or loss > LEAST_LOSS)
+
+    def _loss(self, k: int) -> float | None:
+        loss = math.nan if self.verified is None else float(self.verified.without_documents[k])
+        return None if math.isnan(loss) else loss
 
     def _rested_on(self, k: int) -> tuple[float, float, float, float]:
         """Return what documents, prompt and answer contribute to sentence `k`, and the share of the documents."""
@@ -145,16 +180,14 @@ class Citations(Sources):
     @property
     def support(self) -> tuple[Support, ...]:
         """Whether each sentence of the answer rests on the documents, by the threshold that is measured in the docs."""
-        return self.supported_from(SUPPORTED)
+        return self.support_from(LEAST_SHARE)
 
-    def supported_from(self, share: float) -> tuple[Support, ...]:
+    def support_from(self, share: float) -> tuple[Support, ...]:
         """Return whether each sentence of the answer rests on the documents.
 
-        It says what this model used, not what is true: a sentence can rest on a document and not follow from it.
-
         Args:
-            share: Least share of the documents in a supported sentence, from 0 to 1; `normxlogit evaluate grounding`
-                chooses it for a model. Citations are numbered among the sentences that it supports.
+            share: Least share of the documents in a sentence that rests on them, from 0 to 1; `normxlogit evaluate
+                grounding` chooses it for a model. Citations are numbered among the sentences that reach it.
 
         Raises:
             InputError: If the scores of the method do not add up, so that there is no share.
@@ -166,7 +199,9 @@ class Citations(Sources):
         for k, numbers in enumerate(_numbers(self._cited_from(share))):
             documents, prompt, answer, part = self._rested_on(k)
             values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), part)
-            support.append(Support(self.parts[k].name, *values, numbers, part >= share))
+            contradiction = None if self.verified is None else self.verified.contradiction(k)
+            tested = {"loss": self._loss(k), "contradiction": contradiction}
+            support.append(Support(self.parts[k].name, *values, numbers, self._rests(k, share), **tested))
         return tuple(support)
 
     def marked(self) -> str:
@@ -180,7 +215,7 @@ class Citations(Sources):
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
-        """The numbers cited by each sentence; none for a sentence that the documents do not support."""
+        """The numbers cited by each sentence; none for a sentence that does not rest on the documents."""
         return _numbers(self.cited)
 
     def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
@@ -195,7 +230,7 @@ class Citations(Sources):
     def citations(self) -> list[Citation]:
         """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
         order = list(dict.fromkeys(i for part in self.cited for i in part))
-        shares = self.shares
+        shares, losses = self.shares, self.losses
         return [
             Citation(
                 number,
@@ -203,21 +238,22 @@ class Citations(Sources):
                 self.names[i],
                 self.text[slice(*self.spans[i])],
                 float(shares[i]),
-                self.verified.get(self.names[i]),
+                losses.get(self.names[i]),
             )
             for number, i in enumerate(order, start=1)
         ]
 
     def _validate(self) -> None:
         super()._validate()
-        require(set(self.verified) <= set(self.names), "verified: a source that is not there")
+        if self.verified is not None:
+            self.verified.validate(len(self.parts), self.names, len(self.text))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, with what follows from them.
 
         Beside the fields: "answer", its text; "sentences", each with the numbers of its citations and its "support"
-        (shares, whether it is supported, and the verdict), null where scores do not add up; and "citations", each with
-        its number, document, span of characters in "text", share and nats.
+        (shares, whether it rests on the documents, what it loses without them, and the verdict), null where scores do
+        not add up; and "citations", each with its number, document, span of characters in "text", share and nats.
         """
         support = [None] * len(self.parts) if self.bias is None else [_support_state(one) for one in self.support]
         return super().to_dict() | {
@@ -246,4 +282,4 @@ def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
 
 def _support_state(support: Support) -> dict[str, Any]:
     state = {name: value for name, value in support._asdict().items() if name not in ("text", "citations")}
-    return state | {"verdict": support.verdict}
+    return {name: plain(value) for name, value in state.items()} | {"verdict": support.verdict}
