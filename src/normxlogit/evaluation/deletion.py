@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import torch
 
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
-from ..inputs.encoding import Encoding
-from ..methods.perturbation import Floats, PerturbedAnswers
-from ..models.masking import masks, moved_position, remove_tokens
+from ..models.masking import masks
+from ..pipeline.verification import Answers, parts_of
 from ..results.attribution import Attribution
 
 __all__ = ["DeletionCurve", "deletion_curve"]
@@ -67,54 +65,24 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
         raise DataError("the tokens of the result are not those that this model reads in its text")
-    units = _units(a)
-    if not units:
-        raise DataError("the text has only special tokens, and nothing to delete")
-    order = sorted(units, key=lambda unit: -unit[2])  # stable: ties go to the earlier one
+    parts = parts_of(model, a)
+    if not parts:
+        raise DataError("the text has nothing that could be deleted")
+    order = sorted(parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
     removed = [
-        tuple(sorted(i for _, tokens, _ in ranked[:n] for i in tokens))
+        (0, tuple(sorted(token for part in ranked[:n] for token in part.tokens)))
         for ranked in (order, order[::-1])
         for n in counts
     ]
-    values = [float(value) for value in _perturbed(explainer, a, encoding)(removed)]
+    values = [answer.value for answer in Answers(model, [encoding], [a], masked=masks(model))(removed)]
     (label,) = a.target.labels
     return DeletionCurve(
         target=label,
         quantity="value" if a.target.kind == "value" else "probability",
-        units=tuple(name for name, _, _ in order),
+        units=tuple(part.text for part in order),
         shares=tuple(n / len(order) for n in counts),
         highest_first=tuple(values[: len(counts)]),
         lowest_first=tuple(values[len(counts) :]),
         masked=masks(model),
     )
-
-
-def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
-    """Return the name, tokens and score of each unit that can be deleted: not the mask whose token is explained."""
-    explained = a.target.position if a.target.kind == "token" else None
-    if a.has_words:
-        units = [(word.text, word.tokens, float(word.score)) for word in a.words()]
-    else:
-        visible = [i for i, special in enumerate(a.special_tokens_mask) if not special]
-        units = [(a.tokens[i], (i,), float(a.scores[i])) for i in visible]
-    return [unit for unit in units if explained not in unit[1] or len(units) == 1]
-
-
-def _perturbed(explainer: Explainer, a: Attribution, encoding: Encoding) -> PerturbedAnswers[tuple[int, ...]]:
-    """Return the target's probability (or value) as a function of the tokens that are removed from the text."""
-    model, (target,), position = explainer._model, a.target.ids, a.target.position
-
-    def read(encodings: list[Encoding], removed: list[tuple[int, ...]]) -> Floats:
-        batch = model.batch(encodings, list(range(len(encodings))))
-        model.prepare(batch)
-        positions = None
-        if position is not None:
-            places = [moved_position(model, position, tokens) for tokens in removed]
-            positions = torch.tensor(places, device=batch.mask.device)  # (B,)
-        logits = model.answer(batch.inputs, positions)  # (B, C)
-        chances = model.task.probabilities(logits)  # (B, C)
-        probabilities: Floats = (logits if chances is None else chances)[:, target].double().cpu().numpy()  # (B,)
-        return probabilities
-
-    return PerturbedAnswers(model, lambda removed: remove_tokens(model, encoding, removed), read)

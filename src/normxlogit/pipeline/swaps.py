@@ -64,16 +64,14 @@ def swaps(
             others = [other for other in candidates(value, every) if other.lower() not in sentence.lower()]
             if others:
                 questions.append(Question(k, value, tuple(others[:MOST])))
-    sentence_texts = {
-        (q.sentence, text) for q in questions for text in [sentences[q.sentence], *_swapped(sentences[q.sentence], q)]
-    }
-    values: dict[tuple[int, str], float] = {}
-    for k in sorted({q.sentence for q in questions}):
-        texts_of_k = sorted(text for sentence, text in sentence_texts if sentence == k)
+    nats: dict[tuple[int, str], float] = {}
+    for k in sorted({question.sentence for question in questions}):
+        swapped = [text for q in questions if q.sentence == k for text in _swapped(sentences[k], q)]
+        variants = list(dict.fromkeys([sentences[k], *swapped]))
         before, gap = _before(completed, parts[k])
-        endings = [tokenizer(gap + text, add_special_tokens=False, verbose=False)["input_ids"] for text in texts_of_k]
+        endings = [tokenizer(gap + text, add_special_tokens=False, verbose=False)["input_ids"] for text in variants]
         sums = continuation_log_probabilities(model, before, endings)
-        values |= {(k, text): nats for text, nats in zip(texts_of_k, sums, strict=True)}
+        nats |= {(k, text): value for text, value in zip(variants, sums, strict=True)}
     results = []
     for question in questions:
         sentence = sentences[question.sentence]
