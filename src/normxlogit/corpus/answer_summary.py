@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import DataError
-from ..results.citations import SUPPORTED
+from ..results.citations import LEAST_SHARE
 from ..results.schema import plain
 from .run_tables import RunTables
 
@@ -81,7 +81,7 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     """Sum up a run of answers with citations."""
     if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
         raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")
-    unsupported = f"len(list_filter(sentence_shares, lambda share: share < {SUPPORTED}))"
+    unsupported = f"len(list_filter(sentence_shares, lambda share: share < {LEAST_SHARE}))"
     ((answers, sentences, missing, model, method),) = run.ask(
         f"SELECT count(*), sum(len(sentence_shares)), sum({unsupported}), any_value(model), any_value(method) "  # noqa: S608  # no user's words
         "FROM shards"
@@ -112,7 +112,7 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
         complete=run.manifest.complete and run.manifest.done.keys() <= run.done.keys(),
         sentences=int(sentences or 0),
         unsupported=int(missing or 0),
-        threshold=SUPPORTED,
+        threshold=LEAST_SHARE,
         documents=[DocumentUse(*row) for row in documents[:top]],
         never_used=sum(cited == 0 for *_, cited in documents),
         worst=[UnsupportedAnswer(*row) for row in worst],

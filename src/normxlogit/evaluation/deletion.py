@@ -67,7 +67,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         raise DataError("the tokens of the result are not those that this model reads in its text")
     parts = parts_of(model, a)
     if not parts:
-        raise DataError("the text has nothing that could be deleted")
+        raise DataError("the text has only special tokens, and nothing to delete")
     order = sorted(parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
     removed = [

@@ -56,15 +56,17 @@ def remove_tokens(
     )
 
 
-def moved_position(model: TaskModel, position: int, removed: Sequence[int]) -> int:
+def moved_position(model: TaskModel, position: int, removed: Sequence[int], *, masked: bool | None = None) -> int:
     """Return where a prediction is read after tokens are removed: at the same token, or the last one left before it.
 
     Args:
-        model: Its task decides whether tokens are masked in place.
+        model: Its task decides whether tokens are masked in place, unless `masked` says.
         position: Where it is read in the full text.
         removed: Indices of the tokens that `remove_tokens` removed.
+        masked: Whether they were masked.
     """
-    return position if masks(model) else max(0, position - sum(token <= position for token in removed))
+    in_place = masks(model) if masked is None else masked
+    return position if in_place else max(0, position - sum(token <= position for token in removed))
 
 
 def _start(model: TaskModel) -> int:

@@ -16,7 +16,7 @@ from ..inputs.encoding import Encoding
 from ..inputs.removed_signals import silenced, without_regions
 from ..methods.perturbation import PerturbedAnswers
 from ..models.forward_pass import ForwardPass
-from ..models.masking import remove_tokens
+from ..models.masking import moved_position, remove_tokens
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
@@ -108,7 +108,8 @@ def with_verifications(
 def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
     """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
 
-    The token whose own label or prediction is explained stays, and so does the one at which an answer is read.
+    The token whose own label or prediction is explained stays, and so does the one at which an answer is read, unless
+    there is nothing else.
     """
     a = ranked_scores(a)
     if isinstance(a, ImageAttribution):
@@ -122,7 +123,7 @@ def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
     else:
         plain = [i for i, special in enumerate(a.special_tokens_mask) if not special]
         parts = [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
-    return [part for part in parts if fixed not in part.tokens]
+    return [part for part in parts if fixed not in part.tokens] or parts
 
 
 def ranked_scores(a: Attribution) -> Attribution:
@@ -159,7 +160,12 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
         if not removed:
             return encoding
         if encoding.signal is None:
-            return remove_tokens(self.model, encoding, removed, masked=self._masked)
+            without = remove_tokens(self.model, encoding, removed, masked=self._masked)
+            if encoding.position is None:
+                return without
+            return replace(
+                without, position=moved_position(self.model, encoding.position, removed, masked=self._masked)
+            )
         if isinstance(self._results[place], ImageAttribution):
             return without_regions(encoding, removed)
         return silenced(encoding, removed)
