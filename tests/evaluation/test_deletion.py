@@ -93,7 +93,8 @@ def test_a_label_is_read_at_the_last_token_before_its_own_that_is_left(text, spe
     a = explainer(text, position=position, target=1, method="random")
     ids = tokenizer(text)["input_ids"]
     order = np.argsort(-a.scores, kind="stable").tolist()
-    order = [place for place in order if not a.special_tokens_mask[place]]
+    plain = [place for place in order if not a.special_tokens_mask[place]]
+    order = [place for place in plain if place != position] or plain  # its own token stays while there are others
     values = []
     for count in range(len(order) + 1):
         left = [place for place in range(len(ids)) if place not in order[:count]]
