@@ -133,14 +133,16 @@ def test_the_head_costs_its_operations_on_real_tokens():
     encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
     batch = e._model.batch(encodings, [0, 1])
     assert batch.padded, "else the test would not notice padding"
-    e(encodings)  # once, to see that the one does not change beside the other
+    e(encodings, method="normxlogit")  # once, to see that the one does not change beside the other
     bare = flops(lambda: e._model.module(**batch.inputs))
     tokens, width = sum(map(len, encodings)), e.model.config.hidden_size
     head = 2 * tokens * (width * width + 3 * width)  # pooler and classifier
-    assert flops(lambda: e(encodings)) == bare + head
-    assert flops(lambda: e(encodings, target=ALL)) == bare + head, "more labels are read off the same logits"
+    assert flops(lambda: e(encodings, method="normxlogit")) == bare + head
+    assert flops(lambda: e(encodings, target=ALL, method="normxlogit")) == bare + head, (
+        "more labels are read off the same logits"
+    )
     below = e._model.parts.layers - 1
-    assert flops(lambda: e(encodings, layers=ALL)) == bare + (1 + below) * head
+    assert flops(lambda: e(encodings, layers=ALL, method="normxlogit")) == bare + (1 + below) * head
 
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "MaskedLM"), ("roberta", "MaskedLM"), ("llama", "CausalLM")])
@@ -179,7 +181,7 @@ def test_scores_are_made_in_inference_mode_and_in_few_operations():
     run = e._model.run
     e._model.run = lambda *a, **k: seen.append(run(*a, **k)) or seen[-1]
     with Operations(e._model.module) as operations:
-        e(tiny.TEXTS[0])
+        e(tiny.TEXTS[0], method="normxlogit")
     assert seen[0].hidden.is_inference()
     assert seen[0].hidden.grad_fn is None
     for name in ("nonzero", "_local_scalar_dense", "index_put_"):

@@ -47,9 +47,9 @@ def run(*arguments: str) -> int:
 
 def test_csv_json_and_the_library_say_the_same(tmp_path, capsys):
     text = "A state-of-the-art film, isn't it?"
-    assert run("explain", text, "Bad.", "--output", str(tmp_path / "a.json")) == 0
-    assert run("explain", text, "Bad.", "--output", str(tmp_path / "a.csv")) == 0
-    assert run("explain", text, "--format", "json", "--words") == 0
+    assert run("explain", "--method", "normxlogit", text, "Bad.", "--output", str(tmp_path / "a.json")) == 0
+    assert run("explain", "--method", "normxlogit", text, "Bad.", "--output", str(tmp_path / "a.csv")) == 0
+    assert run("explain", "--method", "normxlogit", text, "--format", "json", "--words") == 0
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     found = Attributions.load(tmp_path / "a.json")
     assert [a.text for a in found] == [text, "Bad."]

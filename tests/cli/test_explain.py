@@ -41,20 +41,19 @@ def explained(run, *arguments):
     return [Attribution.from_dict(state) for state in json.loads(out)["attributions"]]
 
 
-def test_explain_draws_the_sentence(run, asked):
+def test_explain_draws_the_sentence_with_its_test(run, asked):
     code, out, err = run("explain", TEXT)
     assert (code, err) == (0, "")
-    assert re.search(r"maybe(\(\+*\))?.* bad\(\++\)", out)
+    assert re.search(r"maybe(\([-+]+\))?.* bad\(\++\)", out)
     assert "\x1b" not in out
     assert asked.loaded == [None]
-    common = {"layers": None, "long_text": "truncate"}
-    assert asked.calls == [([TEXT], {"method": method} | common) for method in (NormXLogit(), FrozenGradient())]
-    both = LOADED[None].compare(TEXT)
-    assert out == both.to_text(costs=["1 forward", "1 forward, 1 backward"]) + "\n"
-    assert re.search(rf"frozen-gradient +{both.agreement[0, 1]:.2f} +1.00\n$", out)
+    assert asked.calls == [([TEXT], {"layers": None, "verify": 5, "long_text": "truncate", "method": None})]
+    a = LOADED[None](TEXT, verify=5)
+    assert out == str(a) + "\n"
+    assert 'Without "mediocre" and "bad": positive' in " ".join(out.split())
 
 
-def test_a_method_that_nobody_named_is_left_out_where_it_does_not_work(run, asked, monkeypatch):
+def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, asked, monkeypatch):
     def refusing(self, *_, **__):
         raise UnsupportedModelError("sin is not linear")
 
@@ -62,10 +61,17 @@ def test_a_method_that_nobody_named_is_left_out_where_it_does_not_work(run, aske
     code, out, err = run("explain", "a", "b")
     assert (code, err) == (0, "")
     assert out.count("method      normxlogit") == 2
-    assert "frozen" not in out
+    assert out.count("frozen-gradient, the default, does not work on this model: sin is not linear") == 2
     code, _, err = run("explain", "a", "--method", "normxlogit", "--method", "frozen-gradient")
     assert code == 2
     assert "sin is not linear" in err
+
+
+def test_several_methods_stand_together(run):
+    code, out, _ = run("explain", TEXT, "--method", "normxlogit", "--method", "frozen-gradient")
+    both = LOADED[None].compare(TEXT, ["normxlogit", "frozen-gradient"])
+    assert code == 0
+    assert out == both.to_text(costs=["1 forward", "1 forward, 1 backward"]) + "\n"
 
 
 def test_options_reach_the_explainer(run, asked, three):
@@ -77,7 +83,7 @@ def test_options_reach_the_explainer(run, asked, three):
     assert asked.loaded == [three]
     method = NormXLogit("word_embedding")
     options = {"method": method, "target": "good", "contrast": "bad", "layers": [1, 3], "long_text": "error"}
-    assert asked.calls == [([("a", "cat"), ("b", "cat")], options)]
+    assert asked.calls == [([("a", "cat"), ("b", "cat")], {**options, "verify": 0})]
     assert found == LOADED[three]([("a", "cat"), ("b", "cat")], **options)
     assert [(a.text, a.text_pair, a.layers, a.target.contrast) for a in found] == [
         ("a", "cat", (1, 3), "bad"),

@@ -26,14 +26,14 @@ def test_bert_classifier_equals_a_plain_loop():
                 pooled = torch.tanh(model.bert.pooler.dense(token))
                 row.append((model.classifier(pooled)[label] * start.norm()).item())
             expected.append(row)
-    result = Explainer(model, tokenizer)(tiny.TEXTS[2], layers=ALL)
+    result = Explainer(model, tokenizer)(tiny.TEXTS[2], layers=ALL, method="normxlogit")
     close(result.scores, np.array(expected, dtype=np.float32))
     assert result.layers == (1, 2, 3)
     assert result.target.ids == (int(label),)
     assert result.prediction.id == int(label)
     assert result.prediction.value == pytest.approx(float(outputs.logits.max()), abs=1e-5)
     assert result.prediction.probability == pytest.approx(float(outputs.logits.softmax(-1).max()), abs=1e-5)
-    close(Explainer(model, tokenizer)(tiny.TEXTS[2]).scores, result.scores[-1])
+    close(Explainer(model, tokenizer)(tiny.TEXTS[2], method="normxlogit").scores, result.scores[-1])
 
 
 def test_masked_lm_equals_a_plain_loop():
@@ -184,7 +184,7 @@ def test_pair_for_a_model_of_single_texts():
 def test_result_describes_itself():
     model = tiny.model("bert")
     model.config._name_or_path = "some/model"
-    result = Explainer(model, tiny.tokenizer_for("bert"))("The keyly cat.")
+    result = Explainer(model, tiny.tokenizer_for("bert"))("The keyly cat.", method="normxlogit")
     assert isinstance(result, Attribution)
     assert (result.model, result.method, dict(result.settings)) == (
         "some/model",

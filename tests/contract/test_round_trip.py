@@ -107,7 +107,7 @@ BROKEN = {
     "version": [None, 1],
     "diagnostics": [None, [], {"a": "x"}, {"a": [[1]]}, {"a": None}],
     "merge": [None, "median", 1],
-    "format_version": [None, 1, "2", True, 2.5, 10**5000],
+    "format_version": [None, 2, "1", True, 2.5, 10**5000],
     "kind": [None, "image", 1, ["text"]],
 }
 

@@ -92,7 +92,7 @@ def test_damaged_parquet_is_refused(column, tmp_path):
 def test_other_files_are_refused(name, tmp_path):
     with pytest.raises(DataError, match=f"cannot read .*{name}"):
         Attributions.load(tmp_path / name)
-    for content in (b"", b"nonsense", b"PAR1" + b"\x00" * 50 + b"PAR1", b'{"format_version": 2, "attributions": 3}'):
+    for content in (b"", b"nonsense", b"PAR1" + b"\x00" * 50 + b"PAR1", b'{"format_version": 1, "attributions": 3}'):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=name):
             Attributions.load(tmp_path / name)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attributions, Explainer, GenerationAttribution, attribute
+from normxlogit import ALL, Attributions, Explainer, attribute
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -172,7 +172,7 @@ def test_shap_begins_at_the_bias(explainer):
     mixed = Attributions([labels, many[0]]).to_shap()
     totals = mixed.values[0].sum(0) + mixed.base_values[0]
     np.testing.assert_allclose(totals, labels.scores.sum(-1) + labels.bias, **CLOSE)
-    assert explainer(TEXT).to_shap().base_values == 0
+    assert explainer(TEXT, method="normxlogit").to_shap().base_values == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"target": ALL}, {"layers": ALL, "target": ALL}], ids=str)
@@ -198,25 +198,9 @@ def test_a_corpus_keeps_the_bias(explainer, tmp_path, options):
 
 
 def test_a_corpus_of_scores_that_do_not_add_up_has_no_bias(explainer, tmp_path):
-    attribute(explainer, [{"text": TEXT}], tmp_path / "out")
+    attribute(explainer, [{"text": TEXT}], tmp_path / "out", method="normxlogit")
     (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
     assert Attributions.load(shard)[0].bias is None
-
-
-def older(state, bias):
-    """What the version before wrote: the bias among the diagnostics, of several layers that of the last."""
-    kept = {name: value for name, value in state.items() if name != "bias"}
-    return kept | {"diagnostics": state["diagnostics"] | {"bias": bias}}
-
-
-def test_older_files_still_have_their_bias(explainer, completion):
-    a = explainer(TEXT, method=FROZEN)
-    assert type(a).from_dict(older(a.to_dict(), float(a.bias))) == a
-    every = explainer(TEXT, method=FROZEN, target=ALL, layers=ALL)
-    again = type(every).from_dict(older(every.to_dict(), every.bias[:, -1].tolist()))
-    np.testing.assert_allclose(again.bias, every.bias, atol=1e-5)
-    assert "bias" not in again.diagnostics
-    assert GenerationAttribution.from_dict(older(completion.to_dict(), completion.bias.tolist())) == completion
 
 
 def test_generated_tokens_have_a_bias_each(completion, language_model):

@@ -75,7 +75,7 @@ def case(request):
 def test_the_head_is_missing_and_its_methods_say_what_would_do(case):
     for layers in ({}, {"layers": 1}):
         with pytest.raises(HeadMismatchError, match="occlusion, lime or kernel-shap need the model's logits only"):
-            case[2](TEXTS[0], **layers)
+            case[2](TEXTS[0], method="normxlogit", **layers)
 
 
 def test_occlusion_is_what_the_answer_loses(case):

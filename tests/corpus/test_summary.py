@@ -148,8 +148,8 @@ def test_labels_and_layers_have_rows_of_their_own(tmp_path):
     from normxlogit import ALL
 
     some = [{"text": text} for text in texts(20)]
-    attribute(explainer(), some, tmp_path / "all", target=ALL, layers=ALL)
-    attribute(explainer(), some, tmp_path / "one", target="LABEL_1")
+    attribute(explainer(), some, tmp_path / "all", target=ALL, layers=ALL, method="normxlogit")
+    attribute(explainer(), some, tmp_path / "one", target="LABEL_1", method="normxlogit")
     every = {(u.label, u.text): u.mean for u in summarize(tmp_path / "all", top=1000).highest}
     single = {(u.label, u.text): u.mean for u in summarize(tmp_path / "one", top=1000).highest}
     assert {label for label, _ in every} == {"LABEL_0", "LABEL_1"}

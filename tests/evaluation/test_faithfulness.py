@@ -131,13 +131,15 @@ def test_ties_go_to_the_earlier_position():
 
 def test_scores_of_another_library():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    ours = explainer([e.text for e in EXAMPLES])
+    ours = explainer([e.text for e in EXAMPLES], method="normxlogit")
     labels = [e.label for e in EXAMPLES]
     measured = faithfulness.measure_attributions(explainer, ours, labels)
     (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit")
     assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
     pairs = [Example(tiny.PAIR, 0), Example(("bad film", "good film"), 1)]
-    measured = faithfulness.measure_attributions(explainer, explainer([e.text for e in pairs]), [0, 1])
+    measured = faithfulness.measure_attributions(
+        explainer, explainer([e.text for e in pairs], method="normxlogit"), [0, 1]
+    )
     (direct,) = faithfulness.evaluate(explainer, pairs, "normxlogit")
     assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
     by_protocol = faithfulness.measure_attributions(explainer, ours, labels, protocol="published")

@@ -35,20 +35,20 @@ def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family
 
 def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():
     explainer = bert()
-    explainer([TEXTS[0]] * 3)
+    explainer([TEXTS[0]] * 3, method="normxlogit")
     encodings = explainer.encode(TEXTS)
     lengths, proved = [len(e) for e in encodings], explainer._model.copy.padding
     assert not proved.cover(min(lengths), max(lengths)), "texts of one length say nothing"
-    explainer(encodings)
+    explainer(encodings, method="normxlogit")
     assert proved.cover(min(lengths), max(lengths))
     read, run = [], explainer._model.run
     explainer._model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
-    explainer(encodings)
-    explainer(encodings[:2])
+    explainer(encodings, method="normxlogit")
+    explainer(encodings[:2], method="normxlogit")
     assert sum(read) == len(TEXTS) + 2, "nothing is tried again"
-    explainer(["bad", TEXTS[1]])
+    explainer(["bad", TEXTS[1]], method="normxlogit")
     assert sum(read) == len(TEXTS) + 2 + 2 + (len(explainer.encode(["bad"])[0]) < min(lengths)) * 2
-    explainer([TEXTS[0], TEXTS[1] + " " + TEXTS[2]])
+    explainer([TEXTS[0], TEXTS[1] + " " + TEXTS[2]], method="normxlogit")
     assert not proved.cover(min(lengths) - 1, max(lengths) + 9), "two ranges are not one"
 
 

@@ -36,8 +36,8 @@ def by_hand(module, ids, label):
 def test_a_plain_module_is_explained_by_its_own_head(kind):
     module = plain.grown(kind())
     e = explainer(module, labels=plain.LABELS)
-    alone = [e(text) for text in tiny.TEXTS]
-    for result, among in zip(alone, e(tiny.TEXTS), strict=True):
+    alone = [e(text, method="normxlogit") for text in tiny.TEXTS]
+    for result, among in zip(alone, e(tiny.TEXTS, method="normxlogit"), strict=True):
         ids = torch.tensor([result.token_ids])
         with torch.no_grad():
             logits = module(ids, torch.ones_like(ids)) if kind is not plain.Recurrent else module(ids)

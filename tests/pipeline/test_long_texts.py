@@ -64,14 +64,14 @@ def windowed(explainer, length, first, last, ids, segments=None):
 
 
 def test_scores_are_the_mean_over_windows_and_the_prediction_that_of_the_mean_logits(explainer):
-    a = explainer(LONG, long_text="window")
+    a = explainer(LONG, long_text="window", method="normxlogit")
     mean, merged = windowed(explainer, len(a), 1, len(a) - 2, a.token_ids)
     best = int(mean.argmax())
     assert a.prediction.id == best
     assert a.prediction.value == pytest.approx(float(mean[best]), rel=1e-4)
     assert a.target.ids == (best,)
     np.testing.assert_allclose(a.scores, merged[:, best], rtol=1e-3, atol=1e-4)
-    every = explainer(LONG, long_text="window", target=ALL)
+    every = explainer(LONG, long_text="window", method="normxlogit", target=ALL)
     np.testing.assert_allclose(every.scores, merged.T, rtol=1e-3, atol=1e-4)
     assert [a.text[s:e] for s, e in a.offsets[1:-1]] == WORDS
     assert "5 windows" in a.notes[0]
@@ -93,8 +93,8 @@ def test_all_windows_explain_the_prediction_of_the_whole(explainer):
     with torch.no_grad():  # so that no label is ahead in all of them
         ids = [torch.tensor([part.token_ids]) for part in parts]
         model.classifier.bias -= torch.cat([model(input_ids=some).logits for some in ids]).mean(0)
-    a = own(LONG, long_text="window")
-    _, parts = windows_of(own, LONG, target=a.prediction.id)
+    a = own(LONG, long_text="window", method="normxlogit")
+    _, parts = windows_of(own, LONG, target=a.prediction.id, method="normxlogit")
     total, count = np.zeros(len(a)), np.zeros(len(a))
     for places, part in zip(kept, parts, strict=True):
         total[places] += part.scores
@@ -124,7 +124,7 @@ def test_the_diagnostics_are_those_of_the_worst_window(explainer):
 
 def test_of_a_pair_the_longer_text_is_cut(explainer):
     pair = ("the cat sat here", LONG)
-    a = explainer(pair, long_text="window")
+    a = explainer(pair, long_text="window", method="normxlogit")
     encoded = tiny.tokenizer_for("bert")(*pair, truncation=False, verbose=False)
     first = encoded.sequence_ids(0).index(1)
     mean, merged = windowed(explainer, len(a), first, len(a) - 2, encoded.input_ids, segments=encoded.token_type_ids)

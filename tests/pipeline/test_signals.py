@@ -39,7 +39,7 @@ def pixels(image):
 
 def test_a_picture_is_a_grid_of_patch_norms_times_the_head_on_each_patch():
     model = vit()
-    a = Explainer(model, PROCESSOR)(picture())
+    a = Explainer(model, PROCESSOR)(picture(), method="normxlogit")
     with torch.inference_mode():
         out = model(pixels(picture()), output_hidden_states=True)
         hidden = model.vit(pixels(picture())).last_hidden_state[0]
@@ -74,17 +74,17 @@ def test_each_field_of_the_grid_is_the_patch_at_its_place():
 def test_labels_layers_and_batches():
     explainer = Explainer(vit(), PROCESSOR)
     images = [picture(seed) for seed in range(3)]
-    together = explainer(images, target=ALL, layers=ALL)
+    together = explainer(images, target=ALL, layers=ALL, method="normxlogit")
     assert together[0].grid.shape == (3, 3, 4, 6)
     for image, a in zip(images, together, strict=True):
-        alone = explainer(image, target=2, layers=3)
+        alone = explainer(image, target=2, layers=3, method="normxlogit")
         np.testing.assert_allclose(a.select(label=2, layer=3).scores, alone.scores[0], rtol=1e-4, atol=1e-5)
-    last = explainer(images[0], target=2)
+    last = explainer(images[0], target=2, method="normxlogit")
     np.testing.assert_allclose(last.scores, together[0].select(label=2, layer=3).scores, rtol=1e-4, atol=1e-5)
-    encoded = explainer({"pixel_values": torch.cat([pixels(i) for i in images])}, target=2)
+    encoded = explainer({"pixel_values": torch.cat([pixels(i) for i in images])}, target=2, method="normxlogit")
     np.testing.assert_allclose(encoded[0].scores, last.scores, rtol=1e-4, atol=1e-5)
-    contrast = explainer(images[0], target=2, contrast=0)
-    other = explainer(images[0], target=0)
+    contrast = explainer(images[0], target=2, contrast=0, method="normxlogit")
+    other = explainer(images[0], target=0, method="normxlogit")
     np.testing.assert_allclose(contrast.scores, last.scores - other.scores, rtol=1e-3, atol=1e-4)
 
 

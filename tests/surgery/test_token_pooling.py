@@ -29,7 +29,7 @@ def test_tokens_take_the_state_that_they_are_pooled_into():
     model = funnel(num_labels=3, truncate_seq=False)
     explainer = Explainer(model, tiny.tokenizer())
     text = tiny.TEXTS[2]
-    result = explainer(text)
+    result = explainer(text, method="normxlogit")
     ids = torch.tensor([result.token_ids])
     with torch.no_grad():
         outputs = model(input_ids=ids, output_hidden_states=True)
@@ -61,7 +61,7 @@ def test_a_head_that_compares_tokens_is_read_in_the_text():
     config = transformers.SplinterConfig(**tiny.COMMON, **tiny.INNER, question_token_id=4)
     model = random_model("AutoModelForQuestionAnswering", config)
     explainer = Explainer(model, tiny.tokenizer())
-    result = explainer(("the cat [MASK] ?", "a cat is here"))
+    result = explainer(("the cat [MASK] ?", "a cat is here"), method="normxlogit")
     ids = torch.tensor([result.token_ids])
     with torch.no_grad():
         outputs = model(input_ids=ids, output_hidden_states=True)

@@ -261,7 +261,7 @@ class _Run(RunTables):
         column = f"shards.{self.with_kept(gold)}"
         values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
         labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards WHERE prediction IS NOT NULL")
-        named = self.common.get("labels")  # not in shards of older versions
+        named = self.common.get("labels")
         labels += enumerate(map(str, named)) if isinstance(named, list) else ()
         try:
             read = read_gold([value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token")

@@ -96,6 +96,7 @@ def _common_of_texts(model: TaskModel, settings: Settings, explained: Explained)
         },
         "word_ids": None,
         "token_predictions": None,
+        "verified": None,
         "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
         "merge": method.word_merge,
@@ -108,7 +109,7 @@ def _common_of_sources(model: TaskModel, settings: Settings, explained: Explaine
         "unit": next((getattr(one, "unit", None) for one in explained.results.values()), None),
         "source_kind": settings.sources,
         "part_kind": settings.parts,
-        **({} if settings.columns.documents is None else {"verified": {}}),
+        **({} if settings.columns.documents is None else {"verified": None}),
     }
 
 

@@ -55,8 +55,8 @@ def swaps(
     sentences = [sequence.text[part.start : part.end] for part in parts]
     texts = {name: sequence.text[start:end] for name, (start, end) in sources.items()}
     common = lower_case_words([sequence.text])
-    found = {name: values_in(text, common) for name, text in texts.items()}
-    every = [value for values in found.values() for value in values]
+    source_values = {name: values_in(text, common) for name, text in texts.items()}
+    every = [value for values in source_values.values() for value in values]
     tokenizer = private_tokenizer(model.tokenizer)
     questions = []
     for k, sentence in enumerate(sentences):
@@ -78,7 +78,7 @@ def swaps(
         each = [nats[question.sentence, text] for text in _swapped(sentence, question)]
         best = int(np.argmax(each))
         other = question.others[best]
-        names = [name for name, found_in in found.items() if any(v.text.lower() == other.lower() for v in found_in)]
+        names = [n for n, values in source_values.items() if any(v.text.lower() == other.lower() for v in values)]
         start = parts[question.sentence].start + question.value.start
         results.append(
             Swap(

@@ -215,11 +215,11 @@ def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal
     verifications: dict[int, Verification] = {}
     questions = {place: next(each) for place, each in enumerate(searches)}
     while questions:
-        replies = iter(answers([(place, tokens) for place, asked in questions.items() for tokens in asked]))
+        replies = iter(answers([(place, tokens) for place, sets in questions.items() for tokens in sets]))
         following = {}
-        for place, asked in questions.items():
+        for place, sets in questions.items():
             try:
-                following[place] = searches[place].send([next(replies) for _ in asked])
+                following[place] = searches[place].send([next(replies) for _ in sets])
             except StopIteration as stop:  # noqa: PERF203  # its value is what was found
                 verifications[place] = stop.value
         questions = following

@@ -119,7 +119,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     compared = compared if compared.any() else plain if plain.any() else ~plain
     scales = _scales(scores, compared, a.has_label_axis)  # (..., 1)
     strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
-    strengths[..., [c.read for c in columns] & ~compared] = 0.0
+    strengths[..., np.array([c.read for c in columns], dtype=bool) & ~compared] = 0.0
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         layer = a.layers[index[-1]] if a.layers is not None else None

@@ -13,7 +13,7 @@ from .files import read_json, write_json, write_text, written
 from .parquet import read_parquet, to_dataset, write_parquet
 from .schema import FloatArray, Index, Measured, check, freeze, plain, same, shortened
 from .tables import Columns, Shap, to_csv, to_pandas, to_shap
-from .versions import FORMAT_VERSION, current
+from .versions import FORMAT_VERSION, checked_version
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -177,7 +177,7 @@ class Result(Exports):
             DataError: If the format is another version's, a field is missing or of another type, or the fields do not
                 fit together.
         """
-        state = current(state)
+        state = checked_version(state)
         if state.get("kind") != cls.kind:
             raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {shortened(state.get('kind'))}")
         try:

@@ -8,6 +8,9 @@ import numpy as np
 from .base import require
 from .schema import FloatArray, Index, Number, freeze
 
+CLOSE = 0.25
+"""Nats within which two values are about as likely as each other; chosen on 60 sentences, see docs/grounding.md."""
+
 
 class Swap(NamedTuple):
     """A value of an answer, and the likeliest other value of the documents in its place.
@@ -53,7 +56,7 @@ class CitationTest:
 
     def contradiction(self, sentence: int) -> Swap | None:
         """Return the value of a sentence that the documents contradict the most; None where they contradict none."""
-        negative = [swap for swap in self.swaps if swap.sentence == sentence and swap.margin < 0]
+        negative = [swap for swap in self.swaps if swap.sentence == sentence and swap.margin < -CLOSE]
         return min(negative, key=lambda swap: swap.margin, default=None)
 
     def whole(self) -> FloatArray:

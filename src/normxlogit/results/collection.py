@@ -20,7 +20,7 @@ from .similarity import Similarity
 from .sources import Sources
 from .tables import Columns, stacked, to_shap
 from .targets import Prediction
-from .versions import FORMAT_VERSION, check_version, current
+from .versions import FORMAT_VERSION, checked_version
 from .words import Merge
 
 if TYPE_CHECKING:
@@ -182,14 +182,14 @@ class Attributions(list[R], Exports):
         Raises:
             DataError: If the state is not of results.
         """
-        check_version(state)
+        checked_version(state)
         states = state.get("attributions", [state])
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
         results = []
         for index, one in enumerate(states):
             try:
-                fields = current(one)
+                fields = checked_version(one)
                 kind = fields.get("kind")
                 if not isinstance(kind, str) or kind not in KINDS:
                     raise DataError(f"not an attribution; its kind is none of {', '.join(KINDS)}")

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError
 from .files import json_text
 from .schema import plain
-from .versions import FORMAT_VERSION, current_metadata
+from .versions import FORMAT_VERSION, checked_version
 
 if TYPE_CHECKING:
     from .base import Result
@@ -199,14 +199,14 @@ def text_row(result: "Result", columns: Mapping[str, Kind] = SAVED_TEXTS) -> dic
 
 
 def metadata_of(schema: Any) -> Mapping[str, Any]:
-    """Return the values in a file's metadata that all its rows share; files of version 2 have none.
+    """Return the values in a file's metadata that all its rows share; {} for a file without.
 
     Raises:
         DataError: If they are of a version that this library does not read.
     """
     if METADATA not in (schema.metadata or {}):
         return {}
-    return current_metadata(dict(json.loads(schema.metadata[METADATA])))
+    return checked_version(dict(json.loads(schema.metadata[METADATA])))
 
 
 def result_states(table: Any) -> list[dict[str, Any]]:
@@ -248,8 +248,7 @@ def _text_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any
 def _source_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     state = {**common, **json.loads(row.pop("own", None) or "{}")}
     text, spans = row["text"], row["part_spans"]
-    if "settings" in row:  # not in files of older versions
-        row["settings"] = json.loads(row["settings"])
+    row["settings"] = json.loads(row["settings"])
     named = zip(row["sources"], row["source_spans"], strict=True)
     return {
         "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in spans],
