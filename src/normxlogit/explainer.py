@@ -361,7 +361,7 @@ class Explainer:
         documents: Any = None,
         *,
         max_new_tokens: int = 200,
-        verify: int | Literal["auto"] = 0,
+        verify: int | Literal["auto"] = "auto",
         **options: Unpack[keywords.Cite],
     ) -> Citations:
         """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
@@ -373,8 +373,10 @@ class Explainer:
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
                 `normxlogit.inputs.documents`. With `messages` spans by name, (message, start, end) in characters.
             max_new_tokens: Most tokens of the model's own answer.
-            verify: Measure for this many of the first sources what the answer loses without them, a pass each; "auto"
-                measures until the others can no longer come first. The measured ones are ranked by it.
+            verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
+                without all documents, and put other values of the documents in the place of the sentence's; "auto"
+                measures sources until the others can no longer come first, 0 measures nothing. Citations and verdicts
+                follow what was measured.
             **options: Whose answer is cited and how, see `keywords.Cite`.
 
         Raises:

@@ -44,7 +44,7 @@ def test_a_prompt_of_ones_own(template):
     assert [answer.text[slice(*span)] for span in answer.spans] == ["The movie is good.", "The plot is bad."]
     assert answer.question == ""
     measured = explainer.cite(messages=prompt, documents=spans, answer=ANSWER, verify=2)
-    assert set(measured.verified) == set(answer.names)
+    assert set(measured.losses) == set(answer.names)
 
 
 def test_what_is_missing_is_named():
@@ -65,7 +65,7 @@ def test_what_is_missing_is_named():
 
 def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
     explainer = made()
-    answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
+    answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
     sources = explainer.explain_sources(
         answer.text[: -len(answer.completion)],
         answer.completion,
@@ -80,19 +80,19 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
         assert support.share == pytest.approx(support.documents / np.abs(parts).sum(), abs=1e-5)
     assert [s.text.strip() for s in answer.support] == ["The movie was great.", "The keys are here."]
     shares = sorted(s.share for s in answer.support)
-    between = answer.supported_from(sum(shares) / 2)
-    assert sorted(s.supported for s in between) == [False, True]
+    between = answer.support_from(sum(shares) / 2)
+    assert sorted(s.rests for s in between) == [False, True]
     for support in between:
-        rests = "rests on [" if support.supported else "not supported by the documents"
+        rests = "rests on [" if support.rests else "does not rest on the documents"
         assert support.verdict.startswith(rests)
-        assert bool(support.citations) == support.supported
-    assert all(s.supported and s.verdict.removeprefix("rests on ") for s in answer.supported_from(-1))
+        assert bool(support.citations) == support.rests
+    assert all(s.rests and s.verdict.removeprefix("rests on ") for s in answer.support_from(-1))
     state = json.loads(json.dumps(answer.to_dict()))
     assert state["answer"] == ANSWER
     for row, sentence in zip(state["sentences"], answer.support, strict=True):
         assert state["text"][slice(*row["span"])].strip() == row["text"].strip() == sentence.text.strip()
         assert row["citations"] == list(sentence.citations)
-        assert (row["support"]["supported"], row["support"]["verdict"]) == (sentence.supported, sentence.verdict)
+        assert (row["support"]["rests"], row["support"]["verdict"]) == (sentence.rests, sentence.verdict)
     for row in state["citations"]:
         assert row["text"] == state["text"][slice(*row["span"])]
         assert row["text"] in DOCUMENTS[row["document"]]

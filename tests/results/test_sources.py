@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from normxlogit import DataError, InputError
+from normxlogit.results.citation_test import CitationTest, Swap
 from normxlogit.results.citations import Citations
+from normxlogit.results.schema import plain
 from normxlogit.results.spans import MessageSpan
 from tests.factories import make_generation
 
@@ -173,7 +175,12 @@ def citations():
     scores = np.zeros((6, 18), np.float32)
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
     s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
-    return Citations(**vars(s), question="Who <sat>?", verified={"a.txt:2": 4.25})
+    verified = citation_test([np.nan, 4.0, np.nan], [np.nan, 0.25, np.nan])
+    return Citations(**vars(s), question="Who <sat>?", verified=verified)
+
+
+def citation_test(*losses, without=(5.0, 5.0), swaps=()):
+    return CitationTest(np.array(losses, np.float32), np.array(without, np.float32), swaps)
 
 
 def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
@@ -187,18 +194,45 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
     assert Citations.load(tmp_path / "c.json") == c
     sentence = c.to_dict()["sentences"][1]
     assert (sentence["text"], sentence["citations"], sentence["support"]["share"]) == ("It sat.", [2, 1], 1.0)
-    with pytest.raises(DataError, match="not there"):
-        Citations.from_dict(c.to_dict() | {"verified": {"z": 1.0}})
+    broken = [citation_test([1.0], [2.0]), citation_test([1.0] * 3, [2.0] * 3, without=(1.0,))]
+    for verified in ({"z": 1.0}, *map(plain, broken)):
+        with pytest.raises(DataError, match="verified"):
+            Citations.from_dict(c.to_dict() | {"verified": verified})
+
+
+def test_a_source_without_which_a_sentence_loses_nothing_is_not_cited():
+    c = replace(citations(), verified=citation_test([np.nan, -3.8, np.nan], [-0.5, 1.0, np.nan]))
+    assert c.cited == ((), (1,))
+    assert c.marked().strip() == "The cat. It sat.[1]"
+
+
+def test_a_sentence_that_loses_nothing_without_the_documents_does_not_rest_on_them():
+    c = replace(citations(), verified=citation_test([np.nan] * 3, [np.nan] * 3, without=(-0.5, 2.0)))
+    assert [s.rests for s in c.support] == [False, True]
+    assert [s.loss for s in c.support] == [-0.5, 2.0]
+    assert c.support[0].verdict == "does not rest on the documents"
+    assert c.cited[0] == ()
+
+
+def test_a_sentence_whose_value_is_less_likely_than_another_contradicts_its_source():
+    swap = Swap(1, "sat", 40, 43, "ran", "a.txt:2", -2.5)
+    close = Swap(0, "cat", 30, 33, "dog", "a.txt:2", -0.1)
+    c = replace(citations(), verified=citation_test([np.nan] * 3, [np.nan] * 3, swaps=(swap, close)))
+    assert [s.contradiction for s in c.support] == [None, swap]
+    assert c.support[1].verdict == 'contradicts a.txt:2: "ran" is likelier than "sat"'
+    assert "contradicts a.txt:2" in str(c)
+    assert "contradicts a.txt:2" in c.to_html()
+    assert Citations.from_dict(c.to_dict()) == c
 
 
 def test_what_only_an_unsupported_sentence_would_cite_has_no_number():
     c = citations()
     c = replace(c, rest=np.array([99.0, 0.0], np.float32))
-    assert [s.supported for s in c.support] == [False, True]
+    assert [s.rests for s in c.support] == [False, True]
     assert c.cited == ((), (0, 1))
     assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:1"), (2, "a.txt:2")]
     assert c.marked().strip() == "The cat. It sat.[1][2]"
-    assert [s.citations for s in c.supported_from(-1)] == [(1,), (2, 1)]
+    assert [s.citations for s in c.support_from(-1)] == [(1,), (2, 1)]
 
 
 def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
@@ -208,5 +242,5 @@ def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
     assert "+4.2 nats" in text or "+4.3 nats" in text
     assert "a.txt:1  The cat sat." in text
     assert "Who <sat>?" in text
-    other = str(replace(citations(), verified={"b:1": -0.5}))
+    other = str(replace(citations(), verified=citation_test([np.nan, np.nan, -0.5], [np.nan, np.nan, 0.0])))
     assert "-0.5 nats" in other  # taken out, though it is not cited

@@ -162,7 +162,7 @@ class App:
         model: str | None = None,
         new_tokens: float = 100,
         method: str | None = None,
-        verify: float = 0,
+        verify: bool = True,
     ) -> Shown:
         """Answer a question from documents, and cite the sentences that the answer rests on.
 
@@ -172,7 +172,7 @@ class App:
             model: Name or folder of the model.
             new_tokens: Most tokens to generate.
             method: Name with settings; empty for the default.
-            verify: How many of the first sources are left out, one by one, to measure what the answer loses.
+            verify: Whether sources are left out and values swapped, to test what is cited.
 
         Raises:
             NormXLogitError: If something typed does not fit.
@@ -186,7 +186,7 @@ class App:
             {f"document {i}": text for i, text in enumerate(texts, 1)},
             max_new_tokens=self._new_tokens(new_tokens),
             method=chosen,
-            verify=int(verify),
+            verify="auto" if verify else 0,
         )
         return _shown(result)
 

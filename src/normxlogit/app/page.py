@@ -193,7 +193,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
             )
             button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
             common = _common_fields(app, models, "cite", 40, generates=True)
-            verify = gr.Slider(0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify")
+            verify = gr.Checkbox(True, label="Test it: leave sources out, swap values", elem_id="verify")
         result = _result("Nothing answered yet.", "cited")
     fields = {"question": question, "documents": documents, **common, "verify": verify}
     _on_click(app, button, app.cite, fields, result, "An answer and its sources")

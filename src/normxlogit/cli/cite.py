@@ -35,10 +35,10 @@ def cite(
     verify: Annotated[
         str,
         typer.Option(
-            help='Take this many of the first sources out, one by one, and say what that costs; "auto" goes on until '
-            "the others can no longer come first."
+            help='Leave this many of the first sources out, one by one, and swap values, to test what is cited; "auto" '
+            "goes on until the others can no longer come first, 0 tests nothing."
         ),
-    ] = "0",
+    ] = "auto",
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
 ) -> None:

@@ -70,12 +70,12 @@ def _answer_cards(summary: AnswerSummary) -> list[Card]:
     facts = [
         ("answers", f"{summary.rows:,}"),
         ("sentences", f"{summary.sentences:,}"),
-        ("not supported by the documents", f"{summary.unsupported:,} ({share:.1%})"),
+        ("that do not rest on the documents", f"{summary.unsupported:,} ({share:.1%})"),
         ("documents that no answer cites", f"{summary.never_used:,}"),
         ("method", summary.method),
         ("model", model_text(summary.model)),
     ]
-    notes = [f"a sentence is supported from a documents' share of {summary.threshold:g} on"]
+    notes = [f"a sentence rests on the documents from a share of {summary.threshold:g} on"]
     notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
@@ -83,7 +83,7 @@ def _answer_cards(summary: AnswerSummary) -> list[Card]:
     answer_cards = [Card([Header("", facts, notes)], "Answers", result=False)]
     for heading, names, lines in (
         ("Documents, the least used first", ["document", "answers", "citing it"], used),
-        ("Answers with unsupported sentences", ["id", "unsupported sentences", "answer"], worst),
+        ("Answers with sentences that do not rest on the documents", ["id", "sentences", "answer"], worst),
     ):
         answer_cards.append(Card([_table(heading, names, lines, {})], heading, result=False))
     return answer_cards

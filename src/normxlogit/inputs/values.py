@@ -26,17 +26,17 @@ class Value(NamedTuple):
     end: int
 
 
-def values_in(text: str, words_in_lower_case: frozenset[str] = frozenset()) -> list[Value]:
+def values_in(text: str, named: frozenset[str] = frozenset()) -> list[Value]:
     """Return the values of a text in their order.
 
     Args:
         text: A sentence.
-        words_in_lower_case: Words that also stand in lower case somewhere: at the beginning of a sentence they are not
-            names.
+        named: Words that are known to be names, see `names_inside`: at the beginning of a sentence others are none,
+            unless another capital follows.
     """
     values = [Value("number", m.group(), *m.span()) for m in _NUMBER.finditer(text)]
     values += [Value("unit", m.group(1), *m.span(1)) for m in _UNIT.finditer(text)]
-    values += list(_names(text, words_in_lower_case))
+    values += list(_names(text, named))
     for match in _WORD.finditer(text):
         word = match.group().lower()
         kinds: list[ValueKind] = ["number word"] if word in NUMBER_WORDS else ["opposite"] if word in OPPOSITES else []
@@ -44,9 +44,15 @@ def values_in(text: str, words_in_lower_case: frozenset[str] = frozenset()) -> l
     return sorted(values, key=lambda value: (value.start, value.end))
 
 
-def lower_case_words(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words that stand in lower case in texts, and words that are too short to be names."""
-    return frozenset(word for text in texts for word in _WORD.findall(text) if word.islower())
+def names_inside(text: str) -> frozenset[str]:
+    """Return the words that begin with a capital inside a sentence of a text."""
+    words, begins = set(), True
+    for match in _TOKEN.finditer(text):
+        word = match.group()
+        if word[0].isupper() and not begins:
+            words.add(word)
+        begins = word[-1] in _ENDS or "\n" in text[match.end() : match.end() + 1]
+    return frozenset(words)
 
 
 def candidates(value: Value, values: Iterable[Value]) -> list[str]:
@@ -68,29 +74,27 @@ def candidates(value: Value, values: Iterable[Value]) -> list[str]:
     return list(texts.values())
 
 
-def _names(text: str, words_in_lower_case: frozenset[str]) -> Iterator[Value]:
+def _names(text: str, named: frozenset[str]) -> Iterator[Value]:
     """Yield words that begin with a capital, those that follow each other as one name."""
-    begins = True
-    start: int | None = None
-    end = 0
-    for match in _TOKEN.finditer(text):
-        word = match.group()
-        named = word[0].isupper() and not (begins and word.lower() in words_in_lower_case) and word != "I"
-        joined = start is not None and text[end : match.start()] in (" ", "-", "\N{NO-BREAK SPACE}")
-        if start is not None and not (named and joined):
-            yield Value("name", text[start:end], start, end)
-            start = None
-        if named:
-            start = match.start() if start is None else start
-            end = match.end()
-        begins = word[-1] in _ENDS
-    if start is not None:
-        yield Value("name", text[start:end], start, end)
+    spans: list[tuple[int, int]] = []
+    for match in _WORD.finditer(text):
+        if not match.group()[0].isupper() or match.group() == "I":
+            continue
+        start, end = match.span()
+        if spans and text[spans[-1][1] : start] in _JOINTS:
+            start = spans.pop()[0]
+        spans.append((start, end))
+    for start, end in spans:
+        name, before = text[start:end], text[:start].rstrip()
+        begins = not before or before[-1] in _ENDS
+        if not begins or name in named or not _WORD.fullmatch(name):
+            yield Value("name", name, start, end)
 
 
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _UNIT = re.compile(r"\d[\s\N{NO-BREAK SPACE}-]?([^\W\d_]+|[%°€$£])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_JOINTS = (" ", "-", "\N{NO-BREAK SPACE}")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|[.!?:\"“(]|\d+")
 _ENDS = '.!?:"“('
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..inputs.encoding import Encoding
 from ..inputs.private_tokenizer import private_tokenizer
-from ..inputs.values import Value, candidates, lower_case_words, values_in
+from ..inputs.values import Value, candidates, names_inside, values_in
 from ..models.task_model import TaskModel
 from ..results.citation_test import Swap
 from ..results.spans import Piece
@@ -54,13 +54,13 @@ def swaps(
     sequence = completed.sequenced()
     sentences = [sequence.text[part.start : part.end] for part in parts]
     texts = {name: sequence.text[start:end] for name, (start, end) in sources.items()}
-    common = lower_case_words([sequence.text])
-    source_values = {name: values_in(text, common) for name, text in texts.items()}
+    named = names_inside(sequence.text)
+    source_values = {name: values_in(text, named) for name, text in texts.items()}
     every = [value for values in source_values.values() for value in values]
     tokenizer = private_tokenizer(model.tokenizer)
     questions = []
     for k, sentence in enumerate(sentences):
-        for value in values_in(sentence, common):
+        for value in values_in(sentence, named):
             others = [other for other in candidates(value, every) if other.lower() not in sentence.lower()]
             if others:
                 questions.append(Question(k, value, tuple(others[:MOST])))
