@@ -1,7 +1,7 @@
 """Faithfulness: does masking what a method calls important change the answer? (NormXLogit, EMNLP 2025, section 4)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import Number
 from .datasets import Example, GlueTask
+from .flips import words_to_flip
 from .statistics import mean_interval
 
 __all__ = [
@@ -63,6 +64,7 @@ class Measured:
         gold: Gold labels, (N,).
         regression: Whether the labels are values.
         whole: Predicted class or output on the whole texts, (N,).
+        flips: How many words are deleted until the prediction changes, (N,), see `flips`; None for regression.
     """
 
     drop: Floats
@@ -71,6 +73,7 @@ class Measured:
     gold: Floats
     regression: bool
     whole: Floats | None = None
+    flips: Floats | None = None
 
     def quality(self) -> Floats:
         """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
@@ -109,6 +112,8 @@ class Faithfulness:
         per_text: Each text's mean drop, for paired tests between methods.
         levels: The shares perturbed.
         whole_quality: Accuracy or Pearson's correlation on the whole texts.
+        flips: How many words of the highest scores are deleted from each text until its prediction changes, infinity
+            for more than six; empty for regression.
     """
 
     method: str
@@ -123,6 +128,7 @@ class Faithfulness:
     per_text: tuple[float, ...]
     levels: tuple[float, ...] = LEVELS
     whole_quality: Number | None = None
+    flips: tuple[Number, ...] = ()
 
     @property
     def comprehensiveness(self) -> float:
@@ -163,13 +169,14 @@ def evaluate(
     answers = answers or Answers(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
-        scores: list[npt.NDArray[np.float32]] = []
+        attributions: list[Attribution] = []
         for start in range(0, len(encodings), CHUNK):
             explained = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)
-            scores += [a.scores for a in explained]
+            attributions += explained
             if on_progress is not None:
-                on_progress(method.spec, len(scores), len(encodings))
-        measured = measure(answers, encodings, scores, labels, protocol=protocol)
+                on_progress(method.spec, len(attributions), len(encodings))
+        measured = measure(answers, encodings, [a.scores for a in attributions], labels, protocol=protocol)
+        measured = _with_flips(measured, explainer, encodings, attributions)
         results.append(summarise(method.spec, measured, seed=seed))
     return results
 
@@ -214,9 +221,18 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    return measure(
-        Answers(explainer, encodings), encodings, [a.scores for a in attributions], labels, protocol=protocol
-    )
+    scores = [a.scores for a in attributions]
+    measured = measure(Answers(explainer, encodings), encodings, scores, labels, protocol=protocol)
+    return _with_flips(measured, explainer, encodings, attributions)
+
+
+def _with_flips(
+    measured: Measured, explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution]
+) -> Measured:
+    """Return the measurement with how many words are deleted until each prediction changes."""
+    if measured.regression:
+        return measured
+    return replace(measured, flips=words_to_flip(explainer, encodings, attributions))
 
 
 class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
@@ -319,6 +335,7 @@ def summarise(method: str, measured: Measured, *, seed: int = 0) -> Faithfulness
         texts=len(per_text),
         per_text=tuple(per_text.tolist()),
         whole_quality=measured.whole_quality(),
+        flips=() if measured.flips is None else tuple(measured.flips.tolist()),
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from ..render.describe import shortened
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
-from .report import markdown_table, report
+from .report import flips_table, markdown_table, report
 from .statistics import Candidate, recommendations
 from .timing import environment
 
@@ -117,7 +117,7 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
     """Return the tables of all panels in Markdown, each under a line that says what it is."""
     return "\n".join(
         f"{title}: {', '.join(f'{key} {value}' for key, value in about[title].items())}\n\n{frontier_table(points)}"
-        f"\n{_recommended(points)}"
+        f"\n{_recommended(points)}{_flips(points)}"
         for title, points in panels.items()
     )
 
@@ -142,6 +142,11 @@ def write_frontier(
 def _recommended(points: Sequence[Point]) -> str:
     measured = _measured(points)
     return recommendations([Candidate(p.method, c.passes, np.array(r.per_text)) for p, c, r in measured], "AOPC")
+
+
+def _flips(points: Sequence[Point]) -> str:
+    table = flips_table([result for _, _, result in _measured(points)])
+    return f"\n{table}" if table else ""
 
 
 def _measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..results.files import write_json, write_text
 from ..results.schema import plain
 from .faithfulness import Faithfulness, paired_p_value
+from .flips import COUNTS, MOST
 from .runs import Refused
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "curves_figure",
     "faithfulness_table",
+    "flips_table",
     "markdown_table",
     "write_faithfulness",
     "report",
@@ -68,6 +72,25 @@ def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
     return markdown_table(columns, rows)
 
 
+def flips_table(results: Sequence[Faithfulness]) -> str:
+    """Return a Markdown table: in which share of the texts the prediction changes after a few deleted words.
+
+    Returns:
+        The table, the method that changes most first; empty where predictions are values.
+    """
+    measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
+    if not measured:
+        return ""
+    measured.sort(key=lambda entry: [-float((entry[1] <= count).mean()) for count in COUNTS])
+    columns = ["prediction changed after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:]), "median ↓"]
+    rows = []
+    for method, flips in measured:
+        median = float(np.median(flips))
+        shares = [f"{(flips <= count).mean():.2f}" for count in COUNTS]
+        rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
+    return markdown_table(columns, rows)
+
+
 def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
     """Draw a curve of each method over the share of perturbed tokens, a panel for each data set.
 
@@ -107,7 +130,8 @@ def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Ref
 
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]
-    text = report(about, faithfulness_table(results), folder, results=measured, methods=names)
+    tables = [faithfulness_table(results), flips_table([r for r in measured if r is not None])]
+    text = report(about, "\n".join(filter(None, tables)), folder, results=measured, methods=names)
     panels = {str(about.get("dataset", "")): [r for r in measured if r is not None]}
     if folder is not None:
         for curve in ("aopc", "quality"):

@@ -1,0 +1,54 @@
+"""How many words are deleted until the prediction changes, counted with the model itself."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.evaluation import faithfulness
+from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.flips import MOST
+from normxlogit.evaluation.report import flips_table
+
+TEXTS = [
+    "It is not a bad film, just a very long one.",
+    "The movie is mediocre, maybe even bad.",
+    "A thoughtful look at a painful incident.",
+    "Good!",
+    "The best of a bad lot, and I loved every minute of it.",
+]
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    return Explainer.from_pretrained()
+
+
+def counted(explainer: Explainer, text: str, method: str) -> float:
+    a = explainer(text, method=method)
+    words = sorted(a.words(), key=lambda word: -word.score)
+    for count in range(1, min(MOST, len(words)) + 1):
+        removed = {token for word in words[:count] for token in word.tokens}
+        ids = [i for place, i in enumerate(a.token_ids) if place not in removed]
+        with torch.no_grad():
+            if int(explainer.model(input_ids=torch.tensor([ids])).logits.argmax()) != a.prediction.id:
+                return count
+    return np.inf
+
+
+def test_flips_are_counted_with_the_callers_own_model(explainer: Explainer) -> None:
+    examples = [Example(text, 0) for text in TEXTS]
+    results = faithfulness.evaluate(explainer, examples, ["frozen-gradient", "normxlogit"])
+    for result in results:
+        assert list(result.flips) == [counted(explainer, text, result.method) for text in TEXTS]
+    assert 1 in results[0].flips
+
+
+def test_the_table_has_the_method_that_changes_most_first(explainer: Explainer) -> None:
+    examples = [Example(text, 0) for text in TEXTS]
+    results = faithfulness.evaluate(explainer, examples, ["random", "frozen-gradient"])
+    rows = [line.split("|") for line in flips_table(results).splitlines()]
+    assert [row[1].strip() for row in rows[2:]] == ["frozen-gradient", "random"]
+    flips = np.array(results[1].flips)
+    assert float(rows[2][2]) == pytest.approx((flips <= 1).mean(), abs=0.005)
+    assert float(rows[2][3]) == pytest.approx((flips <= 2).mean(), abs=0.005)
