@@ -26,7 +26,7 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
 from . import layer_memory as memory_of_layers
-from . import long_prompts
+from . import long_prompts, swaps
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
@@ -232,6 +232,26 @@ def read_places(
         else:
             beginnings = load_beginnings(data, limit, split)
             write(places.table(list(places.read(explainer, [(text, ()) for text in beginnings]))))
+
+
+@app.command("swaps")
+def swap_test(
+    model: Annotated[str, typer.Option(help="Name or folder of a language model.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    data: Annotated[Path | None, typer.Option(help="QNLI's rows, beside the sentences written by hand.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most pairs of each set.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of documents and values.")] = 0,
+) -> None:
+    """Measure how many true sentences the test of citations keeps, and how many false ones pass."""
+    with quiet():
+        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, **options)
+        sets = {"written by hand, ten domains": swaps.load_pairs(None, limit)}
+        if data is not None:
+            sets["QNLI, a value exchanged"] = swaps.load_pairs(data, limit, seed)
+        with progress(len(sets)) as step:
+            verdicts = {name: swaps.read(explainer, pairs, step) for name, pairs in sets.items()}
+    write(swaps.table(verdicts))
 
 
 @app.command("context-cite")
