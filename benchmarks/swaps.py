@@ -76,7 +76,7 @@ def load_pairs(path: Path | None, limit: int, seed: int = 0) -> list[Pair]:
 def read(explainer: Explainer, pairs: Sequence[Pair], on_progress: Progress | None = None) -> list[Verdicts]:
     """Cite the documents for the two sentences of each pair, with the default test."""
     verdicts = []
-    for pair in counted(pairs, "pairs", on_progress):
+    for _, pair in counted("pairs", pairs, on_progress):
         columns = []
         for sentence in (pair.true, pair.false):
             answer = explainer.cite(pair.question, pair.documents, answer=sentence)
