@@ -219,6 +219,7 @@ def test_a_sentence_whose_value_is_less_likely_than_another_contradicts_its_sour
     close = Swap(0, "cat", 30, 33, "dog", "a.txt:2", -0.1)
     c = replace(citations(), verified=citation_test([np.nan] * 3, [np.nan] * 3, swaps=(swap, close)))
     assert [s.contradiction for s in c.support] == [None, swap]
+    assert c.cited == ((1,), ())
     assert c.support[1].verdict == 'contradicts a.txt:2: "ran" is likelier than "sat"'
     assert "contradicts a.txt:2" in str(c)
     assert "contradicts a.txt:2" in c.to_html()

@@ -145,10 +145,10 @@ class Citations(Sources):
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or more.
+        """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or losses.
 
-        A sentence that does not rest on the documents has none, and a source without which a sentence loses nothing is
-        not cited for it, where that was measured.
+        A sentence that does not rest on the documents, or contradicts them, has none, and a source without which a
+        sentence loses nothing is not cited for it, where that was measured.
         """
         return self._cited_from(LEAST_SHARE)
 
@@ -157,9 +157,13 @@ class Citations(Sources):
         cited = []
         for k, shares in enumerate(self.part_shares):
             lost = np.full(len(self), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
+            most = float(np.nanmax(lost, initial=0.0))
+            strong = (shares >= LEAST) | (lost >= LEAST * most if most > 0 else np.zeros(len(self), bool))  # (S,)
             order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and not lost[i] <= 0]
-            rests = self._rests(k, threshold)
-            cited.append(tuple(i for rank, i in enumerate(order[:MOST]) if rests and (not rank or shares[i] >= LEAST)))
+            order = [i for rank, i in enumerate(order) if not rank or strong[i]]
+            contradicts = self.verified is not None and self.verified.contradiction(k) is not None
+            rests = self._rests(k, threshold) and not contradicts
+            cited.append(tuple(order[:MOST]) if rests else ())
         return tuple(cited)
 
     def _rests(self, k: int, threshold: float) -> bool:
