@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .results.attribution import Attribution
+    from .results.citation_test import CitationTest, Swap
     from .results.citations import Citation, Citations
-    from .results.collection import Attributions
+    from .results.collection import Attributions, load
     from .results.comparison import Comparison
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .results.sources import Sources
     from .results.targets import Prediction, TargetInfo
     from .results.tokens import Token
+    from .results.verification import Removal, Verification
     from .results.words import Word
     from .tasks.targets import ALL
 
@@ -35,6 +37,7 @@ __all__ = [
     "ALL",
     "Explainer",
     "attribute",
+    "load",
     "summarize",
     "Attribution",
     "Attributions",
@@ -42,13 +45,17 @@ __all__ = [
     "Comparison",
     "Citation",
     "Citations",
+    "CitationTest",
     "GenerationAttribution",
     "ImageAttribution",
     "Prediction",
     "Similarity",
+    "Removal",
     "Sources",
+    "Swap",
     "TargetInfo",
     "Token",
+    "Verification",
     "Word",
     "Method",
     "MethodInfo",
@@ -73,6 +80,11 @@ _HOMES = (
         "attribute": "corpus.run",
         "summarize": "corpus.summary",
         "Attributions": "results.collection",
+        "load": "results.collection",
+        "CitationTest": "results.citation_test",
+        "Swap": "results.citation_test",
+        "Removal": "results.verification",
+        "Verification": "results.verification",
         "Comparison": "results.comparison",
         "Token": "results.tokens",
         "AudioAttribution": "results.signals",

@@ -175,7 +175,7 @@ def citations():
     scores = np.zeros((6, 18), np.float32)
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
     s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
-    verified = citation_test([np.nan, 4.0, np.nan], [np.nan, 0.25, np.nan])
+    verified = citation_test([np.nan, 4.0, np.nan], [np.nan, 1.25, np.nan])
     return Citations(**vars(s), question="Who <sat>?", verified=verified)
 
 
@@ -185,15 +185,15 @@ def citation_test(*losses, without=(5.0, 5.0), swaps=()):
 
 def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
     c = citations()
-    assert c.cited == ((1,), (0, 1))
+    assert c.cited == ((1,), (1, 0))
     assert [(x.number, x.name, x.text, x.nats) for x in c.citations()] == [
-        (1, "a.txt:2", "A dog ran.", 4.25),
+        (1, "a.txt:2", "A dog ran.", 5.25),
         (2, "a.txt:1", "The cat sat.", None),
     ]
     c.save(tmp_path / "c.json")
     assert Citations.load(tmp_path / "c.json") == c
     sentence = c.to_dict()["sentences"][1]
-    assert (sentence["text"], sentence["citations"], sentence["support"]["share"]) == ("It sat.", [2, 1], 1.0)
+    assert (sentence["text"], sentence["citations"], sentence["support"]["share"]) == ("It sat.", [1, 2], 1.0)
     broken = [citation_test([1.0], [2.0]), citation_test([1.0] * 3, [2.0] * 3, without=(1.0,))]
     for verified in ({"z": 1.0}, *map(plain, broken)):
         with pytest.raises(DataError, match="verified"):
@@ -201,9 +201,9 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
 
 
 def test_a_source_without_which_a_sentence_loses_nothing_is_not_cited():
-    c = replace(citations(), verified=citation_test([np.nan, -3.8, np.nan], [-0.5, 1.0, np.nan]))
-    assert c.cited == ((), (1,))
-    assert c.marked().strip() == "The cat. It sat.[1]"
+    c = replace(citations(), verified=citation_test([np.nan, -3.8, np.nan], [np.nan, 2.0, 0.5]))
+    assert c.cited == ((), (1, 0))
+    assert c.marked().strip() == "The cat. It sat.[1][2]"
 
 
 def test_a_sentence_that_loses_nothing_without_the_documents_does_not_rest_on_them():
@@ -230,17 +230,17 @@ def test_what_only_an_unsupported_sentence_would_cite_has_no_number():
     c = citations()
     c = replace(c, rest=np.array([99.0, 0.0], np.float32))
     assert [s.rests for s in c.support] == [False, True]
-    assert c.cited == ((), (0, 1))
-    assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:1"), (2, "a.txt:2")]
+    assert c.cited == ((), (1, 0))
+    assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:2"), (2, "a.txt:1")]
     assert c.marked().strip() == "The cat. It sat.[1][2]"
-    assert [s.citations for s in c.support_from(-1)] == [(1,), (2, 1)]
+    assert [s.citations for s in c.support_from(-1)] == [(1,), (1, 2)]
 
 
 def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
     text = str(citations())
-    assert "The cat.[1] It sat.[2][1]" in text
+    assert "The cat.[1] It sat.[1][2]" in text
     assert "[1]" in text
-    assert "+4.2 nats" in text or "+4.3 nats" in text
+    assert "+5.2 nats" in text or "+5.3 nats" in text
     assert "a.txt:1  The cat sat." in text
     assert "Who <sat>?" in text
     other = str(replace(citations(), verified=citation_test([np.nan, np.nan, -0.5], [np.nan, np.nan, 0.0])))

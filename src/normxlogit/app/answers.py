@@ -119,7 +119,7 @@ class App:
                 continue
             forward.append(_forward_seconds(explainer, model_input))
             if len(chosen) == 1 and not every_layer:  # apart, so that the time is that of the scores
-                result = explainer(model_input, method=method, verify=VERIFIED, **options)
+                result = explainer(model_input, **options | {"method": method, "verify": VERIFIED})
             results.append(result)
             taken.append((method.info.passes, seconds))
             if curve := _curve(explainer, result, method.spec):

@@ -167,6 +167,28 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
     return f"{listed} work on {ANY_MODEL}" if head else f"{listed} need the model's logits only"
 
 
+ELSEWHERE = {
+    "shap": "kernel-shap",
+    "shapley": "kernel-shap",
+    "ig": "integrated-gradients",
+    "saliency": "gradient-norm",
+    "gradient": "gradient-norm",
+    "vanilla-gradient": "gradient-norm",
+    "input-x-gradient": "gradient-x-input",
+    "gradcam": "gradient-x-input (the nearest of these)",
+    "grad-cam": "gradient-x-input (the nearest of these)",
+    "attention": "attention-rollout",
+    "attnlrp": "frozen-gradient:read_at=0 (the nearest of these)",
+    "lrp": "frozen-gradient:read_at=0 (the nearest of these)",
+    "leave-one-out": "occlusion",
+    "loo": "occlusion",
+    "contextcite": "context-cite",
+    "logit-lens": "logat",
+    "default": "frozen-gradient",
+}
+"""What other packages call methods, and what they are called here."""
+
+
 def describe(name: str) -> MethodInfo:
     """Look a method up.
 
@@ -174,6 +196,8 @@ def describe(name: str) -> MethodInfo:
         MethodError: If there is none of this name; names the nearest.
     """
     _load()
+    if name not in _METHODS and (here := ELSEWHERE.get(str(name).lower().replace("_", "-").replace(" ", "-"))):
+        raise MethodError(f"no method named {name!r}; here it is called {here}")
     if name not in _METHODS:
         near = nearest(str(name), _METHODS)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_METHODS)}"

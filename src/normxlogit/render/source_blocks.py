@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..results.citations import LEAST_SHARE, Citations, Support
+from ..results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
 from ..results.sources import Sources
 from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
@@ -105,7 +105,7 @@ def _support(s: Sources) -> list[Block]:
         return []
     rows = [[cell(one.text), cell(one.verdict), cell(one.reason)] for one in s.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    measured = " and if it loses nats without them" if s.verified is not None else ""
+    measured = f", if it loses {LEAST_LOSS:g} nat without them" if s.verified is not None else ""
     caption = f"Does the answer rest on the documents? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption)]
 

@@ -121,11 +121,12 @@ class Attribution(TokenScores):
             verified=self.verified if self.verified and self.verified.target == self.target.labels[index] else None,
         )
 
-    def top(self, k: int = 5, *, special: bool = False) -> list[Token]:
+    def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[Token]:
         """Return the `k` tokens with the highest scores, ties by position, without the one at `reads_at`.
 
         Args:
             k: How many.
+            lowest: Whether those with the lowest scores are returned, the lowest first.
             special: Whether special tokens and the one at `reads_at` may appear.
 
         Raises:
@@ -133,7 +134,8 @@ class Attribution(TokenScores):
         """
         if self.scores.ndim != 1:
             raise DataError("top() needs one score for each token; choose with select(label=..., layer=...)")
-        ranked = self._ranked(self.scores, len(self), special=special)
+        ranked = self._ranked(-self.scores if lowest else self.scores, len(self), special=special)
+        ranked = [token._replace(score=float(self.scores[token.position])) for token in ranked]
         return [token for token in ranked if special or token.position != self.reads_at][:k]
 
     def _texts(self) -> tuple[str | None, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from .characters import markdown_escaped, one_line
 from .citation_test import CitationTest, Swap
-from .schema import plain
+from .schema import FloatArray, plain
 from .sources import Sources, SourceScore
 
 LEAST = 0.2
@@ -22,8 +22,8 @@ MOST = 3
 LEAST_SHARE = 0.18
 """Least share of the documents in a sentence that rests on them; chosen on training data, see docs/grounding.md."""
 
-LEAST_LOSS = 0.0
-"""Nats that a sentence that rests on the documents loses without them, at least, where that was measured."""
+LEAST_LOSS = 1.0
+"""Nats that a sentence loses without the documents that it rests on, or a source that it cites, where measured."""
 
 
 class Citation(NamedTuple):
@@ -145,10 +145,10 @@ class Citations(Sources):
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or losses.
+        """The sources of each sentence of the answer: the strongest, and others with a fifth of its loss or share.
 
-        A sentence that does not rest on the documents, or contradicts them, has none, and a source without which a
-        sentence loses nothing is not cited for it, where that was measured.
+        Sources that were left out come first, by what the sentence loses without them; those without which it loses
+        nothing are not cited. A sentence that does not rest on the documents, or contradicts them, cites none.
         """
         return self._cited_from(LEAST_SHARE)
 
@@ -156,15 +156,19 @@ class Citations(Sources):
         """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
         cited = []
         for k, shares in enumerate(self.part_shares):
-            lost = np.full(len(self), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
-            most = float(np.nanmax(lost, initial=0.0))
-            strong = (shares >= LEAST) | (lost >= LEAST * most if most > 0 else np.zeros(len(self), bool))  # (S,)
-            order = [int(i) for i in np.argsort(-shares, kind="stable") if shares[i] > 0 and not lost[i] <= 0]
-            order = [i for rank, i in enumerate(order) if not rank or strong[i]]
             contradicts = self.verified is not None and self.verified.contradiction(k) is not None
-            rests = self._rests(k, threshold) and not contradicts
-            cited.append(tuple(order[:MOST]) if rests else ())
+            cited.append(self._strongest(k, shares) if self._rests(k, threshold) and not contradicts else ())
         return tuple(cited)
+
+    def _strongest(self, k: int, shares: FloatArray) -> tuple[int, ...]:
+        """Return the sources that a sentence cites: those left out by what it loses, the others by shares."""
+        lost = np.full(len(self), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
+        measured = [int(i) for i in np.argsort(-lost, kind="stable") if not np.isnan(lost[i])]
+        least = max([LEAST_LOSS, *(LEAST * float(lost[i]) for i in measured[:1])])
+        kept = [i for i in measured if lost[i] > least]
+        others = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(lost[i]) and shares[i] > 0]
+        kept += [i for rank, i in enumerate(others) if shares[i] >= LEAST or (not rank and not measured)]
+        return tuple(kept[:MOST])
 
     def _rests(self, k: int, threshold: float) -> bool:
         """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", bound=Result)
+Array = np.ndarray[Any, Any]
 
 _CLASSES: tuple[type[Result], ...] = (
     Attribution,
@@ -69,11 +70,29 @@ class Attributions(list[R], Exports):
     @overload
     def __getitem__(self, index: SupportsIndex) -> R: ...
     @overload
-    def __getitem__(self, index: slice) -> "Self": ...
-    def __getitem__(self, index: SupportsIndex | slice) -> "R | Self":
-        """Return one result, or several as a collection."""
-        item = super().__getitem__(index)
-        return type(self)(item) if isinstance(item, list) else item
+    def __getitem__(self, index: "slice | Sequence[int] | Sequence[bool] | Array") -> "Self": ...
+    def __getitem__(self, index: "SupportsIndex | slice | Sequence[int] | Sequence[bool] | Array") -> "R | Self":
+        """Return one result, or several as a collection.
+
+        Args:
+            index: A number, a slice, a list (array, column) of numbers, or one of true and false for each result.
+
+        Raises:
+            InputError: If a mask has another length, or places are neither numbers nor a mask.
+            IndexError: If there is no such place.
+        """
+        if isinstance(index, slice):
+            return type(self)(super().__getitem__(index))
+        if isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0):
+            return super().__getitem__(index)
+        places = np.asarray(index)
+        if places.ndim != 1 or (len(places) and places.dtype.kind not in "iub"):
+            raise InputError("results are chosen by a number, a slice, a list of numbers, or a mask of true and false")
+        if places.dtype == bool:
+            if len(places) != len(self):
+                raise InputError(f"a mask of {len(places)} for {len(self)} results")
+            places = np.flatnonzero(places)
+        return type(self)([list.__getitem__(self, int(place)) for place in places])
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
         """Return both, one after the other."""
@@ -292,6 +311,24 @@ class Attributions(list[R], Exports):
                 for name, table in zip(methods, tables, strict=True)
             ]
         return stacked(tables, places)
+
+
+def load(path: str | Path) -> Any:
+    """Read a file that `save` or a command wrote, in JSON or Parquet.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The result that a JSON file holds; `Attributions` of a file of several and of every Parquet file.
+
+    Raises:
+        DataError: If the file is not such a file.
+    """
+    many = Attributions.load(path)
+    if Path(path).suffix.lower() != ".parquet" and "attributions" not in read_state(path):
+        return many[0]
+    return many
 
 
 def _method(result: Result) -> str:

@@ -1,0 +1,69 @@
+"""What people type without reading: places and masks of results, files of any kind, names of other packages."""
+
+import numpy as np
+import pandas
+import pytest
+
+import normxlogit
+from normxlogit import Attributions, Explainer, InputError, MethodError
+from normxlogit.methods import method_named
+from tests import tiny
+
+TEXTS = ["the movie is good", "bad", "a cat sat", "it is not bad"]
+
+
+@pytest.fixture(scope="module")
+def many() -> Attributions:
+    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "index", [[2, 0], np.array([2, 0]), pandas.Series([2, 0], index=[7, 9]), (2, 0), np.array([2, 0], np.uint8)]
+)
+def test_several_places_are_a_collection(many: Attributions, index: object) -> None:
+    assert [a.text for a in many[index]] == ["a cat sat", "the movie is good"]
+    assert isinstance(many[index], Attributions)
+
+
+def test_a_mask_keeps_what_is_true(many: Attributions) -> None:
+    mask = [True, False, False, True]
+    for kind in (list, np.array, pandas.Series):
+        assert [a.text for a in many[kind(mask)]] == [TEXTS[0], TEXTS[3]]
+    frame = many.to_pandas("text")
+    assert [a.text for a in many[frame["text"].str.contains("bad")]] == ["bad", "it is not bad"]
+
+
+def test_other_places_are_what_they_were(many: Attributions) -> None:
+    assert many[1].text == many[np.int64(1)].text == "bad"
+    assert [a.text for a in many[1:3]] == TEXTS[1:3]
+    assert len(many[[]]) == 0
+    for index in ([True], [0.5], ["a"], [[0]]):
+        with pytest.raises(InputError, match=r"mask|chosen"):
+            many[index]
+    with pytest.raises(IndexError):
+        many[[9]]
+
+
+def test_any_file_is_loaded_by_one_function(many: Attributions, tmp_path) -> None:
+    many[0].save(tmp_path / "one.json")
+    assert normxlogit.load(tmp_path / "one.json") == many[0]
+    for name in ("many.json", "many.parquet"):
+        many.save(tmp_path / name)
+        assert normxlogit.load(tmp_path / name) == many
+
+
+def test_the_lowest_scores_are_the_other_end(many: Attributions) -> None:
+    a = many[0]
+    lowest = a.top(3, lowest=True)
+    plain = sorted(float(s) for s, special in zip(a.scores, a.special_tokens_mask, strict=True) if not special)
+    assert [token.score for token in lowest] == plain[:3]
+    assert all(a.tokens[token.position] == token.text for token in lowest)
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("shap", "kernel-shap"), ("IG", "integrated-gradients"), ("attention", "attention-rollout")]
+)
+def test_other_names_of_methods_get_the_name_here(name: str, here: str) -> None:
+    with pytest.raises(MethodError, match=here):
+        method_named(name)
+    assert method_named(here)
