@@ -107,7 +107,7 @@ class App:
         if read.task.compares or not read.task.reads_tokens:
             raise UnsupportedModelError(f"the app explains texts, and {read.name} is for {_task(explainer)}")
         named = [target for target in targets if target.strip()]
-        options = typed_targets(read, named, contrast) | ({"layers": ALL} if every_layer else {})
+        options: dict[str, Any] = typed_targets(read, named, contrast) | ({"layers": ALL} if every_layer else {})
         results: list[Attribution] = []
         taken, curves, refused = [], [], {}
         forward = [_forward_seconds(explainer, model_input)]
