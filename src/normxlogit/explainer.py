@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
 
 import torch
 from torch import nn
@@ -23,7 +23,7 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.cite import cite
 from .pipeline.given_completion import explain_generation
-from .pipeline.options import Options, compared_methods
+from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.prompts import explain_generated, explain_written
 from .pipeline.similarity import explain_similarity
 from .pipeline.sources import explain_sources
@@ -246,7 +246,7 @@ class Explainer:
     @overload
     def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
     def generate(
-        self, prompt: Any, *, max_new_tokens: int = 40, **options: Annotated[Any, keywords.FromGeneration]
+        self, prompt: Any, *, max_new_tokens: int = 40, **options: Annotated[Any, keywords.Generate]
     ) -> GenerationAttribution | Attributions[GenerationAttribution]:
         """Let a language model continue prompts, and explain every token that it generated.
 
@@ -254,7 +254,7 @@ class Explainer:
             prompt: A text, chat messages for the tokenizer's template, or several in a list; or their token ids. Of
                 models of speech a sound: samples, a mapping with "array" and "sampling_rate", or a file's path.
             max_new_tokens: Most tokens to generate; greedily, unless `do_sample` or another of its settings says how.
-            **options: Of `keywords.FromGeneration`, and of the model's `generate`, such as `num_beams`.
+            **options: Of `keywords.Generate`, and of the model's `generate`, such as `num_beams`.
 
         Returns:
             One result, or a list in the order of the prompts.
@@ -265,7 +265,7 @@ class Explainer:
             MethodError: If the method does not exist, or gives no scores for `layers`.
             UnsupportedModelError: If the model does not generate, or the method does not work on it.
         """
-        about = {name: options.pop(name) for name in keywords.FromGeneration.__annotations__ if name in options}
+        about = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
         explained = Options.of(about, **completion_methods(about.get("method")))
         return explain_generated(self._language_model, prompt, max_new_tokens, explained, options)
 
@@ -414,7 +414,8 @@ class Explainer:
             UnsupportedModelError: If the model does not embed, or the method does not work on it.
         """
         chosen, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
-        return explain_similarity(self._model, first, second, chosen, matrix=matrix)
+        verify = checked_verify(options.get("verify"))
+        return explain_similarity(self._model, first, second, chosen, matrix=matrix, verify=verify)
 
     @cached_property
     def _language_model(self) -> TaskModel:

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from normxlogit import ALL, Attribution, Attributions, Explainer, InputError
+from tests import tiny
 from tests.contract.cases import CASES, Case
 
 VERIFIED = [case for case in CASES if case.head != "MultipleChoice"]
@@ -185,3 +186,39 @@ def test_the_model_is_asked_about_a_sound_without_its_moments() -> None:
         with torch.no_grad():
             expected = model(input_values=changed).logits.softmax(-1)[0, a.target.ids[0]]
         assert removal.value == pytest.approx(float(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_completions_lose_what_the_callers_own_model_says_they_lose(family: str) -> None:
+    case = Case(family, "CausalLM")
+    g = case.explainer.explain_completion("the movie is good and the plot is bad", " never seen", verify=3)
+    assert g.verified.quantity == "log-probability"
+    for removal in (g.verified.original, *g.verified.single, g.verified.together):
+        ids = [i for place, i in enumerate(g.token_ids) if place not in removal.tokens]
+        log_probabilities = case.answer(ids).logits[0].log_softmax(-1)
+        first = g.prompt_tokens - len(removal.tokens)
+        expected = sum(float(log_probabilities[place - 1, ids[place]]) for place in range(first, len(ids)))
+        assert removal.value == pytest.approx(expected, abs=1e-4)
+    assert max(map(max, (r.tokens for r in g.verified.single))) < g.prompt_tokens
+    assert type(g).from_dict(g.to_dict()) == g
+    assert " nats" in str(g)
+    assert " nats" in g.to_html()
+
+
+def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
+    model, tokenizer = tiny.model("bert").bert, tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer, task="embedding", pooling="mean")
+    s = explainer.similarity("the movie is good", "a cat sat on the mat", verify=4)
+
+    def vector(ids: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.nn.functional.normalize(model(torch.tensor([ids])).last_hidden_state[0].mean(0), dim=0)
+
+    for removal in (s.verified.original, *s.verified.single, s.verified.together):
+        kept = [place for place in range(len(s)) if place not in removal.tokens]
+        first, second = (
+            [s.token_ids[place] for place in kept if (place < s.first_tokens) == is_first] for is_first in (True, False)
+        )
+        assert removal.value == pytest.approx(float(vector(first) @ vector(second)), abs=1e-5)
+    assert type(s).from_dict(s.to_dict()) == s
+    assert "with all" in str(s)

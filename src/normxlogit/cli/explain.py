@@ -197,7 +197,7 @@ def _verify(verify: str | None, kind: Format, calls: "Sequence[Method | None]", 
     """Return how many words are removed to test an explanation: by default where a person looks at it."""
     if verify is None:
         return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
-    return int(verify) if verify.isdecimal() and verify.isascii() else verify
+    return options.verify_count(verify)
 
 
 def _render(

@@ -36,6 +36,7 @@ def generate(
     ] = None,
     contrast: options.Contrast = None,
     layers: options.LayerNumbers = None,
+    verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
 ) -> None:
@@ -55,7 +56,7 @@ def generate(
     if image:
         pictures = [{"type": "image", "image": path} for path in image]
         request = [{"role": "user", "content": [*pictures, {"type": "text", "text": prompt}]}]
-    keywords: dict[str, Any] = {"layers": layers_of(layers)}
+    keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verify_count(verify)}
     with quiet():
         from ..tasks.targets import typed_targets
 

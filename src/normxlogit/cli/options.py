@@ -78,6 +78,13 @@ Targets = Annotated[
 AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
 Contrast = Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")]
 LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
+VerifyCount = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="Run the model again without this many of the words of the highest scores; auto: five, or more.",
+    ),
+]
 MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.")]
 MergeChoice = Annotated[
     Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
@@ -123,6 +130,11 @@ def load(model: str | None, device: str, dtype: str | None, gguf_file: str | Non
     from ..explainer import Explainer
 
     return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
+
+
+def verify_count(text: str | None) -> Any:
+    """Return what was typed for `--verify` as `Explainer` takes it."""
+    return int(text) if text is not None and text.isdecimal() and text.isascii() else text
 
 
 def required(value: str, what: str) -> None:

@@ -5,7 +5,20 @@ from typing import Annotated, Literal
 import typer
 
 from .console import deliver_result, format_for, quiet
-from .options import AUTO, Device, DType, EmbeddingModel, GGUFFile, MethodName, OutputFile, OutputFormat, load, required
+from .options import (
+    AUTO,
+    Device,
+    DType,
+    EmbeddingModel,
+    GGUFFile,
+    MethodName,
+    OutputFile,
+    OutputFormat,
+    VerifyCount,
+    load,
+    required,
+    verify_count,
+)
 
 
 def similarity(
@@ -21,6 +34,7 @@ def similarity(
     gguf_file: GGUFFile = None,
     method: MethodName = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
+    verify: VerifyCount = None,
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
@@ -32,7 +46,7 @@ def similarity(
     kind = output_format or format_for(output)
     with quiet():
         explainer = load(model, device, dtype, gguf_file, task="embedding", pooling=pooling)
-        results = explainer.similarity(first, others, method=method, matrix=matrix)
+        results = explainer.similarity(first, others, method=method, matrix=matrix, verify=verify_count(verify))
         from ..render.similarity_blocks import ranking_blocks
     blocks = results[0]._blocks() if len(results) == 1 else ranking_blocks(results)
     deliver_result(results, kind, output, blocks)

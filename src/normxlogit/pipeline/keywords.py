@@ -56,7 +56,13 @@ class FromGeneration(TypedDict, total=False):
     method: ByMethod
 
 
-class ExplainCompletion(FromGeneration, total=False):
+class Generate(FromGeneration, total=False):
+    """Keywords of `Explainer.generate`."""
+
+    verify: OfVerify
+
+
+class ExplainCompletion(Generate, total=False):
     """Keywords of `Explainer.explain_completion`."""
 
     targets: Annotated[
@@ -128,3 +134,4 @@ class Similarity(TypedDict, total=False):
         "Score pairs of tokens too; frozen gradient only. It takes a backward pass for each dimension of the first "
         "text's vector, and through each other text one for each token of the first.",
     ]
+    verify: OfVerify

@@ -11,6 +11,7 @@ from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
 from .completion import explain_completions
+from .completion_verification import with_completion_verifications
 from .options import Options
 from .speech import explain_speech
 from .writing import generate_each, read_completion
@@ -31,6 +32,7 @@ def explain_generated(
     each, single = _each(model, prompts)
     completed = generate_each(model, each, max_new_tokens, settings)
     results = explain_completions(model, completed, [options] * len(completed))
+    results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single else Attributions(results)
 
 
@@ -52,6 +54,7 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
         for before, after, sources in zip(each, rows["completion"], rows["sources"], strict=True)
     ]
     results = explain_completions(model, completed, each_options)
+    results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single else Attributions(results)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,15 +14,18 @@ from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
+from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.media import ImageScores
 from ..results.schema import FloatArray
 from ..results.similarity import Similarity
 from ..results.targets import Prediction, TargetInfo
+from ..results.verification import Unit
 from ..tasks.embedding import Direction
 from .media import with_media
-from .options import provenance
+from .options import Verify, provenance
+from .verification import Answer, Measured, Tokens, parts_of, run_searches
 
 
 class Side(NamedTuple):
@@ -59,7 +62,7 @@ class Shares(NamedTuple):
 
 
 def explain_similarity(
-    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool = False
+    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool = False, verify: Verify = None
 ) -> Similarity | Attributions[Similarity]:
     """Explain the cosine of a text with another, or with each of several; see `_explain`.
 
@@ -73,11 +76,13 @@ def explain_similarity(
     if not others:
         raise InputError("there is no text or picture to compare with")
     (item,), _ = model.task.items_compared([first])
-    results = _explain(model, item, others, method, matrix)
+    results = _explain(model, item, others, method, matrix, verify)
     return results[0] if single else Attributions(results)
 
 
-def _explain(model: TaskModel, first: Any, others: Sequence[Any], method: Method, matrix: bool) -> list[Similarity]:
+def _explain(
+    model: TaskModel, first: Any, others: Sequence[Any], method: Method, matrix: bool, verify: Verify
+) -> list[Similarity]:
     """Explain the cosine of a text with each of several others.
 
     The cosine is <p, q> / (|p| |q|), p and q the two vectors. With the frozen network p is a sum over the tokens of its
@@ -92,6 +97,7 @@ def _explain(model: TaskModel, first: Any, others: Sequence[Any], method: Method
         others: The texts that it is compared with.
         method: How tokens are scored.
         matrix: Whether pairs of tokens are scored too.
+        verify: How many words are removed to test the explanation; None for none.
 
     Raises:
         InputError: If a text is empty.
@@ -129,7 +135,46 @@ def _explain(model: TaskModel, first: Any, others: Sequence[Any], method: Method
             query_shares.scores[k], None if query_shares.bias is None else query_shares.bias[k], query_shares.sinks
         )
         results.append(_result(model, (query, document), (shares_of_query, shares), method))
-    return results
+    return results if verify is None else _verified((reader, other_reader), query, documents, results, verify)
+
+
+def _verified(
+    models: tuple[TaskModel, TaskModel],
+    query: Side,
+    documents: Sequence[Side],
+    results: Sequence[Similarity],
+    verify: int | Literal["auto"],
+) -> list[Similarity]:
+    """Return results with the cosine without the words of either text that have the highest scores."""
+    count = len(query.encoding)
+
+    def vectors(model: TaskModel, sides: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
+        encodings = [remove_tokens(model, side.encoding, removed, masked=False) for side, removed in sides if removed]
+        changed = iter(map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places])))
+        return [next(changed).vector if removed else side.vector for side, removed in sides]
+
+    def answers(keys: list[tuple[int, Tokens]]) -> list[Answer]:
+        firsts = vectors(models[0], [(query, [i for i in tokens if i < count]) for _, tokens in keys])
+        seconds = [(documents[place], [i - count for i in tokens if i >= count]) for place, tokens in keys]
+        pairs = zip(firsts, vectors(models[1], seconds), strict=True)
+        return [Answer(None, float(one.double() @ other.double()), None) for one, other in pairs]
+
+    questions = [(parts_of(models[0], s), Measured("the cosine", "cosine", _part_of(s), "deleted")) for s in results]
+    places = [place for place, (parts, _) in enumerate(questions) if parts]
+
+    def of_places(keys: list[tuple[int, Tokens]]) -> list[Answer]:
+        return answers([(places[place], tokens) for place, tokens in keys])
+
+    verified = list(results)
+    for place, verification in zip(
+        places, run_searches([questions[i] for i in places], verify, of_places), strict=True
+    ):
+        verified[place] = replace(results[place], verified=verification)
+    return verified
+
+
+def _part_of(s: Similarity) -> Unit:
+    return "word" if s.has_words else "token"
 
 
 def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:

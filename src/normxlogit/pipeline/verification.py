@@ -5,7 +5,7 @@ through Representation Erasure"); the smallest set whose removal changes the pre
 parts in the order of their measured effects, and made irreducible by putting parts back.
 """
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, cast
 
@@ -199,30 +199,40 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
 
 
 def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
-    """Run the searches of several inputs side by side: what they ask for next is read in the same batches."""
-    count, everything = (SHOWN, True) if verify == "auto" else (verify, False)
+    """Test several explanations with the answers of their model."""
     model = answers.model
     quantity: Quantity = "value" if model.task.outcomes is None and not model.task.extractive else "probability"
-    searches = [
-        search(
-            parts_of(model, a),
-            count,
-            Measured(ranked_scores(a).target.labels[0], quantity, *_unit(a)),
-            everything,
-        )
-        for a in results
+    questions = [
+        (parts_of(model, a), Measured(ranked_scores(a).target.labels[0], quantity, *_unit(a))) for a in results
     ]
+    return run_searches(questions, verify, answers)
+
+
+def run_searches(
+    questions: Sequence[tuple[Sequence[Part], Measured]],
+    verify: int | Literal["auto"],
+    answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
+) -> list[Verification]:
+    """Run the searches of several inputs side by side: what they ask for next is read in the same batches.
+
+    Args:
+        questions: What can be removed from each input, and what is measured.
+        verify: How many parts are removed.
+        answers: Returns the answers to inputs, by their places, without some of their tokens.
+    """
+    count, everything = (SHOWN, True) if verify == "auto" else (verify, False)
+    searches = [search(parts, count, measured, everything) for parts, measured in questions]
     verifications: dict[int, Verification] = {}
-    questions = {place: next(each) for place, each in enumerate(searches)}
-    while questions:
-        replies = iter(answers([(place, tokens) for place, sets in questions.items() for tokens in sets]))
+    pending = {place: next(each) for place, each in enumerate(searches)}
+    while pending:
+        replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
         following = {}
-        for place, sets in questions.items():
+        for place, sets in pending.items():
             try:
                 following[place] = searches[place].send([next(replies) for _ in sets])
             except StopIteration as stop:  # noqa: PERF203  # its value is what was found
                 verifications[place] = stop.value
-        questions = following
+        pending = following
     return [verifications[place] for place in range(len(searches))]
 
 

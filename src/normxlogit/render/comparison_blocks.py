@@ -51,7 +51,9 @@ def comparison_blocks(
         sentence_of(one, one.rows[0], signed=a.signed, caption=title)
         for a, one, title in zip(results, drawn, titles, strict=True)
     ]
-    tested = [(f"tested, {title}", text) for title, a in zip(titles, results, strict=True) if (text := verdict(a))]
+    tested = [
+        (f"tested, {title}", text) for title, a in zip(titles, results, strict=True) if (text := verdict(a.verified))
+    ]
     rows += tested
     meanings = each_facts[signed].positive, each_facts[signed].negative
     blocks: list[Block] = [

@@ -14,6 +14,7 @@ from .describe import Facts, facts
 from .media_blocks import coarser, media_block
 from .text_blocks import LARGEST
 from .timeline_blocks import heard_blocks, timeline_blocks
+from .verification_blocks import removals_table, verdict
 
 STRONGEST = 5
 """Words of the context that stand beside each generated token."""
@@ -61,7 +62,7 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     if written[0].source is None and not written[0].text.strip():
         written = written[1:]  # the space before the completion
     return [
-        replace(described.header(), prediction=""),
+        replace(described.header(tested=verdict(g.verified)), prediction=""),
         Sentences(
             [
                 Sentence("prompt", [(_direction(prompt), prompt)]),
@@ -71,6 +72,7 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
         *media,
         Links(data, hint, described.negative or "less than 0"),
         *timeline_blocks(g),
+        *removals_table(g.verified),
         Fold("Each generated token and what it rests on", [_table(g, rows, described)], essential=True),
         Legend(described.positive, described.negative, notes=notes),
         Fold("All scores", [_matrix(g, rows)]),

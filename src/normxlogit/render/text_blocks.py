@@ -45,7 +45,7 @@ def attribution_blocks(
     """
     drawn, described = layout(a, words=words, merge=merge), facts(a)
     alone = _head_alone(a, drawn)
-    blocks: list[Block] = [described.header(cost, verdict(a)), _sentences(a, drawn, alone)]
+    blocks: list[Block] = [described.header(cost, verdict(a.verified)), _sentences(a, drawn, alone)]
     if drawn.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         blocks += [legend_of(described, drawn, layers=a.layers is not None)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ..results.attribution import Attribution
 from ..results.characters import visible
 from ..results.verification import Removal, Verification
+from .blocks import Column, Table, cell
 from .describe import prediction_text
 
 NAMED = 6
@@ -14,15 +15,15 @@ WITHOUT = "without it"
 """The heading of the answers beside words."""
 
 
-def verdict(a: Attribution) -> str:
+def verdict(verified: Verification | None) -> str:
     """Return what the model answers without the units of the highest scores, in sentences; empty without a test."""
-    verified = a.verified
     if verified is None:
         return ""
     removal = verified.smallest or verified.together
     still = "still " if verified.smallest is None and verified.original.prediction is not None else ""
     still = "" if verified.quantity == "value" else still
-    parts = [f"Without {_names(verified, removal)}: {still}{answer_text(verified, removal)}."]
+    whole = f" ({verified.original.value:.3g} with all)" if verified.quantity in ("value", "cosine") else ""
+    parts = [f"Without {_names(verified, removal)}: {still}{answer_text(verified, removal)}{whole}."]
     if verified.control is not None:
         count = len(verified.control.units)
         others = f"{count} other {verified.unit}{'s' if count > 1 else ''}"
@@ -39,7 +40,9 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
 
 def answer_text(verified: Verification, removal: Removal) -> str:
     """Return an answer, with the probability of what is explained where that is not what is predicted."""
-    if removal.prediction is None:
+    if verified.quantity == "log-probability":
+        return f"{removal.value - verified.original.value:+.1f} nats"
+    if removal.prediction is None or verified.quantity == "cosine":
         return f"{removal.value:.3f}"
     text = prediction_text(removal.prediction)
     explains_prediction = verified.original.prediction is None or verified.original.prediction.label == verified.target
@@ -57,3 +60,11 @@ def _names(verified: Verification, removal: Removal) -> str:
         return f"{count} {unit}s"
     marked = [f'"{visible(text)}"' if unit in ("word", "token") else f"{unit} {text}" for text in removal.units]
     return marked[0] if count == 1 else ", ".join(marked[:-1]) + " and " + marked[-1]
+
+
+def removals_table(verified: Verification | None) -> list[Table]:
+    """Return the answer without each unit as a table; none without a test."""
+    if verified is None:
+        return []
+    rows = [[cell(_names(verified, removal)), cell(answer_text(verified, removal))] for removal in verified.single]
+    return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

@@ -17,6 +17,7 @@ from .spans import MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts, p
 from .tables import Columns
 from .targets import Prediction, TargetInfo
 from .tokens import Token, TokenScores
+from .verification import Verification
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +54,8 @@ class GenerationAttribution(TokenScores):
             in the text have no score of their own.
         audio: The scores of the moments of each sound.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
+        verified: The log-probability of the completion without the words of the prompt that have the highest scores;
+            None where it was not asked.
     """
 
     kind: ClassVar = "generation"
@@ -68,6 +71,7 @@ class GenerationAttribution(TokenScores):
     named_sources: Mapping[str, tuple[Index, Index]] = field(default_factory=dict)
     images: tuple[ImageScores, ...] = ()
     audio: tuple[AudioScores, ...] = ()
+    verified: Verification | None = None
 
     @property
     def media(self) -> tuple[ImageScores | AudioScores, ...]:
@@ -310,6 +314,8 @@ class GenerationAttribution(TokenScores):
         self._validate_bias(shape[:-1])
         for one in self.media:
             one.validate(shape[:-1])
+        if self.verified is not None:
+            self.verified.validate(count)
         length = len(self.completion) if self.text is None else len(self.text)
         require(len(self.completion) <= length, "completion: longer than the text")
         for start, end in [*self.named_sources.values(), *((m.start, m.end) for m in self.messages or ())]:

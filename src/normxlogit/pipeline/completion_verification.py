@@ -1,0 +1,66 @@
+"""Verify completions: what a completion loses without the words of its prompt that have the highest scores."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..models.task_model import TaskModel
+from ..results.generation import GenerationAttribution
+from ..results.spans import Piece
+from .ablations import Ablations
+from .completed import Completed
+from .options import Verify
+from .verification import Answer, Measured, Part, Tokens, run_searches
+
+
+def with_completion_verifications(
+    model: TaskModel, completed: Sequence[Completed], results: Sequence[GenerationAttribution], verify: Verify
+) -> list[GenerationAttribution]:
+    """Return results with the log-probability of each completion without words of its prompt.
+
+    Args:
+        model: The language model.
+        completed: The prompts with their completions.
+        results: Their explanations.
+        verify: How many words are removed; None for no verification.
+    """
+    if verify is None:
+        return list(results)
+    return [_verified(model, one, result, verify) for one, result in zip(completed, results, strict=True)]
+
+
+def _verified(
+    model: TaskModel, completed: Completed, g: GenerationAttribution, verify: Verify
+) -> GenerationAttribution:
+    parts = _parts(g) if len(g.tokens) == len(completed.joined().encoding) else []
+    if not parts or verify is None:
+        return replace(g, notes=(*g.notes, "not verified: the prompt has no word with a score that could be removed"))
+    pieces = [Piece(part.text, 0, 0, part.tokens) for part in parts]
+    ablations = Ablations(model, completed, pieces)
+
+    def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
+        removed = [set(tokens) for _, tokens in keys]
+        present = np.array([[not tokens.issuperset(piece.tokens) for piece in pieces] for tokens in removed])  # (N, W)
+        return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
+
+    unit = "word" if g.has_words else "token"
+    measured = Measured("the completion", "log-probability", unit, "deleted")
+    (verification,) = run_searches([(parts, measured)], verify, answers)
+    return replace(g, verified=verification)
+
+
+def _parts(g: GenerationAttribution) -> list[Part]:
+    """Return the words of the prompt with their scores, summed over the completion; of several layers the last."""
+    g = g if g.layers is None else g.select(layer=g.layers[-1])
+    totals = g.scores.sum(0)  # (T,)
+    if g.has_words:
+        units = [(word.text, tuple(i for i in word.tokens if i < g.prompt_tokens)) for word in g.words()]
+    else:
+        units = [(g.tokens[i], (i,)) for i in range(g.prompt_tokens) if not g.special_tokens_mask[i]]
+    media = {token for medium in g.media for token in medium.tokens}
+    return [
+        Part(text, tokens, float(totals[list(tokens)].sum()))
+        for text, tokens in units
+        if tokens and media.isdisjoint(tokens)
+    ]
