@@ -27,7 +27,7 @@ class Pair(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """What the reader of the documents says of the two sentences of a pair.
+    """How the reader of the documents judges the two sentences of a pair.
 
     Attributes:
         contradicted: Whether it would rather have read another value, of the true and of the false sentence.

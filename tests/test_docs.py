@@ -164,7 +164,6 @@ GIVEN = {
 # Blocks that cannot run here, by the page and a piece of the block, each with the reason.
 NOT_RUN = {
     ("docs/results.md", "out/sst-2-minilm/results.json"): "reads what an hour of `python -m paper table1` writes",
-    ("README.md", "[MASK]"): "explains a masked language model; run by the test below",
 }
 
 
@@ -255,11 +254,6 @@ def run_block(page, code, names):
     compiled = compile(code, page, "exec")
     if not reason(page, code):
         exec(compiled, names)
-
-
-def test_the_masked_example_of_the_readme_runs():
-    code = next(code for code in blocks("README.md", "python") if "[MASK]" in code)
-    exec(compile(code, "README.md", "exec"), {"explainer": Explainer(*encoder("MaskedLM"))})
 
 
 def test_blocks_that_are_left_out_are_there():

@@ -82,11 +82,12 @@ def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
         text = shown.locator("body").inner_text()
         assert "frozen-gradient" in text
         assert re.search(r"took \S+ m?s, as long as [\d.]+ forward passes", text)
-        assert shown.locator("polyline").count() == 4  # two methods, highest and lowest first
+        assert shown.locator("polyline").count() == 2  # highest and lowest first
+        assert "Without " in text
         path = tmp_path / saved(page, "Save as JSON").suggested_filename
         saved(page, "Save as JSON").save_as(path)
         loaded = Attributions.load(path)
-        assert [a.method for a in loaded] == ["normxlogit", "frozen-gradient"]
+        assert [a.method for a in loaded] == ["frozen-gradient"]
         assert loaded[0].text == "An awful film with a great cast."
         saved(page, "Save as HTML").save_as(tmp_path / "why.html")
         page.goto((tmp_path / "why.html").as_uri())
@@ -99,8 +100,6 @@ def test_target_contrast_layers_and_tokens(watched, address):
         choose(page, "target", "positive")
         choose(page, "contrast", "negative")
         page.get_by_label("tokens", exact=True).check()
-        page.locator("#methods input").focus()
-        page.keyboard.press("Backspace")  # takes the last method away
         page.get_by_label("Every layer").check()
         page.locator("#explain").click()
         shown = result(page, "explained")

@@ -51,7 +51,7 @@ def summary(explainer, folder) -> str:
 PAGES = {
     "text": lambda e, w, f: e(TEXT).to_html(),
     "labels": lambda e, w, f: e(TEXT, target=ALL).to_html(),
-    "layers": lambda e, w, f: e(TEXT, layers=ALL).to_html(),
+    "layers": lambda e, w, f: e(TEXT, layers=ALL, method="normxlogit").to_html(),
     "labels-layers": lambda e, w, f: e(TEXT, target=ALL, layers=ALL).to_html(),
     "pair": lambda e, w, f: pair().to_html(),
     "image": lambda e, w, f: make_image().to_html(),
@@ -90,7 +90,7 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
 
 
 def test_the_slider_shows_every_layer(watched, pages, explainer):
-    wanted = explainer(TEXT, layers=[1]).select(layer=1)
+    wanted = explainer(TEXT, layers=[1], method="normxlogit").select(layer=1)
     strongest = max(wanted.words(), key=lambda word: abs(word.score))
     with watched.page() as page:
         page.goto(pages["layers"])

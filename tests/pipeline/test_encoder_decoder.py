@@ -162,7 +162,7 @@ def test_an_answer_is_cited_from_one_backward_pass(family):
     g = explainer.explain_completion(prompt, ids[len(tiny.tokenizer()(prompt).input_ids) + 1 :])
     spans = dict(zip(cited.names, cited.spans, strict=True))
     np.testing.assert_allclose(cited.scores, g.sources(spans, parts=(0, len(cited.completion))).scores, atol=1e-3)
-    assert len(cited.verified) == 2
+    assert len(cited.losses) == 2
     assert Citations.from_dict(cited.to_dict()).names == ("a:1", "a:2", "a:3")
     assert "a:1" in cited.to_html()
 

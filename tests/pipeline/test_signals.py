@@ -146,7 +146,7 @@ def sound(samples=4000, seed=0):
 
 def test_a_sound_is_a_row_of_frame_norms_times_the_head_on_each_frame():
     model, extractor = wav2vec2(), transformers.Wav2Vec2FeatureExtractor()
-    a = Explainer(model, extractor)(sound())
+    a = Explainer(model, extractor)(sound(), method="normxlogit")
     values = extractor(sound(), sampling_rate=RATE, return_tensors="pt").input_values
     with torch.inference_mode():
         out = model(values, output_hidden_states=True)
