@@ -26,7 +26,7 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
 from . import layer_memory as memory_of_layers
-from . import long_prompts, swaps
+from . import long_prompts, swaps, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
@@ -232,6 +232,30 @@ def read_places(
         else:
             beginnings = load_beginnings(data, limit, split)
             write(places.table(list(places.read(explainer, [(text, ()) for text in beginnings]))))
+
+
+@app.command("verification")
+def verification_of_words(
+    model: Annotated[
+        str | None, typer.Option(help="Folder of a classifier; by default the model in the package.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most texts.")] = 100,
+    timed: Annotated[int, typer.Option(min=1, help="Texts of about 40 tokens that are timed.")] = 5,
+    verify: Annotated[int, typer.Option(min=1, help="Words that are removed.")] = 5,
+    rounds: Rounds = 7,
+    threads: Threads = None,
+) -> None:
+    """Measure what the test of an explanation costs, and how small the sets are that it finds."""
+    with quiet():
+        _use(threads)
+        explainer = Explainer.from_pretrained(model)
+        texts = [str(example.text) for example in load_examples("reviews")][:limit]
+        long = [" ".join(texts[i : i + 3]) for i in range(0, len(texts) - 2, 3)]
+        near = sorted(long, key=lambda text: abs(len(explainer.encode(text)[0]) - 40))[:timed]
+        costs = verification.passes(explainer, near, verify, rounds)
+        with progress(1) as step:
+            sizes = verification.set_sizes(explainer, texts, step)
+    write(verification.table(sizes, costs, verify))
 
 
 @app.command("swaps")

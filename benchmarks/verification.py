@@ -1,0 +1,91 @@
+"""What the test of an explanation costs, and how small its sets are beside the smallest there are."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from normxlogit.evaluation.report import markdown_table
+from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.timing import in_turn, ratio
+from normxlogit.explainer import Explainer
+from normxlogit.pipeline.verification import Answers, parts_of
+
+WORDS = 8
+"""Words of the highest scores among which all sets are tried."""
+
+REPEATS = 20
+"""Plain forward passes in a round: one alone is too short beside an explanation."""
+
+
+class SetSizes(NamedTuple):
+    """Sizes of sets whose removal changes the prediction of a text.
+
+    Attributes:
+        found: By `verify`; None where it found none.
+        smallest: By trying all sets of the words; None where none changes it.
+    """
+
+    found: int | None
+    smallest: int | None
+
+
+def passes(explainer: Explainer, texts: Sequence[str], verify: int, rounds: int) -> tuple[float, float]:
+    """Return what an explanation costs in forward passes over the same text, without its test and with it."""
+    without, tested = [], []
+    for text in texts:
+        (encoding,) = explainer.encode(text)
+        batch = explainer._model.batch([encoding], [0])
+        sides = {
+            "forward": partial(_forward, explainer._model.module, dict(batch.inputs)),
+            "explained": lambda text=text: explainer(text),
+            "tested": lambda text=text: explainer(text, verify=verify),
+        }
+        times = in_turn(sides, rounds=rounds, warmup=1)
+        without.append(REPEATS * ratio(times["explained"], times["forward"]))
+        tested.append(REPEATS * ratio(times["tested"], times["forward"]))
+    return float(np.median(without)), float(np.median(tested))
+
+
+def _forward(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> None:
+    with torch.inference_mode():
+        for _ in range(REPEATS):
+            module(**inputs)
+
+
+def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: Progress | None = None) -> list[SetSizes]:
+    """Compare the sets that `verify` finds among the first words with the smallest of all their sets."""
+    sizes = []
+    for _, text in counted("texts", texts, on_progress):
+        a = explainer(text, verify=WORDS)
+        parts = sorted(parts_of(explainer._model, a), key=lambda part: -part.score)[:WORDS]
+        sets = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
+        answers = Answers(explainer._model, explainer.encode(text), [a])
+        keys = [(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
+        outcomes = [answer.outcome for answer in answers(keys)]
+        least = next((len(s) for s, o in zip(sets, outcomes, strict=True) if o != outcomes[0]), None)
+        found = None if a.verified is None or a.verified.smallest is None else len(a.verified.smallest.units)
+        sizes.append(SetSizes(found, least))
+    return sizes
+
+
+def table(sizes: Sequence[SetSizes], costs: tuple[float, float], verify: int) -> str:
+    """Return both measurements as Markdown tables."""
+    both = [(s.found, s.smallest) for s in sizes if s.found is not None and s.smallest is not None]
+    ratios = [found / least for found, least in both]
+    shares = [f"{np.mean([found == least for found, least in both]):.2f}", f"{np.median(ratios):.2f}"]
+    rows = [
+        [
+            f"{len(sizes)} texts, their {WORDS} first words",
+            str(sum(s.smallest is not None for s in sizes)),
+            str(len(both)),
+            *shares,
+            f"{np.mean(ratios):.2f}",
+        ]
+    ]
+    columns = ["sets", "a set exists", "found ↑", "of the smallest size ↑", "median size / smallest ↓", "mean ↓"]
+    cost = [["without a test", f"{costs[0]:.1f}"], [f"verify={verify}", f"{costs[1]:.1f}"]]
+    return markdown_table(columns, rows) + "\n" + markdown_table(["an explanation", "forward passes ↓"], cost)
