@@ -222,3 +222,25 @@ def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
         assert removal.value == pytest.approx(float(vector(first) @ vector(second)), abs=1e-5)
     assert type(s).from_dict(s.to_dict()) == s
     assert "with all" in str(s)
+
+
+def test_a_completion_keeps_a_word_of_its_prompt() -> None:
+    explainer = Case("gpt2", "CausalLM").explainer
+    g = explainer.explain_completion("the cat sat", " on", verify="auto")
+    assert len(g.verified.together.units) == len(g.verified.single) == 2
+    (note,) = explainer.explain_completion("the", " cat", verify=2).notes
+    assert note.startswith("not verified")
+
+
+def test_tables_have_the_answers_without(explainer: Explainer) -> None:
+    many = explainer([TEXT, "good"], verify=2)
+    frame = many.to_pandas("text")
+    verified = many[0].verified
+    removal = verified.smallest or verified.together
+    assert frame["removed"][0] == ", ".join(removal.units)
+    assert frame["prediction_without"][0] == removal.prediction.label
+    assert frame["value_without"][0] == removal.value
+    tokens = many[0].to_pandas()
+    for removal in verified.single:
+        assert set(tokens["value_without"][list(removal.tokens)]) == {removal.value}
+    assert tokens["value_without"].notna().sum() == sum(len(removal.tokens) for removal in verified.single)

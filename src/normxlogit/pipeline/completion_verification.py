@@ -11,7 +11,7 @@ from ..results.spans import Piece
 from .ablations import Ablations
 from .completed import Completed
 from .options import Verify
-from .verification import Answer, Measured, Part, Tokens, run_searches
+from .verification import SHOWN, Answer, Measured, Part, Tokens, run_searches
 
 
 def with_completion_verifications(
@@ -34,8 +34,9 @@ def _verified(
     model: TaskModel, completed: Completed, g: GenerationAttribution, verify: Verify
 ) -> GenerationAttribution:
     parts = _parts(g) if len(g.tokens) == len(completed.joined().encoding) else []
-    if not parts or verify is None:
-        return replace(g, notes=(*g.notes, "not verified: the prompt has no word with a score that could be removed"))
+    if len(parts) < 2 or verify is None:
+        return replace(g, notes=(*g.notes, "not verified: the prompt has no two words that could be removed"))
+    count = min(SHOWN if verify == "auto" else verify, len(parts) - 1)  # a completion of nothing is none
     pieces = [Piece(part.text, 0, 0, part.tokens) for part in parts]
     ablations = Ablations(model, completed, pieces)
 
@@ -46,7 +47,7 @@ def _verified(
 
     unit = "word" if g.has_words else "token"
     measured = Measured("the completion", "log-probability", unit, "deleted")
-    (verification,) = run_searches([(parts, measured)], verify, answers)
+    (verification,) = run_searches([(parts, measured)], count, answers)
     return replace(g, verified=verification)
 
 

@@ -257,7 +257,7 @@ def search(parts: Sequence[Part], count: int, measured: Measured, everything: bo
     by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
-    if not alone:
+    if not alone and original.outcome is not None:  # a value has no other outcome
         ranked = [i for i, _ in by_effect] + (rest if everything else [])
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
@@ -293,7 +293,7 @@ def _smallest(
         first: How many were removed together, and the answer without them.
     """
     lower, (upper, answer) = 1, first
-    if answer.outcome == original.outcome:  # fewer may change what all of them do not
+    if answer.outcome == original.outcome and upper > 2:  # fewer may change what all of them do not
         shorter = range(2, upper)
         answers = yield [_tokens(parts, ranked[:count]) for count in shorter]
         changed = [(count, a) for count, a in zip(shorter, answers, strict=True) if a.outcome != original.outcome]

@@ -167,11 +167,18 @@ class Attribution(TokenScores):
     def _columns(self) -> Columns:
         labels = self.target.labels if self.has_label_axis else self.target.labels[:1]
         rows = [(label, layer) for label in labels for layer in self.layers or (None,)]
+        removals = [None if self.verified is None else self.verified.without(i) for i in range(len(self.tokens))]
+        tested = (
+            {}
+            if self.verified is None
+            else {"value_without": [None if one is None else one.value for one in removals] * len(rows)}
+        )
         return {
             "label": [label for label, _ in rows for _ in self.tokens],
             "layer": [layer for _, layer in rows for _ in self.tokens],
             **{name: values * len(rows) for name, values in self._token_columns().items()},
             "score": self.scores.reshape(-1).tolist(),
+            **tested,
         }
 
     def _text_row(self) -> Mapping[str, Any]:
@@ -183,6 +190,7 @@ class Attribution(TokenScores):
         pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
         answer = {"value": self.prediction.value, "probability": self.prediction.probability}
         target = self.target.labels[0] + (f" rather than {self.target.contrast}" if self.target.contrast else "")
+        tested = {} if self.verified is None else self.verified.text_row()
         return text_row(
             self.text,
             self.prediction.label,
@@ -192,6 +200,7 @@ class Attribution(TokenScores):
             **pair,
             **answer,
             target=target,
+            **tested,
         )
 
     def _shap(self) -> Shap:

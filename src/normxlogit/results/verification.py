@@ -1,7 +1,7 @@
 """What a model answers without parts of its input: the test of an explanation."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .base import require
 from .schema import Index, Number
@@ -67,6 +67,16 @@ class Verification:
     def without(self, token: int) -> Removal | None:
         """Return the answer without the unit that holds a token; None where it was not removed by itself."""
         return next((removal for removal in self.single if token in removal.tokens), None)
+
+    def text_row(self) -> dict[str, Any]:
+        """Return what a table of texts has of it: what was removed, the answer without it, and without others."""
+        removal = self.smallest or self.together
+        answers = {"without": removal, "without_others": self.control}
+        row: dict[str, Any] = {"removed": ", ".join(removal.units), "changed": removal.changed}
+        for name, one in answers.items():
+            label = None if one is None or one.prediction is None else one.prediction.label
+            row |= {f"prediction_{name}": label, f"value_{name}": None if one is None else one.value}
+        return row
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
