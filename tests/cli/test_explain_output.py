@@ -116,3 +116,20 @@ def test_a_prompt_on_standard_input_has_no_byte_order_mark(run, monkeypatch):
     monkeypatch.setattr("sys.stdin", piped("\ufeffOnce upon\r\n".encode()))
     run("generate", "--model", "gpt")
     assert seen == ["Once upon"]
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")])
+@pytest.mark.parametrize("methods", [[], ["--method", "normxlogit", "--method", "logat"]])
+def test_a_figure_is_written_where_the_name_asks_for_one(run, tmp_path, name, start, methods):
+    code, out, err = run("explain", "a fine film", *methods, "--output", str(tmp_path / name))
+    assert (code, out, err) == (0, "", "")
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_latex_is_written_of_one_text(run, tmp_path):
+    assert run("explain", "a fine film", "--output", str(tmp_path / "a.tex"))[0] == 0
+    assert "film" in (tmp_path / "a.tex").read_text(encoding="utf-8")
+    code, _, err = run("explain", "a fine film", "a dull one", "--output", str(tmp_path / "b.tex"))
+    assert code == 2
+    assert "no .tex of it" in err

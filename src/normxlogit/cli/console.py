@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
 from ..results.characters import safe_output
-from ..results.files import write_text
+from ..results.files import replacing, write_text
 
 if TYPE_CHECKING:
     from ..models.layers import Layers
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
 
 
 Format = Literal["terminal", "json", "html", "csv"]
-"""What is written."""
+"""What `--format` asks for."""
 
-_SUFFIXES: dict[str, Format] = {
+Kind = Format | Literal["figure", "latex"]
+"""What is written: a format, or what only a file's name asks for."""
+
+_SUFFIXES: dict[str, Kind] = {
     **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
     ".json": "json",
     ".html": "html",
     ".htm": "html",
     ".csv": "csv",
+    ".tex": "latex",
+    **dict.fromkeys((".svg", ".png", ".pdf"), "figure"),
 }
 
 
@@ -75,7 +80,7 @@ def deliver(content: str, output: Path | None) -> None:
     write_text(content, output)
 
 
-def deliver_result(result: Any, kind: Format, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
+def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
 
     Args:
@@ -85,8 +90,12 @@ def deliver_result(result: Any, kind: Format, output: Path | None, blocks: "Sequ
         blocks: What a terminal shows; by default the blocks of the result.
 
     Raises:
-        DataError: If the file cannot be written.
+        DataError: If the file cannot be written, or matplotlib is missing.
+        InputError: If there is no figure or LaTeX of such a result.
     """
+    if kind in ("figure", "latex") and output is not None:
+        _deliver_drawing(result, kind, output)
+        return
     if kind == "html":
         content = result.to_html()
     elif kind == "csv":
@@ -103,11 +112,26 @@ def deliver_result(result: Any, kind: Format, output: Path | None, blocks: "Sequ
     deliver(content, output)
 
 
-def format_for(output: Path | None) -> Format:
+def _deliver_drawing(result: Any, kind: Kind, output: Path) -> None:
+    """Write a figure or LaTeX of a result."""
+    draw = getattr(result, "plot" if kind == "figure" else "to_latex", None)
+    if draw is None:
+        raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
+    drawing = draw()
+    if isinstance(drawing, str):
+        write_text(drawing, output)
+        return
+    with replacing(output) as temporary:
+        drawing.savefig(temporary)
+
+
+def format_for(output: Path | None) -> Kind:
     """Return the format that a file's name asks for."""
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in _SUFFIXES:
-        raise InputError(f"cannot write {suffix} files; end --output in .json, .html, .csv or .txt, or give --format")
+        raise InputError(
+            f"cannot write {suffix} files; end --output in .json, .html, .csv, .txt, .svg or .tex, or give --format"
+        )
     return _SUFFIXES[suffix]
 
 

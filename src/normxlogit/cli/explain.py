@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError
 from . import options
-from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
+from .console import Kind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -100,6 +100,12 @@ def explain(
         common |= cast(Any, typed_targets(explainer._model, target or [], contrast, all_labels=all_labels))
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
+    if kind in ("figure", "latex"):
+        from ..results.comparison import Comparison
+
+        one_text = len(inputs) == 1
+        deliver_result(results[0] if len(results) == 1 else Comparison(results) if one_text else results, kind, output)
+        return
     content = _render(results, kind, words, merge, output)
     deliver(content, output)
 
@@ -193,7 +199,7 @@ def _explain(
     return Attributions(result for row in zip(*columns, strict=True) for result in row)
 
 
-def _verify(verify: str | None, kind: Format, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
+def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
     """Return how many words are removed to test an explanation: by default where a person looks at it."""
     if verify is None:
         return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
@@ -202,7 +208,7 @@ def _verify(verify: str | None, kind: Format, calls: "Sequence[Method | None]", 
 
 def _render(
     results: "Attributions[Attribution]",
-    kind: Format,
+    kind: Kind,
     words: bool | None,
     merge: options.Merge | None,
     output: Path | None,

@@ -63,5 +63,5 @@ def _parts(g: GenerationAttribution) -> list[Part]:
     return [
         Part(text, tokens, float(totals[list(tokens)].sum()))
         for text, tokens in units
-        if tokens and media.isdisjoint(tokens)
+        if tokens and text.strip() and media.isdisjoint(tokens)
     ]

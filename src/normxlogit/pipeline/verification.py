@@ -123,6 +123,7 @@ def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
     else:
         plain = [i for i, special in enumerate(a.special_tokens_mask) if not special]
         parts = [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
+    parts = [part for part in parts if part.text.strip()]  # white space is a word to nobody
     return [part for part in parts if fixed not in part.tokens] or parts
 
 
