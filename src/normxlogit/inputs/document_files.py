@@ -132,7 +132,7 @@ class _VisibleText(HTMLParser):
 def _decoded_html(content: bytes, name: str) -> str:
     charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
     try:
-        return content.decode(charset.group(1).decode() if charset else "utf-8-sig")
+        return content.decode(charset.group(1).decode() if charset else "utf-8-sig").lstrip("\ufeff")
     except (UnicodeDecodeError, LookupError):
         raise DataError(f"{name} is not text in the encoding that it names, or UTF-8") from None
 

@@ -107,7 +107,10 @@ def _text_of(document: Any, name: str) -> str:
         for key in TEXT_KEYS:
             if isinstance(text := document.get(key), str):
                 return text
-        strings = [key for key, value in document.items() if isinstance(value, str)]
+        if any(key in document and _is_missing(document[key]) for key in TEXT_KEYS):
+            return ""
+        others = (*NAME_KEYS, *PAGE_KEYS)  # a title is not the document
+        strings = [key for key, value in document.items() if isinstance(value, str) and key not in others]
         if len(strings) == 1:
             return str(document[strings[0]])
         raise InputError(
@@ -118,7 +121,14 @@ def _text_of(document: Any, name: str) -> str:
     for key in TEXT_KEYS:
         if isinstance(text := getattr(document, key, None), str):
             return text
+    if any(hasattr(document, key) and _is_missing(getattr(document, key)) for key in TEXT_KEYS):
+        return ""
     raise InputError(f"document {name} has no text: expected a string or a retriever's document, got {_kind(document)}")
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None or NaN, as frames have it for a text that is not there."""
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def _method(value: Any, name: str) -> Callable[[], Any] | None:

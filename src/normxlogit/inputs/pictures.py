@@ -98,6 +98,7 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
         picture = pillow.Image.fromarray(picture)
     if not isinstance(picture, pillow.Image.Image):
         raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
+    picture = upright(picture)
     if picture.mode.startswith(("I", "F")):
         raise InputError(f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first")
     return Picture(picture.convert("RGB"), name)
@@ -122,14 +123,20 @@ def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
         with opened:
             if most is not None and opened.width * opened.height > most:
                 raise InputError(f"{name} has {opened.width} x {opened.height} pixels; at most {most:,} are read")
-            upright = pillow.ImageOps.exif_transpose(opened)
-            upright.load()
-            return upright  # type: ignore[no-any-return]
+            turned = upright(opened)
+            turned.load()
+            return turned
     except InputError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they come across
         reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
         raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
+
+
+def upright(picture: "Image") -> "Image":
+    """Return a picture as its orientation tag says it is looked at, as the pipelines of transformers do."""
+    turned: Image = _pillow().ImageOps.exif_transpose(picture)
+    return turned
 
 
 def _decoded(text: str) -> bytes:

@@ -8,7 +8,7 @@ from transformers import AutoImageProcessor
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..inputs.pictures import open_picture
+from ..inputs.pictures import open_picture, upright
 from ..results.attribution import Attribution
 from ..results.signals import ImageAttribution
 from .model import Model
@@ -47,6 +47,8 @@ class ImageClassification(SignalTask):
     def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None]:
         if isinstance(item, str | Path) or hasattr(item, "read"):
             item = open_picture(item, "the file")
+        elif hasattr(item, "getexif"):
+            item = upright(item)
         config = getattr(model.config, "vision_config", model.config)
         return as_channels(item, getattr(config, "num_channels", None)), {}, None
 

@@ -1,0 +1,66 @@
+"""Photographs with an orientation tag, and documents whose text is missing."""
+
+import numpy as np
+import pytest
+import transformers
+from PIL import Image
+
+from normxlogit import Explainer, InputError
+from tests import tiny, vlm
+
+
+def photograph(path=None) -> Image.Image:
+    """Return a picture that is stored on its side, as cameras do."""
+    levels = np.random.default_rng(0).integers(0, 255, (24, 48, 3)).astype(np.uint8)
+    picture = Image.fromarray(levels)
+    exif = picture.getexif()
+    exif[0x0112] = 6
+    if path is None:
+        picture.info["exif"] = exif.tobytes()
+    else:
+        picture.save(path, exif=exif)
+        picture = Image.open(path)
+    return picture
+
+
+def test_a_photograph_on_its_side_is_explained_as_the_pipeline_answers_it(tmp_path) -> None:
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = transformers.ViTConfig(image_size=32, patch_size=8, num_labels=3, **shape)
+    model = transformers.ViTForImageClassification(config).eval()
+    processor = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
+    path = tmp_path / "photo.png"
+    opened = photograph(path)
+    pipeline = transformers.pipeline("image-classification", model=model, image_processor=processor)
+    explainer = Explainer(pipeline)
+    answer = max(pipeline(opened), key=lambda one: one["score"])
+    for picture in (opened, path, str(path)):
+        a = explainer(picture)
+        assert a.prediction.label == answer["label"]
+        assert a.prediction.probability == pytest.approx(answer["score"], abs=1e-5)
+
+
+def test_a_photograph_in_a_message_is_the_same_by_path_and_opened(tmp_path) -> None:
+    model, processor = vlm.llava()
+    explainer, path = Explainer(model, processor), tmp_path / "photo.png"
+    opened_picture = photograph(path)
+    by_path, opened = (
+        explainer.explain_completion(vlm.question(picture), "the cat is red") for picture in (str(path), opened_picture)
+    )
+    np.testing.assert_allclose(by_path.images[0].scores, opened.images[0].scores, atol=1e-6)
+    assert (opened.images[0].width, opened.images[0].height) == (24, 48)
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None, float("nan")])
+def test_a_document_without_a_text_is_left_out_and_its_title_is_not_the_text(empty) -> None:
+    tokenizer = tiny.tokenizer_for("llama")
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+    documents = [
+        {"page_content": empty, "source": "pool.pdf", "title": "the movie"},
+        {"page_content": "the movie is good .", "source": "film.txt"},
+    ]
+    answer = explainer.cite("is it good ?", documents, answer="it is good .", verify=0)
+    assert answer.names == ("film.txt:1",)
+    with pytest.raises(InputError, match="no document with a text"):
+        explainer.cite("is it good ?", documents[:1], answer="it is good .")
+    with pytest.raises(InputError, match="has no text"):
+        explainer.cite("is it good ?", [{"title": "the movie", "source": "a"}], answer="it is good .")
