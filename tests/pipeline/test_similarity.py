@@ -205,6 +205,29 @@ def test_sentence_transformers_gives_the_same_vectors(tmp_path):
             assert s.matrix.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
 
 
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_truncated_vector_is_the_one_whose_cosine_is_explained(tmp_path, normalized):
+    st = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "trunk")
+    bare().save_pretrained(tmp_path / "trunk")
+    steps = [modules.Transformer(str(tmp_path / "trunk")), modules.Pooling(32, "mean")]
+    steps += [modules.Normalize()] if normalized else []
+    model = st.SentenceTransformer(modules=steps, device="cpu", truncate_dim=8)
+    model.save(str(tmp_path / "saved"))
+    first, second = model.encode([A, B], convert_to_tensor=True)
+    expected = float(torch.nn.functional.cosine_similarity(first, second, dim=0))
+    assert first.shape == (8,)
+    s = Explainer(model).similarity(A, B)
+    assert s.cosine == pytest.approx(expected, abs=1e-5)
+    assert s.scores[: s.first_tokens].sum() + s.bias[0] == pytest.approx(expected, abs=1e-4)
+    again = st.SentenceTransformer(str(tmp_path / "saved"))
+    if again.truncate_dim is not None:
+        assert Explainer.from_pretrained(tmp_path / "saved").similarity(A, B).cosine == pytest.approx(
+            expected, abs=1e-5
+        )
+
+
 @pytest.mark.filterwarnings("ignore")  # peft calls what transformers is about to drop
 def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
     st = pytest.importorskip("sentence_transformers")

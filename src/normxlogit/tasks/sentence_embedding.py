@@ -41,6 +41,7 @@ class Steps:
         max_length: Most tokens that it reads, None for the trunk's own limit.
         lower: Whether texts are brought to lower case.
         prompt: What is put before every text.
+        width: How many numbers of the vector are kept; None for all.
     """
 
     modes: tuple[str, ...] = ("mean",)
@@ -49,6 +50,7 @@ class Steps:
     max_length: int | None = None
     lower: bool = False
     prompt: str = ""
+    width: int | None = None
 
 
 class SentenceEmbedding(PreTrainedModel):
@@ -86,6 +88,7 @@ class SentenceEmbedding(PreTrainedModel):
         vector = torch.cat([pooled(hidden, mask, mode) for mode in self.steps.modes], -1)  # (B, C)
         for layer in self.dense:
             vector = layer(vector)  # (B, C)
+        vector = vector[:, : self.steps.width]  # (B, C'), None keeps all
         return SequenceClassifierOutput(logits=vector, hidden_states=output.get("hidden_states"))
 
 
@@ -188,6 +191,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
         trunk.get("max_seq_length"),
         bool(trunk.get("do_lower_case", False)),
         _prompt(about.get("prompts"), about.get("default_prompt_name")),
+        about.get("truncate_dim"),
     )
 
 
@@ -212,7 +216,8 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
             dense.append(nn.Sequential(module.linear, module.activation_function))  # type: ignore[arg-type]
     prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
     longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
-    steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _prompt(prompts, name))
+    width = getattr(model, "truncate_dim", None)
+    steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _prompt(prompts, name), width)
     embedding = SentenceEmbedding(trunk, steps)
     _prove(embedding, model)
     return embedding
@@ -225,7 +230,9 @@ def _prove(embedding: SentenceEmbedding, model: nn.Module) -> None:
     with torch.inference_mode():
         expected = clone(model)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
         made = clone(embedding)(input_ids=ids, attention_mask=mask).logits  # (2, C)
-    made = nn.functional.normalize(made, dim=-1) if embedding.steps.normalize else made
+    expected = expected[:, : embedding.steps.width]  # `encode` cuts it, the modules do not
+    if embedding.steps.normalize:
+        made, expected = nn.functional.normalize(made, dim=-1), nn.functional.normalize(expected, dim=-1)
     difference = vectors_are_the_sentence_transformers(made, expected)
     if difference is not None:
         raise HeadMismatchError(
