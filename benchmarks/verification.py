@@ -1,9 +1,9 @@
 """What the test of an explanation costs, and how small its sets are beside the smallest there are."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,10 +39,10 @@ def passes(explainer: Explainer, texts: Sequence[str], verify: int, rounds: int)
     for text in texts:
         (encoding,) = explainer.encode(text)
         batch = explainer._model.batch([encoding], [0])
-        sides = {
+        sides: dict[str, Callable[[], Any]] = {
             "forward": partial(_forward, explainer._model.module, dict(batch.inputs)),
-            "explained": lambda text=text: explainer(text),
-            "tested": lambda text=text: explainer(text, verify=verify),
+            "explained": partial(explainer, text),
+            "tested": partial(explainer, text, verify=verify),
         }
         times = in_turn(sides, rounds=rounds, warmup=1)
         without.append(REPEATS * ratio(times["explained"], times["forward"]))

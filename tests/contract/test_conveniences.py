@@ -5,7 +5,7 @@ import pandas
 import pytest
 
 import normxlogit
-from normxlogit import Attributions, Explainer, InputError, MethodError
+from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError
 from normxlogit.methods import method_named
 from tests import tiny
 
@@ -67,3 +67,15 @@ def test_other_names_of_methods_get_the_name_here(name: str, here: str) -> None:
     with pytest.raises(MethodError, match=here):
         method_named(name)
     assert method_named(here)
+
+
+def test_a_misspelt_label_gets_the_one_that_was_meant() -> None:
+    with pytest.raises(TargetError, match="did you mean 'positive'"):
+        Explainer.from_pretrained()("good", target="postive")
+
+
+def test_a_text_that_the_vocabulary_does_not_know_has_no_colours() -> None:
+    drawn = str(Explainer.from_pretrained()("\u4eca\u5929 \u597d"))
+    assert "unknown to the tokenizer" in drawn
+    assert drawn.count("[UNK]") == 1, "it is said once"
+    assert "\u4eca\u5929 \u597d" in drawn, "no mark behind any of them"

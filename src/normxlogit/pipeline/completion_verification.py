@@ -8,6 +8,7 @@ import numpy as np
 from ..models.task_model import TaskModel
 from ..results.generation import GenerationAttribution
 from ..results.spans import Piece
+from ..results.verification import Unit
 from .ablations import Ablations
 from .completed import Completed
 from .options import Verify
@@ -45,7 +46,7 @@ def _verified(
         present = np.array([[not tokens.issuperset(piece.tokens) for piece in pieces] for tokens in removed])  # (N, W)
         return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
 
-    unit = "word" if g.has_words else "token"
+    unit: Unit = "word" if g.has_words else "token"
     measured = Measured("the completion", "log-probability", unit, "deleted")
     (verification,) = run_searches([(parts, measured)], count, answers)
     return replace(g, verified=verification)

@@ -12,12 +12,10 @@ from ..results.characters import one_line, visible
 from ..results.schema import check, setting_text
 from ..results.targets import Prediction
 from .blocks import Header
+from .layout import UNKNOWN
 
 LENGTH = 160
 """Characters of a text in a table or heading."""
-
-UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
-"""What tokenizers put for what is not in their vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _unknown(a: Attribution) -> list[str]:
     """Return a note if the model read words that are not in its vocabulary."""
     read = [token for token, special in zip(a.tokens, a.special_tokens_mask, strict=True) if not special]
     unknown = [token for token in read if token in UNKNOWN]
-    if not unknown:
+    if not unknown or any("unknown to the tokenizer" in note for note in a.notes):
         return []
     count = "the only token" if len(read) == 1 else f"{len(unknown)} of {len(read)} tokens"
     return [f"not in the model's vocabulary: {count}, read as {unknown[0]}"]

@@ -11,6 +11,9 @@ from ..results.characters import direction, quoted, visible
 from ..results.schema import FloatArray
 from ..results.words import Merge
 
+UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
+"""What tokenizers put for what is not in their vocabulary."""
+
 
 class Segment(NamedTuple):
     """A piece of the text to draw, in order.
@@ -120,6 +123,8 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     scales = _scales(scores, compared, a.has_label_axis)  # (..., 1)
     strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
     strengths[..., np.array([c.read for c in columns], dtype=bool) & ~compared] = 0.0
+    unread = [all(a.tokens[i] in UNKNOWN for i in c.tokens) for c in columns]
+    strengths[..., np.array(unread, dtype=bool)] = 0.0  # the model does not know which words these are
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         layer = a.layers[index[-1]] if a.layers is not None else None

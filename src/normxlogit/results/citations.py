@@ -208,8 +208,8 @@ class Citations(Sources):
             documents, prompt, answer, part = self._rested_on(k)
             values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), part)
             contradiction = None if self.verified is None else self.verified.contradiction(k)
-            tested = {"loss": self._loss(k), "contradiction": contradiction}
-            support.append(Support(self.parts[k].name, *values, numbers, self._rests(k, share), **tested))
+            rests = self._rests(k, share)
+            support.append(Support(self.parts[k].name, *values, numbers, rests, self._loss(k), contradiction))
         return tuple(support)
 
     def marked(self) -> str:

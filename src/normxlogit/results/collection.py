@@ -68,7 +68,7 @@ class Attributions(list[R], Exports):
     """Results in the order of their texts; a list, whose slices are collections of its class again."""
 
     @overload
-    def __getitem__(self, index: SupportsIndex) -> R: ...
+    def __getitem__(self, index: SupportsIndex) -> R: ...  # type: ignore[overload-overlap]  # an array of one is both
     @overload
     def __getitem__(self, index: "slice | Sequence[int] | Sequence[bool] | Array") -> "Self": ...
     def __getitem__(self, index: "SupportsIndex | slice | Sequence[int] | Sequence[bool] | Array") -> "R | Self":

@@ -13,6 +13,7 @@ from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..results.attribution import Attribution
+from ..results.nearest import nearest
 from ..results.schema import FloatArray
 from ..results.targets import Prediction
 from ..surgery.parts import Parts
@@ -341,7 +342,10 @@ class Task(Reads):
         if len(matches) != 1:
             more = f" and {len(self.labels) - MANY} more" if len(self.labels) > MANY else ""
             names = ", ".join(map(repr, self.labels[:MANY])) + more
-            raise TargetError(f"{'no' if not matches else 'more than one'} label {name!r}; the model knows {names}")
+            near = [] if matches else nearest(name, self.labels)
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            which = "more than one" if matches else "no"
+            raise TargetError(f"{which} label {name!r}; the model knows {names}{hint}")
         return matches[0]
 
     def output_name(self, index: int) -> str:
