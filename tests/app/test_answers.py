@@ -89,6 +89,9 @@ def test_generation_and_citation(app):
     assert len(GenerationAttribution.from_dict(json.loads(shown.json)).generated) == 3
     shown = app.cite("the cat ?", "the cat sat .\n---\na film is good .", model="writer", new_tokens=3, verify=1)
     found = Citations.from_dict(json.loads(shown.json))
+    assert found.verified is not None
+    checked = app.cite("the cat ?", "the cat sat .", model="writer", new_tokens=3, answer="a film is good .")
+    assert Citations.from_dict(json.loads(checked.json)).completion.strip() == "a film is good ."
     assert {source.name.split(":")[0] for source in found.sources} == {"document 1", "document 2"}
 
 

@@ -167,6 +167,7 @@ class App:
         model: str | None = None,
         new_tokens: float = 100,
         method: str | None = None,
+        answer: str | None = None,
         verify: bool = True,
     ) -> Shown:
         """Answer a question from documents, and cite the sentences that the answer rests on.
@@ -177,6 +178,7 @@ class App:
             model: Name or folder of the model.
             new_tokens: Most tokens to generate.
             method: Name with settings; empty for the default.
+            answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out and values swapped, to test what is cited.
 
         Raises:
@@ -189,6 +191,7 @@ class App:
         result = explainer.cite(
             checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
+            answer=self.limits.text(answer, "answer") if (answer or "").strip() else None,
             max_new_tokens=self._new_tokens(new_tokens),
             method=chosen,
             verify="auto" if verify else 0,

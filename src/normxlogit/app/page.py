@@ -191,11 +191,14 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
                 max_lines=20,
                 elem_id="documents",
             )
+            answer = gr.Textbox(
+                label="Answer to check", info="Empty: the model answers", lines=2, max_lines=12, elem_id="answer"
+            )
             button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
             common = _common_fields(app, models, "cite", 40, generates=True)
             verify = gr.Checkbox(True, label="Test it: leave sources out, swap values", elem_id="verify")
         result = _result("Nothing answered yet.", "cited")
-    fields = {"question": question, "documents": documents, **common, "verify": verify}
+    fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     _on_click(app, button, app.cite, fields, result, "An answer and its sources")
 
 
