@@ -1,6 +1,7 @@
 """The command that generates text and shows what each token rests on."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,9 @@ from ..errors import InputError
 from ..inputs.document_files import decoded
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet
+
+ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
+"""What is said of an instruct model that continues a plain question with nothing."""
 
 
 def generate(
@@ -64,6 +68,9 @@ def generate(
         keywords |= typed_targets(explainer._model, [] if target is None else [target], contrast)
         if completion is None:
             result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
+            ended = all(result.special_tokens_mask[result.prompt_tokens :])
+            if ended and isinstance(request, str) and getattr(explainer._model.tokenizer, "chat_template", None):
+                result = replace(result, notes=(*result.notes, ENDED))
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)
     deliver_result(result, kind, output)
