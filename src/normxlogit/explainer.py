@@ -246,14 +246,15 @@ class Explainer:
     @overload
     def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
     def generate(
-        self, prompt: Any, *, max_new_tokens: int = 40, **options: Annotated[Any, keywords.Generate]
+        self, prompt: Any, *, max_new_tokens: int | None = None, **options: Annotated[Any, keywords.Generate]
     ) -> GenerationAttribution | Attributions[GenerationAttribution]:
         """Let a language model continue prompts, and explain every token that it generated.
 
         Args:
             prompt: A text, chat messages for the tokenizer's template, or several in a list; or their token ids. Of
                 models of speech a sound: samples, a mapping with "array" and "sampling_rate", or a file's path.
-            max_new_tokens: Most tokens to generate; greedily, unless `do_sample` or another of its settings says how.
+            max_new_tokens: Most tokens to generate; by default as `max_length`, `generation_config` or the pipeline
+                says, otherwise 40. Greedily, unless `do_sample` or another of its settings says how.
             **options: Of `keywords.Generate`, and of the model's `generate`, such as `num_beams`.
 
         Returns:

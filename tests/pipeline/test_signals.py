@@ -121,7 +121,7 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
 
 def test_inputs_that_are_no_pictures():
     explainer = Explainer(vit(), PROCESSOR)
-    with pytest.raises(InputError, match=r"cat\.png: the file cannot be read as a picture: No such file"):
+    with pytest.raises(InputError, match=r"input 0: cat\.png cannot be read as a picture: No such file"):
         explainer("cat.png")
     with pytest.raises(InputError, match="input 1: the model's processor cannot read it"):
         explainer([picture(), 7])
@@ -217,7 +217,7 @@ def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
 def test_inputs_that_are_no_sounds():
     explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
     with pytest.raises(InputError, match="one channel"):
-        explainer(np.zeros((2, 100)))
+        explainer(np.zeros((3, 20, 100)))
     with pytest.raises(InputError, match="8000 samples a second, the model reads 16000"):
         explainer({"array": sound(), "sampling_rate": 8000})
     with pytest.raises(InputError, match="sampling_rate"):

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
+from ..inputs.pictures import SUFFIXES as PICTURES
 
 DEFAULTS = ("path", "image", "audio", "file", "text")
 """Names of columns that pictures or sounds are looked for in where the caller names none."""
 
 SUFFIXES = {
-    *(".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"),
+    *PICTURES,
     *(".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"),
 }
 """Suffixes of the pictures and sounds that are taken from a folder."""

@@ -110,7 +110,7 @@ class PromptWorker:
 
         def write(rows: list[int]) -> list[Any]:
             count = settings.max_new_tokens or 1
-            written = generate_each(self.model, [prepared.prompts[row] for row in rows], count, {})
+            written = generate_each(self.model, [prepared.prompts[row] for row in rows], {"max_new_tokens": count})
             completed.update(zip(rows, written, strict=True))
             return []
 

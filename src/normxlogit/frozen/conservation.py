@@ -18,7 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
-from ..surgery.proofs import EXCLUDED, proof, rounding_of
+from ..surgery.non_finite import EXCLUDED
+from ..surgery.proofs import proof, rounding_of
 from .backward import PLACE, NotedInputs, frozen_backward, has_rule, operations_without_gradient
 from .rules import VALUE
 
@@ -197,7 +198,9 @@ def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) ->
         if gradient is None:
             continue
         is_reading = index < len(readings)
-        products = gradient.double() if is_reading else gradient.double() * leaf.detach().double()
+        products = gradient.double()
+        if not is_reading:  # a constant that excludes an answer may be infinite, and nothing of it arrives
+            products = products * leaf.detach().double().masked_fill(gradient == 0, 0.0)
         contribution = float(products.sum())
         size += float(products.abs().sum())
         if is_reading:

@@ -9,10 +9,14 @@ from jinja2 import TemplateError
 from ..errors import InputError
 from .pictures import Picture, picture_parts, read_picture
 
-Prompt = str | Sequence[Mapping[str, Any]]
+Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
 
-A content is a text, or a list of parts: {"type": "text", "text": ...} and {"type": "image", "image": ...}."""
+A content is a text, or a list of parts: {"type": "text", "text": ...} and {"type": "image", "image": ...}. A mapping
+holds messages with what their template is given beside them, see `CHAT_KEYS`."""
+
+CHAT_KEYS = ("messages", "tools", "documents", "chat_template_kwargs")
+"""Keys of messages with what is beside them, as data sets of conversations name them."""
 
 
 UNREAD = frozenset(("audio", "audio_url", "input_audio", "video", "video_url"))
@@ -44,6 +48,7 @@ class ReadPrompt:
         notes: Which messages could not be found in it.
         messages: The messages, with their pictures read.
         pictures: The pictures, in the order of the prompt.
+        template_options: What the chat template is given beside the messages.
     """
 
     text: str
@@ -51,19 +56,28 @@ class ReadPrompt:
     notes: tuple[str, ...] = ()
     messages: list[dict[str, Any]] = field(default_factory=list)
     pictures: tuple[Picture, ...] = ()
+    template_options: dict[str, Any] = field(default_factory=dict)
+
+
+def messages_of(value: Any) -> Any:
+    """Return the messages of a chat with what is beside them, and anything else as it is."""
+    return value["messages"] if isinstance(value, Mapping) and "messages" in value else value
 
 
 def is_chat(value: Any) -> bool:
-    """Return whether something is the messages of one chat."""
-    messages = value if isinstance(value, list | tuple) else ()
+    """Return whether something is one chat."""
+    messages = messages_of(value)
+    messages = messages if isinstance(messages, list | tuple) else ()
     return bool(messages) and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages)
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
-        return [prompts], True  # type: ignore[list-item]  # refused where it is read
+        return [prompts], True  # refused where it is read
     items = list(prompts)
+    if items and all(isinstance(item, Mapping) and "messages" in item for item in items):
+        return items, False
     if not items or any(isinstance(item, Mapping) for item in items):
         return [items], True
     for index, item in enumerate(items):
@@ -72,14 +86,24 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     return items, False
 
 
-def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
+def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
     """Render a prompt as one text.
 
     What of it belongs to the template is found from the template itself: the messages are rendered again, once for
     each content, with a mark in its place.
+
+    Args:
+        tokenizer: The tokenizer or processor with the template.
+        prompt: The prompt.
+        template_options: What the template is given where the prompt does not say otherwise.
+
+    Raises:
+        InputError: If it is no prompt, or the template refuses it.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
+    options = {**(template_options or {}), **_beside(prompt)}
+    prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
     messages = [dict(m) for m in items if isinstance(m, Mapping) and "role" in m]
     if not messages or len(messages) != len(items):
@@ -98,17 +122,53 @@ def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
             message["content"] = [_read_part(part, pictures) for part in message["content"]]
     if not getattr(tokenizer, "chat_template", None):
         raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
+    # The answer follows the messages, or goes on with the last.
+    ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
+    options = {ending: True} | options
     try:
-        text = _rendered(tokenizer, messages)
+        try:
+            text = _rendered(tokenizer, messages, options)
+        except TypeError:  # a template that knows texts alone, and no lists of parts
+            messages = [_as_one_text(message) for message in messages]
+            text = _rendered(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"the chat template refuses these messages: {error}") from None
-    contents, notes = _contents(tokenizer, messages, text)
-    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures))
+    contents, notes = _contents(tokenizer, messages, text, options)
+    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures), options)
 
 
-def template_options(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the options of a chat template with which the answer follows the messages, or goes on with the last."""
-    return {"continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt": True}
+def content_text(message: Mapping[str, Any]) -> Any:
+    """Return the text of a message: its content, of a list of parts the only text; None for several texts."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content
+    texts = [part["text"] for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message whose parts, if all are texts, are one text of several lines."""
+    content = message.get("content")
+    if not isinstance(content, list) or not all(isinstance(p, Mapping) and p.get("type") == "text" for p in content):
+        return message
+    return {**message, "content": "\n".join(str(part["text"]) for part in content)}
+
+
+def _beside(prompt: Any) -> dict[str, Any]:
+    """Return what a chat template is given beside the messages of a prompt."""
+    if not isinstance(prompt, Mapping):
+        return {}
+    unknown = [str(key) for key in prompt if key not in CHAT_KEYS]
+    if "messages" not in prompt or unknown:
+        raise InputError(
+            f"a prompt as a mapping has messages and beside them {', '.join(CHAT_KEYS[1:])}; got "
+            f"{', '.join(map(str, prompt))}"
+        )
+    more = prompt.get("chat_template_kwargs") or {}
+    if not isinstance(more, Mapping):
+        raise InputError(f"chat_template_kwargs is a mapping, not {type(more).__name__}")
+    given = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
+    return {**given, **more}
 
 
 def _read_part(part: Any, pictures: list[Picture]) -> Any:
@@ -119,17 +179,8 @@ def _read_part(part: Any, pictures: list[Picture]) -> Any:
     return {"type": "image", "image": pictures[-1].image}
 
 
-def _rendered(tokenizer: Any, messages: list[dict[str, Any]]) -> str:
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, **template_options(messages)))
-
-
-def _said(message: Mapping[str, Any]) -> Any:
-    """Return what a message says: its content, of a list of parts the only text; None for several texts."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return content
-    texts = [part["text"] for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
-    return texts[0] if len(texts) == 1 else None
+def _rendered(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
 
 
 def _saying(message: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -141,16 +192,18 @@ def _saying(message: Mapping[str, Any], text: str) -> dict[str, Any]:
     return {**message, "content": parts}
 
 
-def _contents(tokenizer: Any, messages: list[dict[str, Any]], text: str) -> tuple[list[Content], list[str]]:
+def _contents(
+    tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]
+) -> tuple[list[Content], list[str]]:
     """Locate the contents that are strings with a word, and return a note for each that is not found."""
     contents, notes = [], []
     for i, message in enumerate(messages):
-        content = _said(message)
+        content = content_text(message)
         if not isinstance(content, str) or not content.strip():
             if message.get("content") and not isinstance(content, str):
                 notes.append(f"message {i} is not a plain text, so it is not among the sources")
             continue
-        start = _start(tokenizer, messages, i, text)
+        start = _start(tokenizer, messages, i, text, options)
         if start is None:
             notes.append(
                 f"the chat template does not write message {i} ({message['role']}) once and as it is, so it is not "
@@ -162,16 +215,17 @@ def _contents(tokenizer: Any, messages: list[dict[str, Any]], text: str) -> tupl
     return sorted(contents, key=lambda content: content.start), notes
 
 
-def _start(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
+def _start(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str, options: Mapping[str, Any]) -> int | None:
     """Locate one content by rendering a mark in its place.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
     """
-    content = _said(messages[i])
+    content = content_text(messages[i])
     body, mark = content.strip(), _mark(text, len(content))
     try:
-        marked = _rendered(tokenizer, [_saying(m, mark) if k == i else m for k, m in enumerate(messages)])
+        others = [_saying(m, mark) if k == i else m for k, m in enumerate(messages)]
+        marked = _rendered(tokenizer, others, options)
     except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
         return None
     before, _, after = marked.partition(mark)

@@ -43,6 +43,7 @@ class Encoder:
         limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
+        add_special_tokens: Whether texts get the tokenizer's special tokens.
     """
 
     def __init__(
@@ -52,12 +53,15 @@ class Encoder:
         limit: int | None,
         vocabulary: int | None = None,
         names: Collection[str] | None = None,
+        *,
+        add_special_tokens: bool = True,
     ) -> None:
         self.tokenizer = tokenizer
         self.config = config
         self._limit = limit
         self.vocabulary = vocabulary
         self.names = names
+        self.add_special_tokens = add_special_tokens
 
     @property
     def limit(self) -> int | None:
@@ -204,6 +208,7 @@ class Encoder:
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
             read_texts(text)
+        special = special and self.add_special_tokens
         encoding = self._row(self._tokenize([text], add_special_tokens=special, **self._marks), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")
         count = len(encoding)
@@ -243,7 +248,10 @@ class Encoder:
         first = [t[0] if isinstance(t, tuple) else t for t in texts]
         second = [t[1] for t in texts if isinstance(t, tuple)] or None
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
-            first, second, truncation=False, padding=False, verbose=False, **options
+            first,
+            second,
+            **{"truncation": False, "padding": False, "verbose": False, "add_special_tokens": self.add_special_tokens}
+            | options,
         )
         return encoded
 

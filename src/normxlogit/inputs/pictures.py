@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from .media_items import number_axes, rewound
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,8 +25,12 @@ SMALL = 128
 TYPES = ("image", "image_url")
 """Types of the parts of a message that are pictures, as transformers and OpenAI's clients name them."""
 
-KEYS = ("image", "path", "url", "base64", "image_url")
-"""Where such a part says which picture it is."""
+KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
+"""Where such a part, a row or a file of a data set says which picture it is."""
+
+
+SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+"""Suffixes of files of pictures."""
 
 
 @dataclass(frozen=True)
@@ -53,39 +58,37 @@ def picture_parts(content: Any) -> list[Mapping[str, Any]]:
     return [part for part in parts if isinstance(part, Mapping) and part.get("type") in TYPES]
 
 
-def read_picture(part: Mapping[str, Any]) -> Picture:
-    """Read the picture of a part of a message.
+def is_picture(item: Any) -> bool:
+    """Return whether something is one picture, and not several."""
+    if isinstance(item, Mapping):
+        return any(item.get(key) is not None and is_picture(item[key]) for key in KEYS)
+    if isinstance(item, str | Path | bytes | bytearray | memoryview) or hasattr(item, "read"):
+        return True
+    return hasattr(item, "getbands") or number_axes(item) in (2, 3)
+
+
+def names_picture(text: str) -> bool:
+    """Return whether a text is the name of a picture's file."""
+    return Path(text).suffix.casefold() in SUFFIXES and len(text.split()) == 1
+
+
+def read_picture(item: Any) -> Picture:
+    """Read a picture, in RGB.
 
     Args:
-        part: `{"type": "image", "image": ...}` with a file's path or open file, a data URI, a Pillow picture, or an
-            array of (height, width) or (height, width, 3) of whole numbers from 0 to 255; also under another of `KEYS`.
+        item: What `opened_picture` takes; an array of whole numbers from 0 to 255, (height, width), (height, width, 3)
+            or (3, height, width).
 
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
-    key = next((key for key in KEYS if part.get(key) is not None), "")
-    picture = part.get(key)
-    if isinstance(picture, Mapping):  # {"image_url": {"url": ...}}
-        picture = picture.get("url")
-    if picture is None:
-        raise InputError(
-            "a picture in a message is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array"
-        )
     pillow = _pillow()
-    name = ""
-    if isinstance(picture, str | Path):
-        if str(picture).startswith(("http:", "https:")):
-            raise InputError(
-                f"{str(picture)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
-            )
-        if key == "base64" or str(picture).startswith("data:"):
-            picture = open_picture(io.BytesIO(_decoded(str(picture))), "the picture in base64")
-        else:
-            name = Path(picture).name
-            picture = open_picture(picture, str(picture))
-    elif hasattr(picture, "read"):
-        picture = open_picture(picture, "the file")
-    elif isinstance(picture, np.ndarray):
+    picture, name = opened_picture(item)
+    if hasattr(picture, "detach"):
+        picture = picture.detach().cpu().numpy()
+    if isinstance(picture, np.ndarray):
+        if picture.ndim == 3 and picture.shape[0] in (3, 4) and picture.shape[-1] not in (3, 4):
+            picture = picture.transpose(1, 2, 0)
         if (
             picture.dtype != np.uint8
             or picture.ndim not in (2, 3)
@@ -95,13 +98,47 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
                 f"an array of {picture.dtype} of shape {picture.shape} is not a picture: expected (height, width) or "
                 "(height, width, 3), of uint8"
             )
-        picture = pillow.Image.fromarray(picture)
+        picture = pillow.Image.fromarray(np.ascontiguousarray(picture))
     if not isinstance(picture, pillow.Image.Image):
         raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
-    picture = upright(picture)
     if picture.mode.startswith(("I", "F")):
         raise InputError(f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first")
     return Picture(picture.convert("RGB"), name)
+
+
+def opened_picture(item: Any) -> tuple[Any, str]:
+    """Return a picture as Pillow has it, upright, an array or anything else as it is; and the name of its file.
+
+    Args:
+        item: A path, an open file, bytes of one, a data URI, a Pillow picture, or an array; or a mapping with one of
+            these under one of `KEYS`, such as a part of a message, or a row or a file of a data set.
+
+    Raises:
+        InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
+    """
+    key = ""
+    while isinstance(item, Mapping):  # {"image_url": {"url": ...}}, {"image": {"bytes": ..., "path": None}}
+        key = next((key for key in KEYS if item.get(key) is not None), "")
+        if not key:
+            raise InputError(
+                "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
+                "under another of the keys " + ", ".join(KEYS[1:])
+            )
+        item = item[key]
+    if isinstance(item, str | Path):
+        if str(item).startswith(("http:", "https:")):
+            raise InputError(
+                f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
+            )
+        if key == "base64" or str(item).startswith("data:"):
+            return open_picture(io.BytesIO(_decoded(str(item))), "the picture in base64"), ""
+        return open_picture(item, str(item)), Path(item).name
+    if isinstance(item, bytes | bytearray | memoryview):
+        return open_picture(io.BytesIO(item), "the file"), ""
+    if hasattr(item, "read"):
+        with rewound(item):
+            return open_picture(item, "the file"), ""
+    return (upright(item) if hasattr(item, "getexif") else item), ""
 
 
 def open_picture(file: Any, name: str, most: int | None = None) -> "Image":

@@ -1,8 +1,10 @@
 """Sounds as people have them: samples, what data sets hold, and files."""
 
+import io
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .encoding import Medium, Spread
+from .media_items import number_axes, rewound
 
 COURSE = 400
 """Points of the loudness that drawings show."""
@@ -19,6 +22,9 @@ CHANNELS = 8
 """Most channels of one sound."""
 
 FILES = (str, Path)
+
+KEYS = ("audio", "bytes", "path")
+"""Where a row of a data set, or a file of one, has a sound."""
 
 
 Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
@@ -61,39 +67,35 @@ def feature_extractor_of(reader: Any) -> Any:
 
 def is_sound(item: Any) -> bool:
     """Return whether something is one sound, and not several."""
-    if isinstance(item, Mapping | str | Path) or hasattr(item, "get_all_samples"):
+    if isinstance(item, Mapping):
+        return any(item.get(key) is not None for key in ("array", "raw")) or any(
+            item.get(key) is not None and is_sound(item[key]) for key in KEYS
+        )
+    if isinstance(item, str | Path | bytes | bytearray | memoryview):
+        return True
+    if hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None:
         return True
     if isinstance(item, list | tuple):
-        return bool(item) and isinstance(item[0], int | float)
-    return hasattr(item, "ndim") and (item.ndim < 2 or _has_channels(item))
+        return bool(item) and isinstance(item[0], Number)
+    axes = number_axes(item)
+    return axes == 1 or (axes == 2 and _has_channels(item))
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     """Read a sound.
 
     Args:
-        item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; a mapping with "array" and
-            "sampling_rate", as data sets have it; or a file's path or an open file, which needs soundfile.
+        item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
+            mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
+            soundfile; or a mapping with one of them under one of `KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
         place: Which input it is, for its name.
 
     Raises:
         InputError: If it is none of these, of another rate, or the file cannot be read.
     """
-    notes: tuple[str, ...] = ()
-    name = f"sound {place + 1}"
-    own_rate = rate
-    if isinstance(item, FILES):
-        name = Path(item).name
-        item, own_rate, notes = _from_file(item)
-    elif hasattr(item, "read"):
-        item, own_rate, notes = _from_file(item)
-    elif isinstance(item, Mapping):
-        key = "raw" if "raw" in item else "array"  # as pipelines have it, and as data sets have it
-        if {key, "sampling_rate"} - item.keys():
-            raise InputError("a sound as a mapping has an array and a sampling_rate")
-        name = Path(str(item.get("path") or name)).name
-        own_rate, item = int(item["sampling_rate"]), item[key]
+    item, name = _of_row(item, f"sound {place + 1}")
+    item, own_rate, notes = _decoded(item, rate)
     samples = _array_of(item)
     if _has_channels(samples):
         notes = (f"the mean of {samples.shape[1]} channels is read",)
@@ -110,6 +112,48 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     return Sound(_scaled(samples).astype(np.float32), own_rate, name, notes)
 
 
+def _of_row(item: Any, name: str) -> tuple[Any, str]:
+    """Return the sound of a row, or of a file of a data set, and anything else as it is; and its name."""
+    while isinstance(item, Mapping):
+        name = Path(str(item.get("path") or name)).name
+        if {"raw", "array"} & item.keys():
+            return item, name
+        key = next((key for key in KEYS if item.get(key) is not None), None)
+        if key is None:
+            raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
+        item = item[key]
+    return item, Path(item).name if isinstance(item, FILES) else name
+
+
+def _decoded(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
+    """Return samples, their rate and what was done to them; those without a rate are of the model's, `rate`."""
+    if isinstance(item, bytes | bytearray | memoryview):
+        item = io.BytesIO(item)
+    if isinstance(item, FILES) or hasattr(item, "read"):
+        with rewound(item):
+            return _from_file(item)
+    if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
+        decoded = item.get_all_samples()
+        return decoded.data.T, int(decoded.sample_rate), ()
+    if isinstance(item, Mapping):
+        if "sampling_rate" not in item:
+            raise InputError("a sound as a mapping has an array and a sampling_rate")
+        return item["raw" if "raw" in item else "array"], int(item["sampling_rate"]), ()  # of pipelines, of data sets
+    samples, own_rate = _with_rate(item) or (item, rate)
+    return samples, own_rate, ()
+
+
+def _with_rate(item: Any) -> tuple[Any, int] | None:
+    """Return the samples and the rate of a tuple, as soundfile, scipy and torchaudio read files; None for others."""
+    if not isinstance(item, tuple) or len(item) != 2 or not any(isinstance(part, Integral) for part in item):
+        return None
+    samples, rate = item if isinstance(item[1], Integral) else item[::-1]
+    if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
+        return None
+    channels_first = samples.ndim == 2 and samples.shape[0] <= CHANNELS < samples.shape[1]
+    return (samples.T if channels_first else samples), int(rate)
+
+
 def _array_of(samples: Any) -> npt.NDArray[Any]:
     """Return samples as an array, also of a tensor with a gradient, of half precision or on another device."""
     if hasattr(samples, "detach"):
@@ -120,7 +164,7 @@ def _array_of(samples: Any) -> npt.NDArray[Any]:
 
 def _has_channels(samples: Any) -> bool:
     """Return whether something is one sound of several channels, as soundfile reads it, (N, C)."""
-    return bool(samples.ndim == 2 and samples.shape[1] <= CHANNELS < samples.shape[0])
+    return bool(len(samples.shape) == 2 and samples.shape[1] <= CHANNELS < samples.shape[0])
 
 
 def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -33,6 +33,26 @@ def _linear(alpha: float = 0.0) -> Any:
     return models.Lasso(alpha=alpha, random_state=0) if alpha else models.LinearRegression()
 
 
+def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: Floats | None = None) -> Floats:
+    """Return the weights of a Lasso for each target, (K, M).
+
+    The penalty is in the unit of the answers. Of answers that vary so little that it leaves no weight at all, it counts
+    in their standard deviation.
+
+    Args:
+        columns: Which players are present, (N, M).
+        answers: (N, K).
+        alpha: The penalty.
+        importance: Of the samples, (N,).
+    """
+    weights = _rows(_linear(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
+    spread = answers.std(0)  # (K,)
+    for k in np.flatnonzero((weights == 0).all(1) & (spread > 0)):
+        scaled = _linear(alpha).fit(columns, answers[:, k] / spread[k], sample_weight=importance)
+        weights[k] = scaled.coef_ * spread[k]
+    return weights
+
+
 @register("lime", needs=LOGITS, paper="Ribeiro et al., 2016", signed=True, passes="200 forward", extra="eval")
 class Lime(_Surrogate):
     """Weights of a sparse linear model fitted to the answers on randomly perturbed texts.
@@ -60,8 +80,8 @@ class Lime(_Surrogate):
     def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
         """Fit the weights."""
         distance = 1 - np.sqrt(present.mean(1))  # (N,), the cosine of a subset with the whole is sqrt(size / M)
-        model = _linear(self.alpha).fit(present.astype(float), answers, sample_weight=np.exp(-(distance**2) / 2))
-        return Fit(_columns(model.coef_))
+        importance = np.exp(-(distance**2) / 2)
+        return Fit(_lasso_weights(present.astype(float), answers, self.alpha, importance))
 
 
 @register(
@@ -102,8 +122,7 @@ class ContextCite(_Surrogate):
         """Fit the weights."""
         scale = present.std(0)  # (M,)
         scale[scale == 0] = 1.0
-        model = _linear(self.alpha).fit((present - present.mean(0)) / scale, answers)
-        return Fit(_columns(model.coef_) / scale)
+        return Fit(_lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale)
 
 
 @register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
@@ -140,10 +159,10 @@ class KernelShap(_Surrogate):
         # Random subsets are drawn with a probability in proportion to their weight, so they have equal weights here.
         weight = {s: (count - 1) / (math.comb(count, s) * s * (count - s)) if exact else 1.0 for s in range(1, count)}
         model = _linear().fit(present.astype(float), answers, sample_weight=[weight.get(s, ENDS) for s in sizes])
-        return Fit(_columns(model.coef_))
+        return Fit(_rows(model.coef_))
 
 
-def _columns(weights: Floats) -> Floats:
+def _rows(weights: Floats) -> Floats:
     """Return the weights of a regressor as (K, M), also where it drops the axis of a single target."""
     return np.atleast_2d(weights)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..frozen.backward import NotedInputs, frozen_backward
 from ..frozen.readout import Readout
+from ..surgery.non_finite import mean_logit
 from .forward_pass import FrozenPass
 
 AT_ONCE = 8
@@ -141,7 +142,7 @@ def logits_read(
         leaf = states[part].detach().requires_grad_(states.requires_grad)
         with torch.set_grad_enabled(states.requires_grad), NotedInputs():
             logits = head(leaf).float()  # (n, V)
-        other = logits.mean(-1) if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
+        other = mean_logit(logits)[:, 0] if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
         value = logits.gather(-1, ids[part, None])[:, 0] - other  # (n,)
         values.append(value.detach())
         if states.requires_grad:

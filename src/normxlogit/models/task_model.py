@@ -25,12 +25,12 @@ from ..surgery.trace import embedded_of, states_of
 from ..tasks import TaskName, choose_task, declared_tasks, task_of
 from ..tasks.positions import at
 from ..tasks.sentence_embedding import Pooling
-from ..tasks.zero_shot import Hypotheses
 from .adapt import adapt
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id, input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
+from .pipeline_settings import PipelineSettings
 from .proof import compare, first_alone, reading, sample_of
 from .token_budget import TokenBudget
 
@@ -38,10 +38,11 @@ from .token_budget import TokenBudget
 class TaskModel:
     """A task model, taken apart into trunk and head without being touched.
 
-    The arguments are those of `Explainer`, with what a zero-shot pipeline asks the model (`hypotheses`).
+    The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
 
     Attributes:
         caller_model: The same as a task model: an embedding model's trunk with its pooling, other models unchanged.
+        pipeline: What the pipeline that holds it was set to.
         reader: What reads its inputs, a tokenizer or a processor.
         task: What it is for, with everything that differs by it.
 
@@ -60,14 +61,15 @@ class TaskModel:
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
-        hypotheses: Hypotheses | None = None,
+        pipeline: PipelineSettings | None = None,
     ) -> None:
         self.source = model
         kind = choose_task(model, task, labels, pooling)
         self.caller_model = kind.as_task_model(model, pooling)
         self.reader, self.tokenizer = tokenizer, kind.tokenizer_of(tokenizer)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
-        self._declared = task, labels, hypotheses
+        self._declared = task, labels
+        self.pipeline = pipeline or PipelineSettings()
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}
         self._pinned = Pinned()
@@ -84,17 +86,20 @@ class TaskModel:
 
     def _copied(self) -> ModelCopy:
         """Copy the caller's model, and read from it what depends on its settings."""
-        task, labels, hypotheses = self._declared
+        task, labels = self._declared
         self.caller_model = choose_task(self.source, task).as_task_model(self.source, before=self.caller_model)
         plain = unwrapped(self.caller_model)
-        made = task_of(plain, task, labels, self.reader, hypotheses)
+        made = task_of(plain, task, labels, self.reader, self.pipeline.hypotheses, self.pipeline.problem)
         copy = ModelCopy(self.caller_model, self.source)
         config = getattr(copy.module, "config", None)
         self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
         self.task = adapt(copy, made, plain, task)
         limit = self.task.limit(plain, position_limit(None, plain))
         names, vocabulary = input_names(self.tokenizer, plain), vocabulary_limit(plain)
-        self.encoder = Encoder(self.tokenizer, self.config, limit, vocabulary, names)
+        if self.pipeline.max_length is not None:
+            limit = min(self.pipeline.max_length, limit or self.pipeline.max_length)
+        special = self.pipeline.add_special_tokens
+        self.encoder = Encoder(self.tokenizer, self.config, limit, vocabulary, names, add_special_tokens=special)
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.pad_id, usable = (

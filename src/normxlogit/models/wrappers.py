@@ -20,6 +20,7 @@ from ..tasks import is_bare
 from ..tasks.label_names import label_names
 from ..tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from ..tasks.zero_shot import hypotheses_of
+from .pipeline_settings import settings_of
 
 
 class SetFitForSequenceClassification(PreTrainedModel):
@@ -84,10 +85,15 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
 
 
 def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> dict[str, Any]:
-    """Return what is explained of a model or pipeline: its module, tokenizer, labels and zero-shot hypotheses."""
+    """Return what is explained of a model or pipeline: its module, tokenizer, labels and a pipeline's settings."""
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
-    return {"model": module, "tokenizer": reader, "labels": names, "hypotheses": hypotheses_of(model, names)}
+    return {
+        "model": module,
+        "tokenizer": reader,
+        "labels": names,
+        "pipeline": settings_of(model, hypotheses_of(model, names)),
+    }
 
 
 def _reader_of(pipeline: Any) -> Any:

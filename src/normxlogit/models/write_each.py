@@ -44,20 +44,24 @@ STEPS = 2
 
 def write_each(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
-) -> list[list[int]]:
+) -> list[list[list[int]]]:
     """Continue prompts, and return the token ids that are generated after each, of a source all that the decoder reads.
+
+    Where several sequences are asked for, each prompt has several; otherwise one.
 
     Greedy prompts of similar lengths are batched, padded on the left, if padding does not change a prompt's next-token
     logits; otherwise prompts of one length are, if the batch does not change them.
     All others go one at a time.
     """
     alone = any(prompt.source is not None or prompt.media for prompt in prompts)
-    if len(prompts) == 1 or options or alone or not _plain(config):
-        return [_written(model, [prompt], config, options)[0] for prompt in prompts]
     ends = end_ids(config)
+    if len(prompts) == 1 or options or alone or not _plain(config):
+        each = [_written(model, [prompt], config, options) for prompt in prompts]
+        padding = config.pad_token_id
+        return [rows if len(rows) == 1 else [_unpadded(ids, ends, padding) for ids in rows] for rows in each]
 
-    def work(places: list[int]) -> list[list[int]]:
-        return [until_end(ids, ends) for ids in _together(model, [prompts[i] for i in places], config)]
+    def work(places: list[int]) -> list[list[list[int]]]:
+        return [[until_end(ids, ends)] for ids in _together(model, [prompts[i] for i in places], config)]
 
     return map_batches(model, prompts, work, share=2)  # keys and values are kept
 
@@ -129,6 +133,14 @@ def until_end(ids: list[int], ends: set[int]) -> list[int]:
         if token in ends:
             return ids[: index + 1]
     return ids
+
+
+def _unpadded(ids: list[int], ends: set[int], padding: int | None) -> list[int]:
+    """Return one of several sequences without its padding; a decoder may begin with the token that ends."""
+    kept = ids[:1] + until_end(ids[1:], ends)
+    while len(kept) > 1 and kept[-1] == padding and padding not in ends:
+        kept.pop()
+    return kept
 
 
 def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:

@@ -45,9 +45,15 @@ ELSEWHERE = {
 }
 """Advice for names of settings that are not arguments of a call."""
 
+CHAT = "a prompt with it is a mapping: {'messages': messages, 'tools': tools, 'documents': documents}"
+ELSEWHERE |= {"tools": CHAT, "documents": CHAT, "chat_template_kwargs": CHAT, "messages": CHAT}
+ELSEWHERE["enable_thinking"] = (
+    "a prompt with it is a mapping: {'messages': messages, 'chat_template_kwargs': {'enable_thinking': False}}"
+)
+
 RECEIVERS = {"self", "cls"}
 
-OPEN = ("layer", "batch_size", "text_pair", "targets")
+OPEN = ("layer", "batch_size", "text_pair", "targets", "tools", "documents", "chat_template_kwargs", "enable_thinking")
 """Arguments that are refused also by functions that pass unknown ones on to transformers."""
 
 

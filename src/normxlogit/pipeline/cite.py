@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError
-from ..inputs.chat import Prompt
+from ..inputs.chat import Prompt, content_text, messages_of
 from ..inputs.documents import documents_by_name
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
@@ -132,7 +132,9 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
     for name, span in documents.items():
         try:
             *message, start, end = map(operator.index, span)
-            content = prompt if isinstance(prompt, str) else prompt[message[0]]["content"]
+            content = prompt if isinstance(prompt, str) else content_text(messages_of(prompt)[message[0]])
+            if not isinstance(content, str):
+                raise TypeError
             document = content[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None

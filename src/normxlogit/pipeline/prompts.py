@@ -20,20 +20,23 @@ Explained = GenerationAttribution | Attributions[GenerationAttribution]
 
 
 def explain_generated(
-    model: TaskModel, prompts: Any, max_new_tokens: int, options: Options, settings: Mapping[str, Any]
+    model: TaskModel, prompts: Any, max_new_tokens: int | None, options: Options, settings: Mapping[str, Any]
 ) -> Explained:
     """Let a language model continue prompts, and explain every token that it generated.
 
     Returns:
-        One result, or a list in the order of the prompts.
+        One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
     """
+    settings = {**model.pipeline.generation, **settings}
+    if max_new_tokens is not None:
+        settings["max_new_tokens"] = max_new_tokens
     if model.task.hears:
-        return explain_speech(model, prompts, max_new_tokens, options, settings)
+        return explain_speech(model, prompts, options, settings)
     each, single = _each(model, prompts)
-    completed = generate_each(model, each, max_new_tokens, settings)
+    completed = generate_each(model, each, settings)
     results = explain_completions(model, completed, [options] * len(completed))
     results = with_completion_verifications(model, completed, results, options.verify)
-    return results[0] if single else Attributions(results)
+    return results[0] if single and len(results) == 1 else Attributions(results)
 
 
 def explain_written(model: TaskModel, prompts: Any, completions: Any, options: Options, sources: Any) -> Explained:

@@ -11,6 +11,7 @@ import torch
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.encoding import Encoding, Signal, readable_tokens
+from ..inputs.media_items import media_items
 from ..inputs.sounds import Sound, is_sound, read_sound
 from ..methods import FrozenGradient, Request, check_finite, run_method
 from ..models.embeddings import table_of
@@ -28,21 +29,20 @@ from .completed import Completed
 from .completion import explain_completion
 from .media import with_media
 from .options import Options, provenance
-from .writing import generation_config
+from .writing import generation_config, most_new_tokens
 
 DECODER_PROMPT = 4
 """Most tokens that Whisper's decoder begins with: start, language, task, no timestamps."""
 
 
 def explain_speech(
-    model: TaskModel, sounds: Any, max_new_tokens: int, options: Options, settings: Mapping[str, Any]
+    model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
 ) -> GenerationAttribution | Attributions[GenerationAttribution]:
     """Let a model of speech transcribe sounds, and explain every token by the moments that it rests on.
 
     Args:
         model: The model.
         sounds: One, or several.
-        max_new_tokens: Most tokens to generate.
         options: What is explained.
         settings: Passed to the model's `generate`.
 
@@ -56,8 +56,7 @@ def explain_speech(
     options = options.for_media
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
-    single = is_sound(sounds)
-    items = [sounds] if single else list(sounds)
+    items, single = media_items(sounds, is_sound, "sound")
     if not items:
         raise InputError("there is no sound to transcribe")
     model.refresh()
@@ -67,7 +66,7 @@ def explain_speech(
     for place, item in enumerate(items):
         with naming_input(place, item):
             every.append(read_sound(item, rate, place))
-    explain = _explain_frames if task.per_frame else partial(_explain_decoder, most=max_new_tokens, extra=settings)
+    explain = _explain_frames if task.per_frame else partial(_explain_decoder, settings=settings)
     results = [explain(model, sound, options) for sound in every]
     return results[0] if single else Attributions(results)
 
@@ -75,11 +74,11 @@ def explain_speech(
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def _explain_decoder(
-    model: TaskModel, sound: Sound, options: Options, most: int, extra: Mapping[str, Any]
+    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]
 ) -> GenerationAttribution:
     """Generate with an encoder-decoder model, and explain what it generated."""
     signal: Signal = cast(Any, model.task).read_signal(model, sound)
-    prompt, ids = _generated(model, signal, most, extra)
+    prompt, ids = _generated(model, signal, settings)
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
     tokens = readable_tokens(model.tokenizer, prompt)
@@ -88,13 +87,14 @@ def _explain_decoder(
     return explain_completion(model, Completed(sequence, count, 0, None), options)
 
 
-def _generated(model: TaskModel, signal: Signal, most: int, extra: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """Return the tokens that the decoder begins with, and those that it generates after them."""
     copy: Any = private_clone(model.reference)
     path = str(path_of(copy, table_of(copy.get_decoder())))
     limit = model.encoder.limit
+    most = most_new_tokens(settings, DECODER_PROMPT)
     room = most if limit is None else min(most, max(limit - DECODER_PROMPT, 1))
-    config, generate_options = generation_config(model, extra, room)
+    config, generate_options = generation_config(model, settings, room)
     first = Site(path, is_input=True)
     values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
     with torch.no_grad():

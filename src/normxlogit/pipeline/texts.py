@@ -31,7 +31,8 @@ from .verification import with_verifications
 
 def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain inputs by the first default method that works on the model; results note why others did not."""
-    inputs = list(inputs) if isinstance(inputs, Iterator) else inputs  # each method that is tried reads them
+    if isinstance(inputs, Iterator) and not hasattr(inputs, "read"):
+        inputs = list(inputs)  # each method that is tried reads them
     results, notes = first_working(
         use_for(model.task), lambda method: explain_inputs(model, inputs, replace(options, method=method))
     )

@@ -21,47 +21,88 @@ from ..surgery.memory import enough_memory
 from ..tasks.seq2seq import with_first_token
 from .completed import Completed
 
+MOST = 40
+"""Tokens that are generated at most, where nothing else is said."""
+
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
     """Let the model continue a prompt; see `generate_each`."""
-    return generate_each(model, [prompt], max_new_tokens, options)[0]
+    return generate_each(model, [prompt], {**options, "max_new_tokens": max_new_tokens})[0]
 
 
 @enough_memory("let the model go on with this prompt")
 def generate_each(
-    model: TaskModel, prompts: Sequence[Prompt | Encoding], max_new_tokens: int, options: Mapping[str, Any]
+    model: TaskModel, prompts: Sequence[Prompt | Encoding], options: Mapping[str, Any]
 ) -> list[Completed]:
     """Let the model continue prompts, in batches where that gives the same tokens.
 
+    Args:
+        model: The model.
+        prompts: The prompts.
+        options: Of the model's `generate`.
+
     Returns:
-        Prompts and completions, and how much of them is the prompt.
+        Prompts and completions, and how much of them is the prompt; of several sequences for a prompt all in a row.
 
     Raises:
-        InputError: If a prompt is empty or leaves no room, or several sequences are requested.
+        InputError: If a prompt is empty or leaves no room.
         UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
     model.task.check_generates(model)
-    if options.get("num_return_sequences", 1) != 1:
-        raise InputError("num_return_sequences must be 1; call again for another completion")
-    read = [opened(model, prompt) for prompt in prompts]
+    prompted = [opened(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
-    max_new_tokens = counted(max_new_tokens, "max_new_tokens")
-    rooms = [max_new_tokens if limit is None else min(max_new_tokens, limit - len(one.encoding)) for one in read]
-    completions: list[Completed | None] = [None] * len(read)
+    lengths = [len(prompt.encoding) if prompt.encoding.source is None else 1 for prompt in prompted]
+    most = [most_new_tokens(options, length) for length in lengths]
+    rooms = [
+        count if limit is None else min(count, limit - len(prompt.encoding))
+        for count, prompt in zip(most, prompted, strict=True)
+    ]
+    completions: dict[int, list[Completed]] = {}
     with torch.inference_mode():
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
             places = [i for i, each_room in enumerate(rooms) if each_room == room]
             config, generate_options = generation_config(model, options, room)
-            written = write_each(model, [read[i].encoding for i in places], config, generate_options)
-            notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
-            for i, ids in zip(places, written, strict=True):
-                encoding = read[i].encoding
-                if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
-                    encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
-                sequence = model.task.appended(model, encoding, ids)
-                completions[i] = replace(read[i], encoding=replace(sequence, notes=(*read[i].encoding.notes, *notes)))
-    return [completed for completed in completions if completed is not None]
+            written = write_each(model, [prompted[i].encoding for i in places], config, generate_options)
+            for i, sequences in zip(places, written, strict=True):
+                note = (f"the model reads {limit} tokens, so it could write only {room}",) if room < most[i] else ()
+                completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]
+    return [completed for i in range(len(prompted)) for completed in completions[i]]
+
+
+def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
+    """Return a prompt with the tokens that `generate` returned."""
+    encoding = prompt.encoding
+    if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
+        encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
+    sequence = model.task.appended(model, encoding, ids)
+    return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
+
+
+def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
+    """Return how many tokens may be generated after a prompt.
+
+    Args:
+        options: Of the model's `generate`: `max_new_tokens` goes before `max_length`, as in transformers, and both
+            before those of a `generation_config`.
+        before: Tokens that `max_length` counts and that are there before the first is generated.
+
+    Raises:
+        InputError: If the number is none, or `max_length` leaves no room.
+    """
+    config = options.get("generation_config")
+    for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
+        if settings.get("max_new_tokens") is not None:
+            return counted(settings["max_new_tokens"], "max_new_tokens")
+        if settings.get("max_length") is not None:
+            length = counted(settings["max_length"], "max_length")
+            if length <= before:
+                raise InputError(
+                    f"max_length={length} leaves no room: {before} tokens stand before the answer; max_new_tokens= "
+                    "counts those of the answer alone"
+                )
+            return length - before
+    return MOST
 
 
 def opened(model: TaskModel, prompt: Prompt | Encoding) -> Completed:
@@ -121,7 +162,10 @@ def generation_config(
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id
     config.max_length = None
+    settings.pop("max_length", None)
     settings["max_new_tokens"] = room
+    if settings.get("stop_strings") or config.stop_strings:
+        settings.setdefault("tokenizer", model.tokenizer)
     return config, config.update(**settings)
 
 
@@ -141,5 +185,9 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
 def _read_prompt(model: TaskModel, prompt: Prompt | Encoding) -> tuple[Encoding, ReadPrompt]:
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)
-    read = read_prompt(model.reader, prompt)
+    if isinstance(prompt, str):
+        prompt = model.pipeline.prefix + prompt
+    read = read_prompt(model.reader, prompt, model.pipeline.chat)
+    if read.pictures and not model.task.reads_pictures:
+        raise InputError(f"{model.name} reads texts alone, and a message holds a picture")
     return model.task.read_prompt(model, read, special=isinstance(prompt, str)), read

@@ -12,12 +12,27 @@ from .memory import refuse_to_hide
 from .pool import private_clone
 from .trace import Call, tensor_of, trace
 
+EXCLUDED = 1e4
+"""Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""
+
 
 def is_finite(values: Tensor) -> bool:
     """Return whether values hold neither NaN nor +inf; heads exclude answers with -inf, but not all of them."""
     if not values.numel() or bool(values.sum(dtype=torch.float32).isfinite()):
         return True
     return not bool((values.isnan() | values.isposinf()).any() or values.isneginf().all())
+
+
+def mean_logit(logits: Tensor) -> Tensor:
+    """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes.
+
+    Heads exclude an entry with -inf or a number so low that the others are lost in the rounding of their mean with it.
+    """
+    kept = logits > -EXCLUDED
+    if bool(kept.all()):
+        return logits.mean(-1, keepdim=True)
+    kept = kept | ~kept.any(-1, keepdim=True)
+    return logits.masked_fill(~kept, 0).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True)
 
 
 def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> UnsupportedModelError:

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from .non_finite import EXCLUDED
+
 SUMS = 10
 """Sums in another order, as of a larger batch, may differ by this many times what rounding explains in a single one."""
-
-EXCLUDED = 1e4
-"""Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""
 
 STATES_AGREE = 1e-4
 """Difference that padding, or a longer text, may make to a state, relative to the largest."""

@@ -12,7 +12,7 @@ from ..surgery.clone import unwrapped
 from .audio import AudioClassification
 from .base import Task, TaskName
 from .choice import MultipleChoice
-from .classification import Classification
+from .classification import Classification, Problem
 from .embedding import Embedding
 from .image import ImageClassification
 from .image_text import ImageText
@@ -96,6 +96,7 @@ def task_of(
     labels: Sequence[str] | None = None,
     tokenizer: Any = None,
     hypotheses: Hypotheses | None = None,
+    problem: Problem | None = None,
 ) -> Task:
     """Return the task of a model with the names of its outputs.
 
@@ -105,7 +106,10 @@ def task_of(
             outputs or the outputs have no labels.
     """
     made = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
-    return ZeroShot(made, hypotheses) if hypotheses is not None and isinstance(made, Classification) else made
+    if not isinstance(made, Classification):
+        return made
+    made = made if problem is None else type(made)(made.labels, tokenizer, problem)
+    return made if hypotheses is None else ZeroShot(made, hypotheses)
 
 
 def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:

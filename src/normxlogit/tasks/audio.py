@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor
 
 from ..inputs.encoding import Encoding
-from ..inputs.sounds import feature_extractor_of, read_sound
+from ..inputs.sounds import feature_extractor_of, is_sound, read_sound
 from ..results.attribution import Attribution
 from ..results.signals import AudioAttribution
 from .base import TaskName
@@ -29,6 +29,8 @@ class AudioClassification(SignalTask):
     processor_class: ClassVar[Any] = AutoFeatureExtractor
 
     result_type = AudioAttribution
+    medium = "sound"
+    is_item = staticmethod(is_sound)
 
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result with the seconds of every frame."""

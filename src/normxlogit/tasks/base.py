@@ -83,6 +83,7 @@ class Task(Reads):
         left_to_right: Whether a token's answer cannot depend on later ones.
         generates: Whether the model continues prompts.
         hears: Whether the model answers sounds with texts.
+        reads_pictures: Whether the messages of a prompt may hold pictures.
         per_frame: Whether it does so at every frame of a sound.
         result_type: The class of the results.
     """
@@ -105,6 +106,7 @@ class Task(Reads):
     left_to_right: ClassVar[bool] = False
     generates: ClassVar[bool] = False
     hears: ClassVar[bool] = False
+    reads_pictures: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
     result_type: ClassVar[type[Attribution]] = Attribution
     output_names: ClassVar[tuple[str, ...]] = ()

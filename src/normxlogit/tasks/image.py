@@ -1,6 +1,5 @@
 """Classification of pictures: scores of patches as a grid."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,8 @@ from transformers import AutoImageProcessor
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..inputs.pictures import open_picture, upright
+from ..inputs.media_items import as_array, number_axes
+from ..inputs.pictures import is_picture, opened_picture
 from ..results.attribution import Attribution
 from ..results.signals import ImageAttribution
 from .model import Model
@@ -33,6 +33,8 @@ class ImageClassification(SignalTask):
     auto_class = "AutoModelForImageClassification"
     processor_class = AutoImageProcessor
     result_type = ImageAttribution
+    medium = "picture"
+    is_item = staticmethod(is_picture)
 
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result with the place of every patch."""
@@ -45,12 +47,30 @@ class ImageClassification(SignalTask):
         return np.linspace(0, 255, TRIAL_SIDE**2 * 3, dtype=np.uint8).reshape(TRIAL_SIDE, TRIAL_SIDE, 3)
 
     def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None]:
-        if isinstance(item, str | Path) or hasattr(item, "read"):
-            item = open_picture(item, "the file")
-        elif hasattr(item, "getexif"):
-            item = upright(item)
         config = getattr(model.config, "vision_config", model.config)
-        return as_channels(item, getattr(config, "num_channels", None)), {}, None
+        picture, _ = opened_picture(as_array(item))
+        if hasattr(picture, "detach"):
+            picture = picture.detach().cpu()
+            picture = picture.float() if picture.is_floating_point() else picture
+        self._check_levels(picture)
+        return as_channels(picture, getattr(config, "num_channels", None)), {}, None
+
+    def _check_levels(self, picture: Any) -> None:
+        """Refuse an array of other numbers than the processor brings to what the model reads.
+
+        Raises:
+            InputError: If its numbers are rescaled already.
+        """
+        rescales = getattr(self.processor, "do_rescale", False)
+        if not rescales or number_axes(picture) == 0 or "float" not in str(picture.dtype):
+            return
+        lowest, highest = float(picture.min()), float(picture.max())
+        if lowest < 0 or 0 < highest <= 1:
+            raise InputError(
+                f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
+                "levels from 0 to 255; pass those, as in (255 * picture).astype('uint8'), or {'pixel_values': batch} "
+                "as the processor returns it"
+            )
 
 
 def as_channels(picture: Any, channels: int | None) -> Any:

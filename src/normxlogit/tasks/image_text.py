@@ -13,7 +13,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..inputs.chat import ReadPrompt, template_options
+from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, Medium, readable_tokens
 from ..inputs.picture_places import Floats, layout, merged_boxes
 from ..surgery.pool import private_clone
@@ -33,6 +33,7 @@ class ImageText(CausalLM):
     own: a result has the scores of its patches.
     """
 
+    reads_pictures = True
     name = "image-text-to-text"
     mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
     ending = "ForImageTextToText"
@@ -73,7 +74,7 @@ class ImageText(CausalLM):
                 "Explainer(model, AutoProcessor.from_pretrained(...))"
             )
         try:
-            read = self._by_template(prompt.messages, **template_options(prompt.messages))
+            read = self._by_template(prompt.messages, **prompt.template_options)
         except (TypeError, ValueError) as error:
             raise InputError(f"the processor cannot read these messages: {error}") from None
         ids: list[int] = read["input_ids"][0].tolist()

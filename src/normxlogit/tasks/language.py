@@ -79,7 +79,11 @@ class CausalLM(LanguageTask):
             return super().encode(model, inputs, long_text=long_text)
         prompts = [read_prompt(model.reader, chat) for chat in chats]
         if any(prompt.pictures for prompt in prompts):
-            raise InputError("what rests on a picture is explained by generate(messages) or explain_completion")
+            raise InputError(
+                "what rests on a picture is explained by generate(messages) or explain_completion"
+                if self.reads_pictures
+                else f"{model.name} reads texts alone, and a message holds a picture"
+            )
         return [self.read_prompt(model, prompt, special=False) for prompt in prompts], single
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:

@@ -22,7 +22,8 @@ def naming_input(place: int, item: Any) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        path = f", {safe(str(item))}" if isinstance(item, str | Path) else ""
+        named = isinstance(item, str | Path) and not str(error).startswith(str(item))
+        path = f", {safe(str(item))}" if named else ""
         raise InputError(f"input {place}{path}: {error}") from None
 
 

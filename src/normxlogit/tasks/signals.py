@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from ..errors import HeadMismatchError, InputError, NormXLogitError, Unsupported
 from ..inputs.batching import Batch
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, Signal
+from ..inputs.media_items import media_items
 from ..surgery.clone import override_forward
 from ..surgery.headpiece import Head
 from ..surgery.layer_outputs import LayerOutput
@@ -47,6 +48,8 @@ class SignalTask(Classification):
     plain = False
     peft_type = ""
     reads_tokens = False
+    medium: ClassVar[str]
+    """What it reads, a picture or a sound."""
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, tokenizer, problem)
@@ -102,7 +105,7 @@ class SignalTask(Classification):
 
         Args:
             model: The model.
-            inputs: One as its processor takes it, a list of these, or the processor's output.
+            inputs: One as its processor takes it, several in any container, or the processor's output.
             long_text: Not for signals, and refused.
 
         Raises:
@@ -111,16 +114,19 @@ class SignalTask(Classification):
         if long_text is not None:
             self.locate([], 0)
         encoded = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
-        samples = isinstance(inputs, list | tuple) and bool(inputs) and isinstance(inputs[0], int | float)
-        many = encoded or (isinstance(inputs, list | tuple) and not samples)
         if encoded:
-            encodings = [self._encoding(model, signal, None) for signal in _rows(inputs)]
-        else:
-            encodings = []
-            for place, item in enumerate(inputs if many else [inputs]):
-                with naming_input(place, item):
-                    encodings.append(self._read(model, item))
-        return encodings, not many
+            return [self._encoding(model, signal, None) for signal in _rows(inputs)], False
+        items, single = media_items(inputs, self.is_item, self.medium)
+        encodings = []
+        for place, item in enumerate(items):
+            with naming_input(place, item):
+                encodings.append(self._read(model, item))
+        return encodings, single
+
+    @staticmethod
+    def is_item(item: Any) -> bool:
+        """Return whether something is one picture or sound."""
+        raise NotImplementedError
 
     def encode_rows(
         self, model: Model, rows: Sequence[Any], *, long_text: LongText = "truncate"

@@ -13,6 +13,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, Signal
 from ..inputs.sounds import Sound, feature_extractor_of
+from ..surgery.non_finite import mean_logit
 from .audio import AudioClassification
 from .base import TaskName
 from .model import Model
@@ -149,7 +150,7 @@ class Emitted(Target):
         chosen = each.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
         if self.contrast is not None:
             return chosen - each[..., self.contrast.to(logits.device)][..., 0]
-        return chosen - each.mean(-1)
+        return chosen - mean_logit(each)[..., 0]
 
 
 def _answers_with_text(model: Model) -> UnsupportedModelError:

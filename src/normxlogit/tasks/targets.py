@@ -14,6 +14,7 @@ from torch import Tensor
 from ..errors import TargetError
 from ..results.schema import FloatArray
 from ..results.targets import TargetInfo
+from ..surgery.non_finite import mean_logit
 from ..surgery.run import Replace
 from .base import Task
 from .model import Explained, Model
@@ -80,7 +81,7 @@ class Target:
         """Return what all methods but NormXLogit and LogAt explain: `read`, for language models relative to the others.
 
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
-        vocabulary, unless a contrast is subtracted.
+        vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
 
         Args:
             logits: All outputs, (N, C).
@@ -91,7 +92,7 @@ class Target:
         """
         values = self.read(logits, texts)  # (N, K)
         if self.task.vocabulary and self.contrast is None:
-            return values - logits.mean(-1, keepdim=True)
+            return values - mean_logit(logits)
         return values
 
     def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:

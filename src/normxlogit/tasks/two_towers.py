@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from torch import nn
@@ -12,7 +11,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding, Medium
 from ..inputs.picture_places import layout
-from ..inputs.pictures import read_picture
+from ..inputs.pictures import is_picture, names_picture, read_picture
 from ..surgery.pool import private_clone
 from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from .base import Task
@@ -95,7 +94,7 @@ class PictureTower(ImageClassification):
         """Return an encoding with the places of its patches; as it is where they form no grid."""
         signal = encoding.signal
         try:
-            picture = read_picture({"image": item})
+            picture = read_picture(item)
         except InputError:  # an array that the processor reads, of numbers that are no levels
             return encoding
         if signal is None:
@@ -138,7 +137,7 @@ class TwoTowers(Task):
 
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
         """Return texts and pictures, and whether there was a single one."""
-        several = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not _is_picture(items)
+        several = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not is_picture(items)
         return (list(items), False) if several else ([items], True)
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any]:
@@ -147,17 +146,14 @@ class TwoTowers(Task):
         Raises:
             InputError: If the item is neither a text nor a picture, or the processor lacks that side.
         """
-        if not isinstance(item, str) and not _is_picture(item):
+        if not is_picture(item):  # a text may be the path of one
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
-        side: Literal["text", "vision"] = "text" if isinstance(item, str) else "vision"
+        text = isinstance(item, str) and not names_picture(item)
+        side: Literal["text", "vision"] = "text" if text else "vision"
         reader = getattr(self.processor, self.sides[side], None)
         if reader is None:
             raise InputError(f"the processor has no {self.sides[side]}: pass the model's own, AutoProcessor's")
         return Tower(cast(PreTrainedModel, model), side), reader
-
-
-def _is_picture(item: Any) -> bool:
-    return isinstance(item, Path) or hasattr(item, "convert") or hasattr(item, "ndim")  # of Pillow, or an array
 
 
 def _padded(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:

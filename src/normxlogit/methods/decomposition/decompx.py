@@ -10,6 +10,7 @@ from ...errors import HeadMismatchError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
+from ...surgery.non_finite import mean_logit
 from ...surgery.proofs import proof
 from ...tasks import Task
 from ...tasks.targets import Target
@@ -274,7 +275,7 @@ class _Head:
         sliced = self._vocabulary and not self.centred
         answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
         if self.centred:
-            answers = answers - answers.mean(-1, keepdim=True)
+            answers = answers - mean_logit(answers)
         answers = (answers if sliced else answers[:, self.rows]).view(count, places, -1)  # (b, P, R)
         if self.span:  # start is read at the first place, end at the second
             answers = answers[:, self.rows.to(answers.device), torch.arange(len(self.rows), device=answers.device)]

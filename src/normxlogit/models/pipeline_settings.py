@@ -1,0 +1,98 @@
+"""What a pipeline of transformers was set to: it is explained so, or a setting is refused by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InputError
+from ..tasks.classification import Problem
+from ..tasks.zero_shot import Hypotheses
+
+PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
+"""What the outputs are by the function that turns them into probabilities; "none" leaves the logits, which are kept."""
+
+TEXTS = ("text-generation", "image-text-to-text", "any-to-any")
+"""Pipelines whose `max_length` counts prompt and answer."""
+
+UNREAD = {
+    "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
+    "hypothesis_template", "ignore_labels", "multi_label", "padding", "return_language", "return_tensors",
+    "return_timestamps", "return_type", "skip_special_tokens", "timeout", "top_k",
+}  # fmt: skip
+"""Settings that say how an answer is written, or which are read elsewhere."""
+
+NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
+"""How a caller names settings that a pipeline keeps under another name."""
+
+
+@dataclass(frozen=True)
+class PipelineSettings:
+    """Settings of a pipeline.
+
+    Attributes:
+        hypotheses: What a zero-shot pipeline asks the model.
+        problem: What the outputs are, where the pipeline says which function is applied to them.
+        add_special_tokens: Whether texts get the tokenizer's special tokens.
+        max_length: Most tokens of a text.
+        prefix: A text before every prompt.
+        generation: Settings of the model's `generate`.
+        chat: What a chat template is given beside messages.
+    """
+
+    hypotheses: Hypotheses | None = None
+    problem: Problem | None = None
+    add_special_tokens: bool = True
+    max_length: int | None = None
+    prefix: str = ""
+    generation: Mapping[str, Any] = field(default_factory=dict)
+    chat: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSettings:
+    """Return the settings of a pipeline; those of none for anything else.
+
+    Raises:
+        InputError: If it has one with which its answer is another than the one that can be explained.
+    """
+    groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
+    if not all(isinstance(group, Mapping) for group in groups):
+        return PipelineSettings(hypotheses)
+    before, forward, after = (dict[str, Any](group or {}) for group in groups)
+    generation = {**getattr(pipeline, "_generate_kwargs", {}), **forward, **forward.get("generate_kwargs", {})}
+    for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
+        generation.pop(name, None)  # what is made of the others
+    if not getattr(pipeline.model, "generation_config", None):
+        generation = {}
+    settings = {**before, **before.get("tokenizer_kwargs", {}), **before.get("tokenizer_encode_kwargs", {}), **after}
+    for name in ("tokenizer_kwargs", "tokenizer_encode_kwargs"):
+        settings.pop(name, None)
+    function = settings.pop("function_to_apply", None)
+    truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
+    special = settings.pop("add_special_tokens", None)
+    chat = {name: settings.pop(name) for name in ("tools", "documents") if name in settings}
+    if getattr(pipeline, "task", None) in TEXTS:
+        if truncation and max_length is not None:
+            settings["truncation"] = truncation
+        max_length = None  # of prompt and answer, which is a setting of generate
+    elif truncation not in (None, True, False, "longest_first", "do_not_truncate"):
+        settings["truncation"] = truncation
+    prefix = settings.pop("prefix", None) or ""
+    refused = [
+        NAMES.get(name, name)
+        for name, value in settings.items()
+        if not (value is None or value is False or name in UNREAD or name in forward)
+    ]
+    if refused:
+        raise InputError(
+            f"the pipeline was made with {', '.join(f'{name}=' for name in refused)}, with which it answers otherwise "
+            "than is explained; make it without, or pass Explainer(pipeline.model, pipeline.tokenizer)"
+        )
+    return PipelineSettings(
+        hypotheses,
+        PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
+        special is not False,
+        None if truncation in (False, "do_not_truncate") else max_length,
+        prefix,
+        generation,
+        chat,
+    )
