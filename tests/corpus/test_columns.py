@@ -43,7 +43,7 @@ def test_columns_that_the_first_rows_lack_are_there(tmp_path, bert):
     for source in (jsonl(tmp_path / "in.jsonl", rows), rows):
         out = tmp_path / type(source).__name__
         run(bert, source, out, id_column="key", keep=["gold"])
-        assert results(out)["id"].to_pylist() == ["1", "k0", "k1", "k2", "k3", "k4"]
+        assert results(out)["id"].to_pylist() == ["row 1", "k0", "k1", "k2", "k3", "k4"]
         assert results(out)["gold"].to_pylist() == [None, 0, 1, 2, 3, 4]
 
 
@@ -52,7 +52,7 @@ def test_a_column_of_a_table_may_be_empty_for_long(tmp_path, bert, monkeypatch):
     table = pa.table({"text": texts(6), "key": [*[None] * 5, "last"], "gold": pa.array([None] * 6, pa.int64())})
     pq.write_table(table, tmp_path / "in.parquet")
     run(bert, tmp_path / "in.parquet", tmp_path / "out", id_column="key", keep=["gold"])
-    assert results(tmp_path / "out")["id"].to_pylist() == ["0", "1", "2", "3", "4", "last"]
+    assert results(tmp_path / "out")["id"].to_pylist() == ["row 0", "row 1", "row 2", "row 3", "row 4", "last"]
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])

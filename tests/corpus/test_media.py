@@ -173,7 +173,7 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
         "none.png": "no such file; relative paths start at the working directory",
         str(photos / "none.png"): "no such file",
         str(broken): "cannot be read as a picture",
-        "text.png": "the file cannot be read as a picture",
+        "text.png": "cannot be read as a picture",
         str(photos): "a folder, not a file",
         str(pipe): "not a regular file",
         "/dev/zero": "not a regular file",

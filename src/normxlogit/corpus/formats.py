@@ -258,19 +258,36 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
-    """Read lines as rows; empty lines of JSON are none.
+    """Read lines as rows; empty lines of JSON are none. A file that is one JSON array, over any lines, has its rows.
 
     Raises:
         ValueError: If they are not UTF-8.
     """
-    for number, line in enumerate(lines):
+    rest = iter(lines)
+    for number, line in enumerate(rest):
         if not number:
             _check_utf8(line)
             line = line.removeprefix(b"\xef\xbb\xbf")
+            if kind == "jsonl" and line.lstrip().startswith(b"["):
+                yield from _rows_of_array(line + b"".join(rest))
+                return
         if kind == "text":
             yield {"text": _decoded_cell(line.rstrip(b"\r\n"))}
         elif line.strip():
             yield _parsed(line)
+
+
+def _rows_of_array(content: bytes) -> Iterator[Row]:
+    """Return the objects of a JSON array, or what is wrong with one."""
+    try:
+        rows = json.loads(content)
+    except RecursionError as error:
+        raise ValueError(f"not JSON: {error}") from None
+    except ValueError:
+        if b"\n" not in content.strip():
+            raise
+        rows = [_parsed(line) for line in content.splitlines() if line.strip()]  # lines that hold no objects
+    yield from (row if isinstance(row, dict | str) and row is not None else "not a JSON object" for row in rows)
 
 
 def _check_utf8(start: bytes) -> None:

@@ -236,6 +236,8 @@ def _kind(path: str) -> str:
     suffix = _suffix(path)
     if suffix in MEDIA_SUFFIXES:
         raise DataError(f"{path}: {NOT_READ}")
+    if suffix == ".json":  # lines or an array; of a folder it may be anything else, such as a configuration
+        return "jsonl"
     if suffix not in SUFFIXES:
         raise DataError(
             f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}"

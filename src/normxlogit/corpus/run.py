@@ -92,7 +92,8 @@ def attribute(
             "prompt" by default; or of the questions, "question" by default; or of the pictures or sounds, "path",
             "image", "audio" or "file" by default.
         pair_column: The column of second texts, for models of pairs.
-        id_column: The column of ids; by default the paths of pictures and sounds, otherwise the row numbers.
+        id_column: The column of ids; by default the paths of pictures and sounds, otherwise the row numbers. A row
+            without an id is "row 7", by its number.
         target_column: A column with the label, token or index to explain in each row.
         keep: Columns to hand on to the results, such as gold labels.
         keep_text: Whether to write the texts too.

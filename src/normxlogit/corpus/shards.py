@@ -236,7 +236,8 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     if columns.media:
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
-        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), table["id"])
+        unnamed = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())  # another may be named "7"
+        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
     if columns.documents is not None:
         table["documents"] = read(columns.documents, _documents)
     elif columns.prompts:

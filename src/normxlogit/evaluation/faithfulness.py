@@ -364,9 +364,10 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
             f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
         )
     regression = model.task.target_kind == "value"
-    if regression != (not task.labels) or (task.labels and len(task.labels) != len(model.task.labels)):
+    if regression != (not task.labels) or (len(task.labels) or 1) != len(model.task.labels):
         wants = f"{len(task.labels)} labels" if task.labels else "one value"
-        has = "one value" if regression else f"{len(model.task.labels)} labels"
+        count = len(model.task.labels)
+        has = f"{count} labels" if not regression else "one value" if count == 1 else f"{count} values"
         raise UnsupportedModelError(f"{model.name} answers with {has}, and {task.name} needs {wants}")
 
 
@@ -380,6 +381,10 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     if not model.task.classifies_texts:
         raise UnsupportedModelError(
             f"faithfulness is measured on classifiers of one label and regression models, not on {model.task.name}"
+        )
+    if model.task.target_kind == "value" and len(model.task.labels) != 1:
+        raise UnsupportedModelError(
+            f"faithfulness is measured on one value, and {model.name} answers with {len(model.task.labels)}"
         )
     if not examples:
         raise DataError("no examples to measure on")

@@ -131,9 +131,13 @@ class _VisibleText(HTMLParser):
 
 def _decoded_html(content: bytes, name: str) -> str:
     charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
+    encoding = charset.group(1).decode() if charset else "utf-8-sig"
     try:
-        return content.decode(charset.group(1).decode() if charset else "utf-8-sig").lstrip("\ufeff")
-    except (UnicodeDecodeError, LookupError):
+        try:
+            return content.decode(encoding).lstrip("\ufeff")
+        except LookupError:  # a name that nothing is known by
+            return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
         raise DataError(f"{name} is not text in the encoding that it names, or UTF-8") from None
 
 

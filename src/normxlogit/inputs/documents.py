@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .document_files import names_of_files, read_file
+from .document_files import files_in, names_of_files, read_file
 
 TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
 """Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
@@ -23,8 +23,8 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     """Return the text of each document by its name, without empty documents and leading white space.
 
     Args:
-        documents: A text, a file (`pathlib.Path`: .txt, .md, .html or .pdf), texts by name, or an iterable of texts,
-            files, rows and objects: LangChain's (`page_content`, `metadata`), LlamaIndex's (`get_content()` or `text`,
+        documents: A text, a file (`pathlib.Path`: .txt, .md, .html or .pdf) or a folder of them, texts by name, or an
+            iterable of texts, files, rows and objects: LangChain's (`page_content`, `metadata`), LlamaIndex's (`get_content()` or `text`,
             `metadata`), Haystack's (`content`, `meta`), rows of data sets and frames, also with a relevance score
             as a tuple (document, score).
 
@@ -42,7 +42,7 @@ def documents_by_name(documents: Any) -> dict[str, str]:
         texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
     else:
         texts = {}
-        items = [_without_score(document) for document in _items(documents)]
+        items = [item for document in _items(documents) for item in _files_of(_without_score(document))]
         names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
         for number, document in enumerate(items, start=1):
             for name, text in _named_texts(document, number, names):
@@ -67,6 +67,12 @@ def _items(documents: Any) -> Iterable[Any]:
             f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
         )
     return documents
+
+
+def _files_of(document: Any) -> list[Any]:
+    """Return the files of a folder, and anything else as it is."""
+    folder = isinstance(document, PathLike) and Path(document).is_dir()
+    return list(files_in(Path(document))) if folder else [document]
 
 
 def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from .texts import collected
 
 
 def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
@@ -64,8 +65,7 @@ def as_array(value: Any) -> Any:
 
 def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     """Return the only column of pictures or sounds of a frame, a table or a data set, and anything else as it is."""
-    if hasattr(inputs, "collect_schema") and not hasattr(inputs, "shape"):  # rows that were not computed yet
-        raise InputError(f"a {type(inputs).__name__} holds no rows yet; pass frame.collect()")
+    inputs = collected(inputs)
     names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
     if isinstance(inputs, Mapping) and not is_item(inputs):
         names = list(inputs)

@@ -11,13 +11,17 @@ Text = str | tuple[str, str]
 """A text, or a pair of them."""
 
 
+PAIRS = (("text", "text_pair"), ("question", "context"))
+"""Names of two columns that are a pair: of transformers' pipelines, and of questions to a text as in SQuAD."""
+
+
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     """Return one or several texts as a list, and whether it was a single one.
 
     Args:
         inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
             array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
-            with one column of texts. Bytes are read as UTF-8.
+            with one column of texts, one that is called "text", or a pair of `PAIRS`. Bytes are read as UTF-8.
 
     Raises:
         InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
@@ -48,9 +52,8 @@ def _text_column(inputs: Any) -> Any:
     names: Any
     if isinstance(inputs, Mapping):
         names = list(inputs)
-    elif hasattr(inputs, "collect_schema") and not hasattr(inputs, "shape"):  # rows that were not computed yet
-        raise InputError(f"a {type(inputs).__name__} holds no rows yet; pass frame.collect()")
     else:
+        inputs = collected(inputs)
         names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
         if names is None:
             shape: Any = getattr(inputs, "shape", ())
@@ -62,9 +65,12 @@ def _text_column(inputs: Any) -> Any:
     texts = [name for name, column in columns.items() if _is_text(column) or _begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
-    if set(texts) == {"text", "text_pair"}:  # as transformers' pipelines take pairs
-        one, two = columns["text"], columns["text_pair"]
-        return (one, two) if _is_text(one) else list(zip(one, two, strict=True))
+    for pair in PAIRS:
+        if set(pair) <= set(texts):
+            one, two = (columns[name] for name in pair)
+            return (one, two) if _is_text(one) else list(zip(one, two, strict=True))
+    if "text" in texts:
+        return columns["text"]
     kind = type(inputs).__name__
     if not texts:
         raise InputError(
@@ -76,6 +82,12 @@ def _text_column(inputs: Any) -> Any:
     raise InputError(
         f"a {kind} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {one}, or {pairs}"
     )
+
+
+def collected(frame: Any) -> Any:
+    """Return a frame whose rows were not computed yet with its rows, and anything else as it is."""
+    lazy = hasattr(frame, "collect_schema") and hasattr(frame, "collect") and not hasattr(frame, "shape")
+    return frame.collect() if lazy else frame
 
 
 def _begins_with_text(column: Any) -> bool:

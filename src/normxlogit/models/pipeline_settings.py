@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, UnsupportedModelError
 from ..tasks.classification import Problem
 from ..tasks.zero_shot import Hypotheses
 
@@ -13,6 +13,13 @@ PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-lab
 
 TEXTS = ("text-generation", "image-text-to-text", "any-to-any")
 """Pipelines whose `max_length` counts prompt and answer."""
+
+OTHERWISE = {
+    "decision": "scores the options of a question by prompts of its own",
+    "document-question-answering": "reads the words of a page with their places",
+    "table-question-answering": "reads tables",
+}
+"""Pipelines that ask a model of a known kind something else than its text."""
 
 UNREAD = {
     "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
@@ -53,10 +60,17 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
 
     Raises:
         InputError: If it has one with which its answer is another than the one that can be explained.
+        UnsupportedModelError: If it asks the model something else than its text.
     """
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):
         return PipelineSettings(hypotheses)
+    task = getattr(pipeline, "task", None)
+    if task in OTHERWISE:
+        raise UnsupportedModelError(
+            f"a pipeline for {task} {OTHERWISE[task]}, which is not explained; Explainer(pipeline.model, "
+            "pipeline.tokenizer) explains the model's answers to texts"
+        )
     before, forward, after = (dict[str, Any](group or {}) for group in groups)
     generation = {**getattr(pipeline, "_generate_kwargs", {}), **forward, **forward.get("generate_kwargs", {})}
     for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
@@ -70,7 +84,7 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
     truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
     special = settings.pop("add_special_tokens", None)
     chat = {name: settings.pop(name) for name in ("tools", "documents") if name in settings}
-    if getattr(pipeline, "task", None) in TEXTS:
+    if task in TEXTS:
         if truncation and max_length is not None:
             settings["truncation"] = truncation
         max_length = None  # of prompt and answer, which is a setting of generate

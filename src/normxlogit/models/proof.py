@@ -101,10 +101,8 @@ def reading(
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
         reason = (str(error).strip().splitlines() or [""])[0] + _bounds(model, tokens)
-        raise InputError(
-            f"{type(model).__name__} cannot {doing} {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
-            f"tokens: {type(error).__name__}: {reason}"
-        ) from error
+        what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+        raise InputError(f"{type(model).__name__} cannot {doing} {what}: {type(error).__name__}: {reason}") from error
 
 
 def _bounds(model: nn.Module, tokens: int) -> str:

@@ -67,6 +67,7 @@ class TaskModel:
         kind = choose_task(model, task, labels, pooling)
         self.caller_model = kind.as_task_model(model, pooling)
         self.reader, self.tokenizer = tokenizer, kind.tokenizer_of(tokenizer)
+        kind.check_reader(tokenizer, type(unwrapped(self.caller_model)).__name__)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self._declared = task, labels
         self.pipeline = pipeline or PipelineSettings()

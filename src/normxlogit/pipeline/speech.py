@@ -12,9 +12,10 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.encoding import Encoding, Signal, readable_tokens
 from ..inputs.media_items import media_items
-from ..inputs.sounds import Sound, is_sound, read_sound
+from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..methods import FrozenGradient, Request, check_finite, run_method
 from ..models.embeddings import table_of
+from ..models.proof import reading
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
@@ -27,6 +28,7 @@ from ..tasks.reading import naming_input
 from ..tasks.speech import Emitted
 from .completed import Completed
 from .completion import explain_completion
+from .long_sounds import joined, windows_of
 from .media import with_media
 from .options import Options, provenance
 from .writing import generation_config, most_new_tokens
@@ -66,9 +68,34 @@ def explain_speech(
     for place, item in enumerate(items):
         with naming_input(place, item):
             every.append(read_sound(item, rate, place))
-    explain = _explain_frames if task.per_frame else partial(_explain_decoder, settings=settings)
+    explain = _explain_frames if task.per_frame else partial(_explain_whole, settings=settings)
     results = [explain(model, sound, options) for sound in every]
     return results[0] if single else Attributions(results)
+
+
+def _explain_whole(
+    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]
+) -> GenerationAttribution:
+    """Transcribe and explain a sound, in windows where it is longer than what the model hears at once."""
+    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
+    windows = windows_of(sound, None if chunk is None else float(chunk))
+    if len(windows) == 1:
+        return _explain_decoder(model, sound, options, settings)
+    results: list[tuple[float, GenerationAttribution]] = []
+    silent: InputError | None = None
+    for start, window in windows:
+        try:
+            results.append((start, _explain_decoder(model, window, options, settings)))
+        except NothingHeardError as error:  # noqa: PERF203  # of this window alone
+            silent = error
+    if silent is not None and not results:
+        raise silent
+    ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
+    return joined(sound, results, ends if isinstance(ends, int) else None)
+
+
+class NothingHeardError(InputError):
+    """Nothing was generated of a sound."""
 
 
 @enough_memory("transcribe this sound")
@@ -97,7 +124,7 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
     config, generate_options = generation_config(model, settings, room)
     first = Site(path, is_input=True)
     values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
-    with torch.no_grad():
+    with torch.no_grad(), reading(copy, values, doing="transcribe"):
         call = partial(copy.generate, generation_config=config, **generate_options)
         done = run(copy, values, record=[first], call=call)
     output = done.output
@@ -105,7 +132,7 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
     prompt: list[int] = done.last(first)[0].tolist()
     ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
     if not ids:
-        raise InputError(f"{model.name} generates nothing of this sound")
+        raise NothingHeardError(f"{model.name} generates nothing of this sound")
     return prompt, ids
 
 

@@ -48,6 +48,12 @@ def unwrapped(model: nn.Module) -> nn.Module:
                 "use an adapter that lives in the weights, such as LoRA"
             )
         model = _uncompiled(model.get_base_model())  # type: ignore[operator]
+    if any(kind.__name__ == "FSDPModule" for kind in type(model).__mro__):
+        raise UnsupportedModelError(
+            "the weights of a model that was given to fully_shard are in parts, in other processes too; explain a "
+            "model with whole ones, as of torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
+            "options=StateDictOptions(full_state_dict=True))"
+        )
     return model
 
 

@@ -19,6 +19,10 @@ TRIAL_HERTZ, TRIAL_RATE = 440, 16_000
 """The tone on which a model shows what works on it; its rate where the model names none."""
 
 
+FRAME = 0.01
+"""Seconds of a frame of the spectrograms whose number a feature extractor limits."""
+
+
 class AudioClassification(SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
 
@@ -52,11 +56,16 @@ class AudioClassification(SignalTask):
         rate = self.rate or TRIAL_RATE
         return np.sin(2 * np.pi * TRIAL_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
-    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None]:
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
         sound = read_sound(item, self.rate)
         chunk = getattr(self._extractor, "chunk_length", None)
         seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
-        return sound.samples, {"sampling_rate": self.rate}, seconds
+        frames = getattr(self._extractor, "max_length", None)
+        longest = float(chunk) if chunk else frames * FRAME if isinstance(frames, int) else None
+        notes = sound.notes
+        if longest is not None and sound.seconds is not None and sound.seconds > longest + FRAME:
+            notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {longest:.1f} were read")
+        return sound.samples, {"sampling_rate": self.rate}, seconds, notes
 
     def _times(
         self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None

@@ -159,7 +159,23 @@ class Task(Reads):
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
         """Return what reads the words among what reads the inputs: the tokenizer of a processor, or itself."""
-        return getattr(reader, "tokenizer", reader) if cls.processor_class is AutoProcessor else reader
+        return (
+            getattr(reader, "tokenizer", reader) if cls.reads_tokens or cls.processor_class is AutoProcessor else reader
+        )
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse what reads other inputs than the model.
+
+        Args:
+            reader: What the caller gave.
+            name: Of the model's class.
+
+        Raises:
+            InputError: If no tokenizer is given where the model reads tokens.
+        """
+        if cls.reads_tokens and not hasattr(cls.tokenizer_of(reader), "pad_token_id"):
+            raise InputError(f"{name} reads texts, and was given a {type(reader).__name__}; pass its tokenizer")
 
     def summary(self) -> str:
         """Say in a line what the task is, with its first labels."""

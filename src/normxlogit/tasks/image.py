@@ -46,14 +46,14 @@ class ImageClassification(SignalTask):
         """Return a picture of levels from dark to light."""
         return np.linspace(0, 255, TRIAL_SIDE**2 * 3, dtype=np.uint8).reshape(TRIAL_SIDE, TRIAL_SIDE, 3)
 
-    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None]:
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
         config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))
         if hasattr(picture, "detach"):
             picture = picture.detach().cpu()
             picture = picture.float() if picture.is_floating_point() else picture
         self._check_levels(picture)
-        return as_channels(picture, getattr(config, "num_channels", None)), {}, None
+        return as_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
 
     def _check_levels(self, picture: Any) -> None:
         """Refuse an array of other numbers than the processor brings to what the model reads.

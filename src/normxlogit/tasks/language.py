@@ -143,9 +143,12 @@ class MaskedLM(LanguageTask):
         counts = masked.sum(-1).tolist()
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
             if count != 1 and encoding.position is None:
-                amount = f"{count} times; choose one with position=" if count else "nowhere"
+                amount = f"there {count} times; choose one with position=" if count else "there nowhere"
+                whole = (encoding.text or "") + (encoding.text_pair or "")
+                if not count and self.tokenizer.mask_token in whole:
+                    amount = f"behind the {len(encoding)} tokens that are read"
                 raise TargetError(
-                    f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands there {amount}"
+                    f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands {amount}"
                 )
         return set_chosen(batch, masked.int().argmax(-1))  # (B,)
 

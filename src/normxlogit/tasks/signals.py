@@ -52,9 +52,22 @@ class SignalTask(Classification):
     """What it reads, a picture or a sound."""
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
-        super().__init__(labels, tokenizer, problem)
+        super().__init__(labels, self.processor_of(tokenizer), problem)
         self._blank: dict[tuple[tuple[int, ...], ...], Encoding] = {}
         self._patches: LayerOutput | None = None
+
+    @classmethod
+    def processor_of(cls, reader: Any) -> Any:
+        """Return what reads pictures or sounds: that part of a processor, or the reader itself."""
+        parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
+        return next((part for part in parts if part is not None), reader)
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a tokenizer."""
+        if hasattr(reader, "pad_token_id"):
+            part = "image processor" if cls.medium == "picture" else "feature extractor"
+            raise InputError(f"{name} reads {cls.medium}s, and was given a {type(reader).__name__}; pass its {part}")
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Let the model be called like a text model, as the head is called."""
@@ -151,8 +164,8 @@ class SignalTask(Classification):
             raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
         return encodings
 
-    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None]:
-        """Return an input as the processor takes it, the processor's options, and its duration in seconds.
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        """Return an input as the processor takes it, the processor's options, its duration in seconds, and notes.
 
         The duration is that of what the model reads; None where there is none.
 
@@ -162,7 +175,7 @@ class SignalTask(Classification):
         raise NotImplementedError
 
     def _read(self, model: Model, item: Any) -> Encoding:
-        item, options, seconds = self._prepared(model, item)
+        item, options, seconds, notes = self._prepared(model, item)
         with _reading("the model's processor"):
             processed = self.processor(item, return_tensors="pt", **options)
         name = model.module.main_input_name
@@ -180,7 +193,7 @@ class SignalTask(Classification):
         mask = processed.get("attention_mask")
         if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
             inputs[MASK] = mask[0]
-        return self._encoding(model, inputs, seconds)
+        return replace(self._encoding(model, inputs, seconds), notes=notes)
 
     def _times(
         self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None

@@ -89,6 +89,11 @@ class CTC(AudioClassification):
     hears = True
     per_frame = True
 
+    @classmethod
+    def processor_of(cls, reader: Any) -> Any:
+        """Return the processor with both its parts: tokens are written too."""
+        return reader
+
     def check_explains_inputs(self, model: Model) -> None:
         """Refuse to explain a sound by itself."""
         raise _answers_with_text(model)

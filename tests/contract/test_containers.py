@@ -1,0 +1,198 @@
+"""Texts, pictures and sounds in any container, by a model in any precision: read as what they are, or refused."""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from normxlogit import Explainer, InputError
+from tests import tiny, vlm
+from tests.pipeline.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
+from tests.pipeline.test_speech import whisper
+from tests.pipeline.test_two_towers import model_and_processor
+
+arrow, polars, datasets = (pytest.importorskip(name) for name in ("pyarrow", "polars", "datasets"))
+soundfile = pytest.importorskip("soundfile")
+
+
+class Kind(NamedTuple):
+    """A kind of input.
+
+    Attributes:
+        items: Two of them.
+        plain: The same as numbers and texts, which tables hold.
+        key: How a row names it.
+    """
+
+    items: list[Any]
+    plain: list[Any]
+    key: str
+
+
+def files(folder: Any) -> dict[str, Kind]:
+    pictures = [picture(seed) for seed in (0, 1)]
+    sounds = [sound(), sound()[::-1].copy()]
+    paths: dict[str, list[str]] = {"image": [], "audio": []}
+    for number, (image, samples) in enumerate(zip(pictures, sounds, strict=True)):
+        paths["image"].append(str(folder / f"{number}.png"))
+        paths["audio"].append(str(folder / f"{number}.wav"))
+        image.save(paths["image"][-1])
+        soundfile.write(paths["audio"][-1], samples, RATE, subtype="FLOAT")
+    texts = ["the movie is not good", "a great film"]
+    return {
+        "text": Kind(texts, texts, "text"),
+        "image": Kind(pictures, paths["image"], "image"),
+        "audio": Kind(sounds, paths["audio"], "audio"),
+    }
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory) -> dict[str, Kind]:
+    return files(tmp_path_factory.mktemp("media"))
+
+
+@pytest.fixture(scope="module")
+def explainers() -> dict[str, Explainer]:
+    return {
+        "text": Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert")),
+        "image": Explainer(vit(), PROCESSOR),
+        "audio": Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor()),
+    }
+
+
+CONTAINERS: dict[str, Callable[[list[Any], str], Any]] = {
+    "list": lambda items, _: items,
+    "generator": lambda items, _: (item for item in items),
+    "array of objects": lambda items, _: np.array([*items, None], dtype=object)[:2],
+    "pandas column": lambda items, _: pd.Series(items),
+    "pandas frame": lambda items, key: pd.DataFrame({key: items, "label": [0, 1]}),
+    "polars column": lambda items, _: polars.Series(items),
+    "polars frame": lambda items, key: polars.DataFrame({key: items, "label": [0, 1]}),
+    "lazy polars frame": lambda items, key: polars.DataFrame({key: items}).lazy(),
+    "Arrow array": lambda items, _: arrow.array(items),
+    "Arrow table": lambda items, key: arrow.table({key: items, "label": [0, 1]}),
+    "data set": lambda items, key: datasets.Dataset.from_dict({key: items, "label": [0, 1]}),
+    "column of a data set": lambda items, key: datasets.Dataset.from_dict({key: items})[key],
+    "streamed data set": lambda items, key: datasets.Dataset.from_dict({key: items}).to_iterable_dataset(),
+    "rows": lambda items, key: [{key: item, "label": 0} for item in items],
+}
+
+TABLES = {"polars", "lazy", "Arrow", "data", "column", "streamed"}
+"""First words of containers that hold texts and numbers alone."""
+
+
+@pytest.mark.parametrize("kind", ["text", "image", "audio"])
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_inputs_in_any_container_are_explained_as_in_a_list(kinds, explainers, kind, container) -> None:
+    items, plain, key = kinds[kind]
+    explainer = explainers[kind]
+    given = plain if container.split()[0] in TABLES else items
+    results = explainer(CONTAINERS[container](given, key), method="frozen-gradient:read_at=0")
+    for result, expected in zip(results, explainer(items, method="frozen-gradient:read_at=0"), strict=True):
+        np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+
+
+def one_picture(kind: Kind) -> Iterator[Any]:
+    """Yield a picture as people hold it in their hands."""
+    image, path = kind.items[0], kind.plain[0]
+    levels = np.asarray(image)
+    content = io.BytesIO()
+    image.save(content, "PNG")
+    yield from (image, path, levels, torch.from_numpy(levels.copy()), levels.tolist(), levels.transpose(2, 0, 1))
+    yield from (content.getvalue(), {"bytes": content.getvalue(), "path": None}, {"image": {"path": path}})
+    yield from (torch.from_numpy(levels.copy()).float().requires_grad_(), levels.astype(np.float64))
+    content.seek(0)
+    yield content
+
+
+def one_sound(kind: Kind) -> Iterator[Any]:
+    """Yield a sound as people hold it in their hands."""
+    samples, path = kind.items[0], kind.plain[0]
+    with open(path, "rb") as file:
+        content = file.read()
+    with_rate = {"array": samples, "sampling_rate": RATE}
+    tensor, stereo = torch.from_numpy(samples), np.stack([samples, samples], -1)
+    yield from (samples, samples.tolist(), tensor, tensor.clone().requires_grad_(), pd.Series(samples), stereo)
+    yield from (arrow.array(samples), polars.Series(samples), path, content, io.BytesIO(content), with_rate)
+    yield from ({"audio": with_rate, "label": 1}, {"bytes": content, "path": None}, {"path": path, "bytes": None})
+    yield from ((samples, RATE), (RATE, samples), (tensor[None], RATE), (stereo, RATE), soundfile.read(path))
+
+
+@pytest.mark.parametrize(("kind", "given"), [("image", one_picture), ("audio", one_sound)])
+def test_one_picture_or_sound_in_any_form_is_one(kinds, explainers, kind, given) -> None:
+    explainer = explainers[kind]
+    expected = explainer(kinds[kind].items[0], method="frozen-gradient:read_at=0")
+    for item in given(kinds[kind]):
+        result = explainer(item, method="frozen-gradient:read_at=0")
+        np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2)])
+@pytest.mark.parametrize("made", [np.asarray, lambda a: torch.from_numpy(a.copy()), lambda a: a.tolist()])
+def test_an_array_of_several_pictures_is_several(explainers, axes, made) -> None:
+    levels = np.random.default_rng(0).integers(0, 255, (2, 40, 48, 3)).astype(np.uint8)
+    expected = [explainers["image"](Image.fromarray(image)).scores for image in levels]
+    results = explainers["image"](made(levels.transpose(axes)))
+    for result, scores in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result.scores, scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "reason"),
+    [
+        ("image", torch.randn(3, 32, 48), "levels from 0 to 255"),
+        ("image", torch.rand(3, 32, 48), "levels from 0 to 255"),
+        ("image", {1, 2}, "a picture or a list of them is expected, not set"),
+        ("image", 3, "a picture or a list of them is expected, not int"),
+        ("image", "https://example.org/cat.png", "pictures are not fetched"),
+        ("image", pd.DataFrame({"label": [0, 1]}), "no column of pictures"),
+        ("image", {"a": 1}, "no column of pictures"),
+        ("audio", (np.zeros(800, np.float32), 8000), "8000 samples a second"),
+        ("audio", {"audio": {"array": np.zeros(800)}}, "sampling_rate"),
+        ("audio", 3, "a sound or a list of them is expected, not int"),
+        ("audio", np.zeros((2, 20, 800)), "one channel"),
+    ],
+)
+def test_what_is_no_picture_or_sound_is_refused_in_a_line(explainers, kind, given, reason) -> None:
+    with pytest.raises(InputError, match=reason) as refusal:
+        explainers[kind](given)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["text", "completion", "image", "audio", "speech", "prompt", "towers"])
+def test_every_precision_is_explained_with_the_model_answer(kinds, kind, dtype) -> None:
+    texts, pictures, sounds = (kinds[name].items for name in ("text", "image", "audio"))
+    if kind == "text":
+        model = tiny.model("bert", num_labels=3).to(dtype)
+        tokenizer = tiny.tokenizer_for("bert")
+        result = Explainer(model, tokenizer)(texts[0])
+        logits = model(**tokenizer(texts[0], return_tensors="pt")).logits
+        assert result.prediction.value == pytest.approx(float(logits.detach().float().max()), rel=0.02, abs=0.02)
+    elif kind == "image":
+        model = vit().to(dtype)
+        result = Explainer(model, PROCESSOR)(pictures[0])
+        logits = model(PROCESSOR(pictures[0], return_tensors="pt")["pixel_values"].to(dtype)).logits
+        assert result.prediction.value == pytest.approx(float(logits.detach().float().max()), rel=0.02, abs=0.05)
+    elif kind == "audio":
+        result = Explainer(wav2vec2().to(dtype), transformers.Wav2Vec2FeatureExtractor())(sounds[0])
+    elif kind == "completion":
+        explainer = Explainer(tiny.model("llama", "CausalLM").to(dtype), tiny.tokenizer_for("llama"))
+        result = explainer.generate(texts[0], max_new_tokens=2)
+    elif kind == "speech":
+        model, processor = whisper()
+        result = Explainer(model.to(dtype), processor).generate(sounds[0], max_new_tokens=2)
+    elif kind == "prompt":
+        model, processor = vlm.llava()
+        result = Explainer(model.to(dtype), processor).generate(vlm.question(vlm.picture()), max_new_tokens=2)
+    else:
+        model, processor = model_and_processor()
+        assert np.isfinite(Explainer(model.to(dtype), processor).similarity(texts[0], pictures[0]).cosine)
+        return
+    assert np.isfinite(result.scores).all()

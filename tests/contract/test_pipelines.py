@@ -1,0 +1,269 @@
+"""Every kind of pipeline in transformers: its own answer is the one that is explained, or it is refused in a line."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from transformers.pipelines import SUPPORTED_TASKS
+
+from normxlogit import Explainer, InputError, NormXLogitError, UnsupportedModelError
+from tests import tiny, vlm
+from tests.pipeline.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
+from tests.pipeline.test_speech import frame_model, whisper
+from tests.pipeline.test_two_towers import model_and_processor
+
+TEXT = "the movie is not good"
+LONG = "the movie is not good " * 12
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+VISION = SMALL | {"image_size": 32, "patch_size": 8}
+NARROW = {"hidden_sizes": [8, 8, 16, 16], "depths": [1] * 4, "num_attention_heads": [1] * 4}
+
+
+def pipeline_of(task: str, model: Any, **settings: Any) -> Any:
+    """Build a pipeline from a model and what reads its inputs."""
+    kind = SUPPORTED_TASKS[task]["impl"]
+    if isinstance(kind, str):
+        module, _, name = kind.rpartition(".")
+        kind = getattr(importlib.import_module(module), name)
+    return kind(model=model.eval(), task=task, device=-1, **settings)
+
+
+def of_texts(task: str, family: str, kind: str, **settings: Any) -> Any:
+    options = {"num_labels": 3} if kind.endswith("Classification") else {}
+    return pipeline_of(task, tiny.model(family, kind, **options), tokenizer=tiny.tokenizer_for(family), **settings)
+
+
+def same_label(pipeline: Any, given: Any) -> None:
+    """Compare the prediction with the pipeline's first answer."""
+    answer = pipeline(given)
+    while isinstance(answer, list):
+        answer = answer[0]
+    prediction = Explainer(pipeline)(given).prediction
+    assert prediction.label == answer["label"]
+    none = str(getattr(pipeline._postprocess_params.get("function_to_apply"), "value", "")) == "none"
+    assert (prediction.value if none else prediction.probability) == pytest.approx(answer["score"], abs=1e-5)
+
+
+def same_continuation(pipeline: Any, prompt: Any, **settings: Any) -> None:
+    """Compare what is generated with what the pipeline writes."""
+    written = pipeline(prompt, return_full_text=False, **settings)[0]["generated_text"]
+    assert Explainer(pipeline).generate(prompt, **settings).completion.strip() == written.strip()
+
+
+def classified(**settings: Any) -> Any:
+    return of_texts("text-classification", "bert", "SequenceClassification", **settings)
+
+
+def written(**settings: Any) -> Any:
+    return of_texts("text-generation", "gpt2", "CausalLM", **{"do_sample": False, "max_new_tokens": 4} | settings)
+
+
+def text_classification() -> None:
+    for settings in (
+        {},
+        {"truncation": True, "max_length": 8},
+        {"function_to_apply": "sigmoid"},
+        {"function_to_apply": "softmax"},
+        {"function_to_apply": "none"},
+        {"add_special_tokens": False},
+        {"padding": True, "top_k": 1},
+    ):
+        for given in (TEXT, {"text": TEXT, "text_pair": "a cat"}):
+            same_label(classified(**settings), given)
+    same_label(classified(truncation=True, max_length=8), LONG)
+    same_label(classified(truncation=True), LONG)
+
+
+def token_classification() -> None:
+    pipeline = of_texts("token-classification", "bert", "TokenClassification", ignore_labels=[])
+    a = Explainer(pipeline)(TEXT, position=2)
+    answer = next(row for row in pipeline(TEXT) if row["index"] == 2)
+    assert (a.prediction.label, a.tokens[2]) == (answer["entity"], answer["word"])
+    assert a.prediction.probability == pytest.approx(float(answer["score"]), abs=1e-5)
+
+
+def fill_mask() -> None:
+    text = "the movie is [MASK] ."
+    for settings in ({}, {"tokenizer_kwargs": {"truncation": True}}):
+        pipeline = of_texts("fill-mask", "bert", "MaskedLM", **settings)
+        answer, a = pipeline(text)[0], Explainer(pipeline)(text)
+        assert a.prediction.label.strip() == answer["token_str"].strip()
+        assert a.prediction.probability == pytest.approx(answer["score"], abs=1e-5)
+
+
+def text_generation() -> None:
+    for settings in ({}, {"prefix": "a cat"}, {"num_beams": 3}, {"repetition_penalty": 1.5}):
+        same_continuation(written(**settings), TEXT)
+    same_continuation(written(max_new_tokens=None, max_length=9), TEXT)
+    same_continuation(written(add_special_tokens=False), TEXT)
+    pipeline = written()
+    tool = {"type": "function", "function": {"name": "cat", "parameters": {}}}
+    pipeline.tokenizer.chat_template = "{% if tools %}{{ tools[0].function.name }} {% endif %}" + tiny.CHAT_TEMPLATE
+    same_continuation(pipeline, [{"role": "user", "content": TEXT}])
+    piped = pipeline_of(
+        "text-generation", pipeline.model, tokenizer=pipeline.tokenizer, tools=[tool], do_sample=False,
+        max_new_tokens=3,
+    )  # fmt: skip
+    result = Explainer(piped).generate([{"role": "user", "content": TEXT}])
+    assert result.prompt.startswith("cat ")
+
+
+def zero_shot_classification() -> None:
+    for independent in (True, False):
+        settings = {"candidate_labels": ["cat", "movie"], "multi_label": independent, "hypothesis_template": "a {}"}
+        pipeline = of_texts("zero-shot-classification", "bert", "SequenceClassification", **settings)
+        answer, a = pipeline(TEXT), Explainer(pipeline)(TEXT)
+        assert a.prediction.label == answer["labels"][0]
+        assert a.prediction.probability == pytest.approx(answer["scores"][0], abs=1e-5)
+
+
+def image_classification() -> None:
+    for settings in ({}, {"function_to_apply": "sigmoid"}, {"function_to_apply": "none"}):
+        same_label(pipeline_of("image-classification", vit(), image_processor=PROCESSOR, **settings), picture())
+
+
+def audio_classification() -> None:
+    extractor = transformers.Wav2Vec2FeatureExtractor()
+    for settings in ({}, {"function_to_apply": "sigmoid"}):
+        same_label(pipeline_of("audio-classification", wav2vec2(), feature_extractor=extractor, **settings), sound())
+
+
+def zero_shot_image_classification() -> None:
+    model, processor = model_and_processor()
+    parts = {"tokenizer": processor.tokenizer, "image_processor": processor.image_processor}
+    pipeline = pipeline_of("zero-shot-image-classification", model, **parts)
+    names = ["a cat", "the movie"]
+    answers = pipeline(picture(), candidate_labels=names, hypothesis_template="{}")
+    cosines = [s.cosine for s in Explainer(pipeline).similarity(picture(), names)]
+    logits = np.array(cosines) * float(model.logit_scale.detach().exp())
+    chances = dict(zip(names, np.exp(logits) / np.exp(logits).sum(), strict=True))
+    for answer in answers:
+        assert chances[answer["label"]] == pytest.approx(answer["score"], abs=1e-4)
+
+
+def speech(folder: Any) -> None:
+    model, processor = frame_model(folder)
+    parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}
+    pipeline = pipeline_of("automatic-speech-recognition", model, **parts)
+    heard = {"raw": sound(), "sampling_rate": RATE}
+    ids = [t.ids[0] for t in Explainer(pipeline).generate(dict(heard)).targets]
+    assert processor.tokenizer.decode(ids, group_tokens=False) == pipeline(dict(heard))["text"]
+    model, processor = whisper()
+    parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}
+    pipeline = pipeline_of("automatic-speech-recognition", model, **parts, generate_kwargs={"max_new_tokens": 3})
+    assert len(Explainer(pipeline).generate(dict(heard)).targets) <= 3
+
+
+def image_text_to_text(task: str = "image-text-to-text") -> None:
+    model, processor = vlm.llava()
+    pipeline = pipeline_of(task, model, processor=processor, generate_kwargs={"max_new_tokens": 2})
+    messages = vlm.question(vlm.picture())
+    kept = Explainer(pipeline).generate(messages)
+    assert len(kept.targets) <= 2
+    assert kept.completion == Explainer(model, processor).generate(messages, max_new_tokens=2).completion
+
+
+def any_to_any() -> None:
+    pytest.importorskip("torchvision", reason="the pipeline needs it")
+    image_text_to_text("any-to-any")
+
+
+EXPLAINED: Mapping[str, Callable[..., None]] = {
+    "text-classification": text_classification,
+    "token-classification": token_classification,
+    "fill-mask": fill_mask,
+    "text-generation": text_generation,
+    "zero-shot-classification": zero_shot_classification,
+    "image-classification": image_classification,
+    "audio-classification": audio_classification,
+    "zero-shot-image-classification": zero_shot_image_classification,
+    "automatic-speech-recognition": speech,
+    "image-text-to-text": image_text_to_text,
+    "any-to-any": any_to_any,
+}
+
+
+def yolos() -> Any:
+    config = transformers.YolosConfig(**SMALL, image_size=[32, 32], patch_size=8, num_detection_tokens=5)
+    return transformers.YolosForObjectDetection(config)
+
+
+def segformer() -> Any:
+    return transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(**NARROW, decoder_hidden_size=16))
+
+
+def glpn() -> Any:
+    return transformers.GLPNForDepthEstimation(transformers.GLPNConfig(**NARROW, decoder_hidden_size=8))
+
+
+def owl() -> Any:
+    sides = {"text_config": SMALL | {"vocab_size": 64}, "vision_config": VISION}
+    return transformers.OwlViTForObjectDetection(transformers.OwlViTConfig(**sides, projection_dim=16))
+
+
+def of_words(kind: str, config: str, **more: Any) -> Callable[[], Any]:
+    return lambda: getattr(transformers, kind)(getattr(transformers, config)(**SMALL, vocab_size=64, **more))
+
+
+REFUSED: Mapping[str, tuple[Callable[[], Any], str]] = {
+    "feature-extraction": (of_words("BertModel", "BertConfig"), "task='embedding'"),
+    "image-feature-extraction": (lambda: transformers.ViTModel(transformers.ViTConfig(**VISION)), "no head"),
+    "image-segmentation": (segformer, "no head of a supported kind"),
+    "object-detection": (yolos, "no head of a supported kind"),
+    "zero-shot-object-detection": (owl, "no head of a supported kind"),
+    "depth-estimation": (glpn, "no head of a supported kind"),
+    "document-question-answering": (of_words("LayoutLMForQuestionAnswering", "LayoutLMConfig"), "words of a page"),
+    "table-question-answering": (of_words("TapasForQuestionAnswering", "TapasConfig"), "reads tables"),
+    "decision": (lambda: tiny.model("gpt2", "CausalLM"), "prompts of its own"),
+}
+
+ELSEWHERE = {"text-to-audio", "zero-shot-audio-classification", "video-classification", "mask-generation",
+             "keypoint-matching"}  # fmt: skip
+"""Of classes without a head of a known kind too; their models are large, or need packages that are not installed."""
+
+
+def test_every_kind_of_pipeline_is_tried() -> None:
+    assert set(SUPPORTED_TASKS) <= {*EXPLAINED, *REFUSED, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("task", EXPLAINED)
+def test_what_a_pipeline_answers_is_explained(task, tmp_path) -> None:
+    if task not in SUPPORTED_TASKS:
+        pytest.skip(f"this version of transformers has no pipeline for {task}")
+    EXPLAINED[task](*([tmp_path] if task == "automatic-speech-recognition" else []))
+
+
+@pytest.mark.parametrize("task", REFUSED)
+def test_pipelines_of_other_kinds_are_refused_in_a_line(task) -> None:
+    if task not in SUPPORTED_TASKS:
+        pytest.skip(f"this version of transformers has no pipeline for {task}")
+    build, reason = REFUSED[task]
+    pipeline = pipeline_of(
+        task, build(), tokenizer=tiny.tokenizer_for("bert"), image_processor=transformers.ViTImageProcessor()
+    )
+    with pytest.raises(NormXLogitError, match=reason) as refusal:
+        Explainer(pipeline)
+    assert isinstance(refusal.value, UnsupportedModelError)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda: of_texts("fill-mask", "bert", "MaskedLM", targets=["cat"]), "targets="),
+        (
+            lambda: of_texts(
+                "token-classification", "bert", "TokenClassification", stride=2, aggregation_strategy="simple"
+            ),
+            "stride=",
+        ),
+        (lambda: classified(truncation="only_first"), "truncation="),
+        (lambda: written(handle_long_generation="hole"), "handle_long_generation="),
+    ],
+)
+def test_a_setting_with_which_the_answer_is_another_is_refused_by_its_name(build, name) -> None:
+    with pytest.raises(InputError, match=name):
+        Explainer(build())
