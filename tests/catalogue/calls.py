@@ -283,7 +283,7 @@ WRITING = [
     writing("no beam", "cannot continue", "the", num_beams=0),
     writing("ids besides", "cannot continue", "the", input_ids=torch.tensor([[1]])),
     writing("settings that are none", "generation_config must be", "the", generation_config="greedy"),
-    writing("two at once", "num_return_sequences must be 1", "the", num_return_sequences=2),
+    writing("two at once", "do not support `num_return_sequences`", "the", num_return_sequences=2),
     writing("itself", "the target 'cat' is also", "the", target="cat", contrast="cat", error=TargetError),
     writing("several targets", "one token for all places", "the", target=["a"], error=TargetError),
     Call("generate with a classifier", lambda: explainer("bert").generate("x"), UnsupportedModelError, "write text"),

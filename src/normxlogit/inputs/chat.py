@@ -98,7 +98,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         template_options: What the template is given where the prompt does not say otherwise.
 
     Raises:
-        InputError: If it is no prompt, or the template refuses it.
+        InputError: If it is not a prompt, or the template refuses it.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
@@ -132,6 +132,8 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             messages = [_as_one_text(message) for message in messages]
             text = _rendered(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
+        if pictures:
+            raise InputError("the chat template writes texts alone, and a message holds a picture") from None
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _contents(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures), options)
@@ -167,8 +169,8 @@ def _beside(prompt: Any) -> dict[str, Any]:
     more = prompt.get("chat_template_kwargs") or {}
     if not isinstance(more, Mapping):
         raise InputError(f"chat_template_kwargs is a mapping, not {type(more).__name__}")
-    given = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
-    return {**given, **more}
+    named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
+    return {**named, **more}
 
 
 def _read_part(part: Any, pictures: list[Picture]) -> Any:

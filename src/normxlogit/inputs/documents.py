@@ -24,9 +24,9 @@ def documents_by_name(documents: Any) -> dict[str, str]:
 
     Args:
         documents: A text, a file (`pathlib.Path`: .txt, .md, .html or .pdf) or a folder of them, texts by name, or an
-            iterable of texts, files, rows and objects: LangChain's (`page_content`, `metadata`), LlamaIndex's (`get_content()` or `text`,
-            `metadata`), Haystack's (`content`, `meta`), rows of data sets and frames, also with a relevance score
-            as a tuple (document, score).
+            iterable of texts, files, rows and objects: LangChain's (`page_content`, `metadata`), LlamaIndex's
+            (`get_content()` or `text`, `metadata`), Haystack's (`content`, `meta`), rows of data sets and frames, also
+            with a relevance score as a tuple (document, score).
 
     Returns:
         Texts by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of the file, with as

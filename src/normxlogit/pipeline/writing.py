@@ -166,7 +166,10 @@ def generation_config(
     settings["max_new_tokens"] = room
     if settings.get("stop_strings") or config.stop_strings:
         settings.setdefault("tokenizer", model.tokenizer)
-    return config, config.update(**settings)
+    try:
+        return config, config.update(**settings)
+    except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
+        raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
 
 
 def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:

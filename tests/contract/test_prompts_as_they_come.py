@@ -1,0 +1,256 @@
+"""Prompts, settings of generation, documents and rows as people have them, against the model's own answer."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+
+from normxlogit import DataError, Explainer, InputError, TargetError, UnsupportedModelError, attribute
+from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.faithfulness import evaluate
+from tests import tiny, vlm
+from tests.pipeline.test_signals import RATE, picture
+from tests.pipeline.test_speech import whisper
+from tests.pipeline.test_two_towers import TEXT, model_and_processor
+
+TEMPLATE = (
+    "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].text }} {% endif %}"
+    "{% for m in messages %}! {{ '' + m['content'] }} . {% endfor %}{% if thinking %}never {% endif %}a cat :"
+)
+TOOL = {"type": "function", "function": {"name": "movie", "parameters": {}}}
+QUESTION = [{"role": "user", "content": "is it good ?"}]
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Explainer:
+    tokenizer = tiny.tokenizer_for("gpt2")
+    tokenizer.chat_template = TEMPLATE
+    return Explainer(tiny.model("gpt2", "CausalLM"), tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("beside", "prompt"),
+    [
+        ({"tools": [TOOL]}, "movie ! is it good ? . a cat :"),
+        ({"documents": [{"title": "x", "text": "bad plot"}]}, "bad plot ! is it good ? . a cat :"),
+        ({"chat_template_kwargs": {"thinking": True}}, "! is it good ? . never a cat :"),
+    ],
+)
+def test_what_a_template_is_given_beside_messages_is_read(gpt2, beside, prompt) -> None:
+    conversation = {"messages": QUESTION, **beside}
+    text = gpt2.tokenizer.apply_chat_template(
+        QUESTION,
+        tokenize=False,
+        add_generation_prompt=True,
+        **beside.get("chat_template_kwargs", beside),
+    )
+    assert text == prompt
+    one, other = gpt2.generate([conversation, {"messages": QUESTION}], max_new_tokens=2)
+    assert (one.prompt, other.prompt) == (prompt, "! is it good ? . a cat :")
+    assert gpt2(conversation).text == prompt
+    assert gpt2.explain_completion(conversation, "the movie").prompt == prompt
+    assert gpt2.explain_sources(conversation, "the movie", sources="message").names == ("user",)
+    for name in ("tools", "documents", "chat_template_kwargs"):
+        with pytest.raises(InputError, match="a prompt with it is a mapping"):
+            gpt2.generate(QUESTION, **{name: []})
+    with pytest.raises(InputError, match="tools, documents, chat_template_kwargs"):
+        gpt2.generate({"messages": QUESTION, "tool": []})
+
+
+def test_messages_of_text_parts_and_spans_in_them(gpt2) -> None:
+    parts = [{"role": "user", "content": [{"type": "text", "text": "the movie is good . is it ?"}]}]
+    plain = [{"role": "user", "content": "the movie is good . is it ?"}]
+    np.testing.assert_array_equal(
+        gpt2.generate(parts, max_new_tokens=2).scores, gpt2.generate(plain, max_new_tokens=2).scores
+    )
+    spans = {"film": (0, 0, 19)}
+    cited = gpt2.cite(messages=parts, documents=spans, answer="it is good .", verify=0)
+    assert cited.names == ("film:1",)
+    np.testing.assert_array_equal(
+        cited.scores, gpt2.cite(messages=plain, documents=spans, answer="it is good .", verify=0).scores
+    )
+
+
+def test_a_picture_in_a_message_to_a_model_that_reads_texts_alone_is_refused(gpt2) -> None:
+    for ask in (gpt2, gpt2.generate, lambda messages: gpt2.explain_completion(messages, "a cat")):
+        with pytest.raises(InputError, match="texts alone"):
+            ask(vlm.question(vlm.picture()))
+
+
+def test_several_sequences_are_the_models_own(gpt2) -> None:
+    prompts, settings = ["the movie is", "a cat"], {"num_beams": 3, "num_return_sequences": 2, "max_new_tokens": 3}
+    results = gpt2.generate(prompts, **settings)
+    expected = []
+    for prompt in prompts:
+        inputs = gpt2.tokenizer(prompt, return_tensors="pt")
+        written = gpt2.model.generate(**inputs, **settings, do_sample=False, pad_token_id=0)
+        expected += [row[row != 0].tolist() for row in written]
+    assert [list(result.token_ids) for result in results] == expected
+    assert len(gpt2.generate(prompts[0], **settings)) == 2
+    bart = Explainer(tiny.model("bart", "Seq2SeqLM"), tiny.tokenizer_for("bart"))
+    assert len({result.completion for result in bart.generate(TEXT, **settings)}) == 2
+
+
+def test_max_length_and_a_generation_config_say_how_much_is_written(gpt2) -> None:
+    config = transformers.GenerationConfig(max_new_tokens=3, eos_token_id=60, pad_token_id=0)
+    assert len(gpt2.generate("the movie is", max_length=5, eos_token_id=60).targets) == 2
+    assert len(gpt2.generate("the movie is", generation_config=config).targets) == 3
+    assert len(gpt2.generate("the movie is", generation_config=config, max_new_tokens=1).targets) == 1
+    with pytest.raises(InputError, match="max_length=3 leaves no room"):
+        gpt2.generate("the movie is", max_length=3)
+
+
+def test_stop_strings_get_the_tokenizer() -> None:
+    kind = pytest.importorskip("transformers").GPT2Tokenizer
+    letters = {letter: i for i, letter in enumerate(["<|endoftext|>", *"abcdefghijklmnopqrstuvwxyz.", "Ġ"])}
+    tokenizer = kind(vocab=letters, merges=[])
+    explainer = Explainer(tiny.model("gpt2", "CausalLM", vocab_size=len(letters)), tokenizer)
+    written = explainer.generate("a b", max_new_tokens=6, eos_token_id=None).completion
+    stopped = explainer.generate("a b", max_new_tokens=6, eos_token_id=None, stop_strings=[written[:2]]).completion
+    assert stopped == written[:2]
+
+
+class Excluding(torch.nn.Linear):
+    """A head that gives some entries of the vocabulary no chance."""
+
+    value = -np.inf
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        logits = super().forward(states)
+        return torch.cat([logits[..., :50], torch.full_like(logits[..., 50:], self.value)], -1)
+
+
+@pytest.mark.parametrize("value", [-np.inf, -1e9])
+def test_a_logit_counts_from_the_mean_of_the_entries_that_the_head_does_not_exclude(value) -> None:
+    model, tokenizer = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
+    head = Excluding(32, 64, bias=False)
+    head.weight, head.value = model.lm_head.weight, value
+    model.lm_head = head
+    with torch.no_grad():
+        logits = model(**tokenizer("the movie is", return_tensors="pt")).logits[0, -1, :50]
+    explainer = Explainer(model, tokenizer)
+    a = explainer("the movie is", method="frozen-gradient")
+    assert a.scores.sum() + a.bias == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
+    shap = explainer("the movie is", method="kernel-shap")
+    assert shap.scores.sum() + shap.bias == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
+    g = explainer.generate("the movie is", max_new_tokens=1)
+    assert g.scores.sum() + g.bias[0] == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["lime", "context-cite"])
+def test_answers_that_hardly_vary_have_weights_too(method) -> None:
+    model, tokenizer = tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert")
+    whole = Explainer(model, tokenizer)("the movie is not good", method=f"{method}:samples=400").scores
+    with torch.no_grad():
+        model.classifier.weight.mul_(0.001)
+        model.classifier.bias.zero_()
+    scores = Explainer(model, tokenizer)("the movie is not good", target=0, method=f"{method}:samples=400").scores
+    assert np.abs(scores).max() > 0
+    assert np.abs(scores).max() < np.abs(whole).max()
+
+
+def test_a_row_of_a_question_and_its_context(tmp_path) -> None:
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    row = {"id": "7", "title": "film", "question": "what is it ?", "context": "the movie is good", "answers": {}}
+    expected = explainer((row["question"], row["context"]))
+    (framed,) = explainer(pd.DataFrame([row]).drop(columns="answers"))
+    for result in (explainer(row), explainer([row])[0], framed):
+        np.testing.assert_array_equal(result.scores, expected.scores)
+
+
+def test_a_json_array_is_a_file_of_rows(tmp_path) -> None:
+    rows = [{"text": "the movie is good"}, {"text": "a cat"}]
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"), name="tiny")
+    files = {"one.json": json.dumps(rows), "lines.json": json.dumps(rows, indent=1), "same.jsonl": json.dumps(rows)}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+        run = attribute(explainer, str(tmp_path / name), output=str(tmp_path / f"{name}.out"))
+        assert (run.rows, run.errors) == (2, 0)
+
+
+def test_folders_and_pages_of_an_unknown_encoding_are_documents(gpt2, tmp_path) -> None:
+    (tmp_path / "a.html").write_bytes(b'<html><meta charset="x-none"><body>the movie is good .</body></html>')
+    (tmp_path / "b.txt").write_text("the plot is bad .")
+    for documents in (tmp_path, [tmp_path]):
+        assert gpt2.cite("is it good ?", documents, answer="it is .", verify=0).names == ("a.html:1", "b.txt:1")
+    (tmp_path / "a.html").write_bytes(b'<meta charset="x-none">\xff\xfe\xfd')
+    with pytest.raises(DataError, match="encoding that it names"):
+        gpt2.cite("is it good ?", tmp_path, answer="it is .", verify=0)
+
+
+def test_a_mask_behind_the_limit_is_called_so() -> None:
+    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    with pytest.raises(TargetError, match="stands behind the 40 tokens that are read"), pytest.warns(match="truncated"):
+        explainer("the movie " * 30 + "[MASK]")
+
+
+def test_a_reader_of_other_inputs_is_refused_and_a_processor_gives_its_part() -> None:
+    texts, pictures = tiny.model("bert", num_labels=3), model_and_processor()[1]
+    for reader in (transformers.ViTImageProcessor(), transformers.Wav2Vec2FeatureExtractor()):
+        with pytest.raises(InputError, match=rf"reads texts, and was given a {type(reader).__name__}"):
+            Explainer(texts, reader)
+    assert (
+        Explainer(texts, pictures)("the movie").prediction
+        == Explainer(texts, pictures.tokenizer)("the movie").prediction
+    )
+    vision = transformers.ViTForImageClassification(transformers.ViTConfig(image_size=32, patch_size=8, hidden_size=32,
+        num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)).eval()  # fmt: skip
+    with pytest.raises(InputError, match="reads pictures, and was given"):
+        Explainer(vision, tiny.tokenizer())
+    by_part = Explainer(vision, pictures.image_processor)(picture()).prediction
+    assert Explainer(vision, pictures)(picture()).prediction == by_part
+
+
+def test_the_path_of_a_picture_is_a_picture_to_two_towers(tmp_path) -> None:
+    explainer = Explainer(*model_and_processor())
+    picture().save(tmp_path / "cat.png")
+    cosine = explainer.similarity(TEXT, picture()).cosine
+    assert explainer.similarity(TEXT, str(tmp_path / "cat.png")).cosine == pytest.approx(cosine, abs=1e-6)
+    with pytest.raises(InputError, match="No such file"):
+        explainer.similarity(TEXT, "dog.png")
+    with pytest.raises(InputError, match="levels from 0 to 255"):
+        explainer.similarity(TEXT, torch.randn(3, 32, 32))
+
+
+def test_weights_in_parts_are_refused() -> None:
+    model = tiny.model("bert")
+    model.__class__ = type("Sharded", (type("FSDPModule", (), {}), type(model)), {})
+    with pytest.raises(UnsupportedModelError, match="fully_shard"):
+        Explainer(model, tiny.tokenizer_for("bert"))
+
+
+def test_a_regression_of_several_values_is_not_measured() -> None:
+    model = tiny.model("bert", num_labels=3, problem_type="regression")
+    with pytest.raises(UnsupportedModelError, match=r"one value, and .* answers with 3"):
+        evaluate(Explainer(model, tiny.tokenizer_for("bert")), [Example("the movie", 1.0)], ["random"])
+
+
+def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
+    model, processor = whisper()  # which hears two seconds
+    explainer = Explainer(model, processor)
+    times = np.arange(5 * RATE) / RATE
+    samples = (np.sin(2 * np.pi * (200 + 100 * times) * times) * np.abs(np.sin(2 * times))).astype(np.float32)
+    whole = explainer.generate(samples, max_new_tokens=3)
+    assert any("read in 3 windows" in note for note in whole.notes)
+    audio = whole.audio[0]
+    assert audio.seconds == pytest.approx(5.0)
+    assert audio.times[-1, 1] == pytest.approx(5.0, abs=0.03)
+    total = whole.scores.sum(-1) + whole.bias + audio.scores.sum(-1)
+    row = 0
+    heard = [np.flatnonzero(np.abs(shares) > 0) for shares in audio.scores]
+    bounds = sorted({(int(places[0]), int(places[-1])) for places in heard if len(places)})
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(bounds))
+    for first, last in bounds:
+        begin, end = (round(float(audio.times[place, side]) * RATE) for place, side in ((first, 0), (last, 1)))
+        single = explainer.generate(samples[begin:end], max_new_tokens=3)
+        count = sum(1 for places in heard if len(places) and first <= places[0] <= last)
+        expected = single.scores.sum(-1) + single.bias + single.audio[0].scores.sum(-1)
+        expected = expected if single.sink is None else expected + single.sink
+        np.testing.assert_allclose(total[row : row + count], expected[:count], atol=0.05)
+        row += count
+    assert row == len(whole.targets)
+    assert " ".join(whole.text[a:b] for a, b in whole.offsets).split() == whole.text.split()
