@@ -10,6 +10,8 @@ from PIL import Image
 from normxlogit import ALL, Attribution, Attributions, Explainer, InputError
 from tests import tiny
 from tests.contract.cases import CASES, Case
+from tests.pipeline.test_signals import RATE
+from tests.pipeline.test_speech import frame_model, whisper
 
 VERIFIED = [case for case in CASES if case.head != "MultipleChoice"]
 TEXT = "the movie is mediocre , maybe even bad but not boring"
@@ -244,3 +246,25 @@ def test_tables_have_the_answers_without(explainer: Explainer) -> None:
     for removal in verified.single:
         assert set(tokens["value_without"][list(removal.tokens)]) == {removal.value}
     assert tokens["value_without"].notna().sum() == sum(len(removal.tokens) for removal in verified.single)
+
+
+def test_a_transcript_without_moments_has_the_probability_that_the_model_gives_it(tmp_path) -> None:
+    samples = (np.sin(np.arange(24_000) ** 1.3 / 50) * np.linspace(0, 1, 24_000)).astype(np.float32)
+    for model, processor in (whisper(), frame_model(tmp_path)):
+        g = Explainer(model, processor).generate(samples, verify=2, max_new_tokens=3)
+        for removal in (g.verified.original, *g.verified.single, g.verified.together):
+            quiet = samples.copy()
+            for moment in removal.tokens:
+                start, end = (round(float(edge) * RATE) for edge in g.audio[0].times[moment])
+                quiet[start:end] = 0
+            extracted = processor.feature_extractor(quiet, sampling_rate=RATE, return_tensors="pt")
+            written = torch.tensor([g.token_ids[g.prompt_tokens :]])
+            with torch.no_grad():
+                if hasattr(extracted, "input_features"):
+                    ids = torch.tensor([g.token_ids])
+                    logits = model(input_features=extracted.input_features, decoder_input_ids=ids[:, :-1]).logits
+                    chances = logits[0, g.prompt_tokens - 1 :].log_softmax(-1)
+                    expected = float(chances.gather(1, written.T).sum())
+                else:
+                    expected = -float(model(input_values=extracted.input_values, labels=written).loss)
+            assert removal.value == pytest.approx(expected, abs=1e-3)

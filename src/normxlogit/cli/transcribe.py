@@ -19,6 +19,7 @@ def transcribe(
     method: options.MethodName = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
+    verify: options.VerifyCount = None,
 ) -> None:
     """Transcribe a sound by a model of speech, and show which moments each word rests on.
 
@@ -28,5 +29,7 @@ def transcribe(
     kind = output_format or format_for(output)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file)
-        result = explainer.generate(sound, max_new_tokens=max_new_tokens, method=method)
+        result = explainer.generate(
+            sound, max_new_tokens=max_new_tokens, method=method, verify=options.verify_count(verify)
+        )
     deliver_result(result, kind, output)

@@ -37,6 +37,7 @@ def _reading(model: TaskModel) -> dict[str, Any]:
         "labels": list(model.task.labels),
         "tokenizer": {name: getattr(model.tokenizer, name, None) for name in names},
         "processors": [_settings(reader) for reader in readers],
+        "pipeline": vars(model.pipeline),
     }
 
 

@@ -31,6 +31,8 @@ from .completion import explain_completion
 from .long_sounds import joined, windows_of
 from .media import with_media
 from .options import Options, provenance
+from .speech_verification import with_speech_verification
+from .verification import NOT_VERIFIED
 from .writing import generation_config, most_new_tokens
 
 DECODER_PROMPT = 4
@@ -68,7 +70,9 @@ def explain_speech(
     for place, item in enumerate(items):
         with naming_input(place, item):
             every.append(read_sound(item, rate, place))
-    explain = _explain_frames if task.per_frame else partial(_explain_whole, settings=settings)
+    if settings.get("num_return_sequences", 1) != 1:
+        raise InputError("a sound is transcribed once: num_return_sequences must be 1")
+    explain = _explain_one if task.per_frame else partial(_explain_whole, settings=settings)
     results = [explain(model, sound, options) for sound in every]
     return results[0] if single else Attributions(results)
 
@@ -80,7 +84,7 @@ def _explain_whole(
     chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
     windows = windows_of(sound, None if chunk is None else float(chunk))
     if len(windows) == 1:
-        return _explain_decoder(model, sound, options, settings)
+        return _explain_one(model, sound, options, settings)
     results: list[tuple[float, GenerationAttribution]] = []
     silent: InputError | None = None
     for start, window in windows:
@@ -91,7 +95,19 @@ def _explain_whole(
     if silent is not None and not results:
         raise silent
     ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
-    return joined(sound, results, ends if isinstance(ends, int) else None)
+    whole = joined(sound, results, ends if isinstance(ends, int) else None)
+    return whole if options.verify is None else replace(whole, notes=(*whole.notes, NOT_VERIFIED))
+
+
+def _explain_one(
+    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any] | None = None
+) -> GenerationAttribution:
+    """Transcribe, explain and verify a sound that a model hears at once."""
+    if settings is None:
+        result = _explain_frames(model, sound, options)
+    else:
+        result = _explain_decoder(model, sound, options, settings)
+    return with_speech_verification(model, sound, result, options.verify)
 
 
 class NothingHeardError(InputError):

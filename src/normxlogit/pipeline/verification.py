@@ -26,6 +26,8 @@ from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verificat
 from .explain import to_host
 from .options import Verify
 
+NOT_VERIFIED = "not verified: it was read in several windows"
+
 SHOWN = 5
 """Units that are removed one at a time by "auto", and where a person looks."""
 
@@ -93,7 +95,7 @@ def with_verifications(
     groups: dict[Hashable, list[int]] = {}  # signals of one shape are read together; texts are padded
     for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):
         if limit is not None and len(encoding) > limit:
-            verified[place] = _with_note(result, "not verified: it was read in several windows")
+            verified[place] = _with_note(result, NOT_VERIFIED)
         elif not parts_of(model, result):
             verified[place] = _with_note(result, "not verified: there is nothing that could be removed")
         else:
@@ -115,7 +117,7 @@ def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
     if isinstance(a, ImageAttribution):
         return _regions(a)
     if isinstance(a, AudioAttribution):
-        return _moments(a)
+        return moment_parts(a.times, a.scores)
     reads_token = model.task.per_token and not model.task.extractive
     fixed = a.target.position if reads_token else None
     if a.has_words:
@@ -353,16 +355,21 @@ def _regions(a: ImageAttribution) -> list[Part]:
     ]
 
 
-def _moments(a: AudioAttribution) -> list[Part]:
-    """Return moments of `MOMENT` seconds, or of a frame where frames are longer."""
+def moment_parts(times: Sequence[Sequence[float]], scores: FloatArray) -> list[Part]:
+    """Return moments of `MOMENT` seconds, or of a frame where frames are longer.
+
+    Args:
+        times: Beginning and end of each frame.
+        scores: Of each frame.
+    """
     groups: dict[int, list[int]] = {}
-    for token, (start, end) in enumerate(a.times):
+    for token, (start, end) in enumerate(times):
         if end > start:
             groups.setdefault(int((start + end) / 2 / MOMENT), []).append(token)
     parts = []
     for tokens in groups.values():
-        start, end = min(a.times[i][0] for i in tokens), max(a.times[i][1] for i in tokens)
-        parts.append(Part(f"{start:.2f}-{end:.2f} s", tuple(tokens), _sum(a.scores, tokens)))
+        start, end = min(times[i][0] for i in tokens), max(times[i][1] for i in tokens)
+        parts.append(Part(f"{start:.2f}-{end:.2f} s", tuple(tokens), _sum(scores, tokens)))
     return parts
 
 

@@ -39,7 +39,11 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     described = _facts(g)
     if g.audio and not rows.any():  # the words rest on the sound alone
         legend = Legend(described.positive, described.negative, notes=["each word by its own largest score"])
-        return [replace(described.header(), prediction=""), *heard_blocks(g, described), legend]
+        return [
+            replace(described.header(tested=verdict(g.verified)), prediction=""),
+            *heard_blocks(g, described),
+            legend,
+        ]
     # The shortest digits that are the score: whoever shows fewer rounds once.
     context_scores: list[list[float | None]] = [
         [float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)

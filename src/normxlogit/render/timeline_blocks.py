@@ -11,6 +11,7 @@ from .blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Tabl
 from .charts import Grid
 from .describe import Facts
 from .media_blocks import MOST_MOMENTS, media_block
+from .verification_blocks import removals_table
 
 BINS = 48
 """Columns of a timeline; neighbouring moments are summed."""
@@ -42,6 +43,7 @@ def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
         media_block(audio, audio.scores.sum(0), signed=g.signed, first=0),
         *([Links(data, HINT, described.negative or "less than 0")] if words else []),
         *timeline_blocks(g),
+        *removals_table(g.verified),
     ]
 
 
