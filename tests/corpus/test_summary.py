@@ -6,9 +6,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from normxlogit import attribute, summarize
+from normxlogit import Explainer, attribute, summarize
 from normxlogit.corpus.summary_page import page
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError
 from tests.commands import run as command
 
 from .corpora import explainer, results, texts
@@ -201,3 +201,58 @@ def test_the_command(runs, capsys, tmp_path):
     code, _, err = command(capsys, "summarize", tmp_path)
     assert (code, err.count("\n")) == (2, 1)
     assert "no corpus run there" in err
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_what_deleting_a_word_changes_is_what_the_callers_own_model_says(tmp_path, words):
+    one = explainer(seed=0)
+    rows = [{"text": text} for text in texts(60)]
+    attribute(one, rows, tmp_path / "run", keep_text=True, words=words, shard_rows=16)
+    plain, summary = summarize(tmp_path / "run"), summarize(tmp_path / "run", verify=1000, explainer=one)
+    assert [(u.label, u.text, u.mean) for u in plain.highest] == [(u.label, u.text, u.mean) for u in summary.highest]
+    assert plain.highest[0].effect is None
+
+    def logits(text):
+        ids = one.tokenizer(text, return_tensors="pt")
+        return one.model(**ids).logits[0].detach().numpy()
+
+    for unit in [*summary.highest[:4], *summary.totals[:2], *summary.against[:2]]:
+        changes, changed = [], []
+        for row in results(tmp_path / "run").to_pylist():
+            if row["target"] != [unit.label]:
+                continue
+            parts = row["text"].split()
+            for place, part in enumerate(parts):
+                if part.lower() == unit.text:
+                    whole, without = logits(row["text"]), logits(" ".join(parts[:place] + parts[place + 1 :]))
+                    label = one.model.config.label2id[unit.label]
+                    changes.append(whole[label] - without[label])
+                    changed.append(whole.argmax() != without.argmax())
+        assert unit.effect.places == len(changes) == unit.count
+        assert unit.effect.mean == pytest.approx(np.mean(changes), abs=1e-4)
+        assert unit.effect.changed == pytest.approx(np.mean(changed))
+        half = 1.96 * np.std(changes, ddof=1) / len(changes) ** 0.5
+        assert unit.effect.high - unit.effect.mean == pytest.approx(half, abs=1e-4)
+    few = summarize(tmp_path / "run", verify=2, explainer=one)
+    assert {unit.effect.places for unit in few.highest} == {2}
+    assert "deleting it takes" in page(few)
+    assert "deleting it takes" not in page(plain)
+
+
+def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):
+    one = explainer(seed=0)
+    attribute(one, [{"text": text} for text in texts(20)], tmp_path / "bare")
+    with pytest.raises(DataError, match="keep_text"):
+        summarize(tmp_path / "bare", verify=2, explainer=one)
+    with pytest.raises(DataError, match="another state of it"):
+        summarize(tmp_path / "bare", verify=2, explainer=explainer(seed=1))
+    with pytest.raises(InputError, match="give both"):
+        summarize(tmp_path / "bare", verify=2)
+
+
+def test_the_command_deletes_words_of_the_packaged_model(tmp_path, capsys):
+    rows = [{"text": text} for text in ("A good film.", "A bad film.", "A film, good or bad.") * 3]
+    attribute(Explainer.from_pretrained(), rows, tmp_path / "run", keep_text=True, words=True)
+    code, output, _ = command(capsys, "summarize", str(tmp_path / "run"), "--verify", "3", "--min-count", "1")
+    assert code == 0
+    assert "prediction changes" in output

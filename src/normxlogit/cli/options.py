@@ -110,6 +110,9 @@ MostQuestions = Annotated[int, typer.Option(min=1, help="Most questions.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]
 
+DEFAULT_MODEL = "normxlogit/default"
+"""What results call the model in the package."""
+
 # where it is written
 OutputFormat = Annotated[
     Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .console import check_run_output, deliver, deliver_result, format_for
-from .options import OutputFile, OutputFormat
+from .console import check_run_output, deliver, deliver_result, format_for, quiet
+from .options import AUTO, DEFAULT_MODEL, Device, DType, OutputFile, OutputFormat, load
 
 
 def summarize(
@@ -15,6 +15,13 @@ def summarize(
     against: Annotated[str | None, typer.Option(help="Another run of the same texts to compare with.")] = None,
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 20,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
+    verify: Annotated[
+        int | None,
+        typer.Option(min=1, help="Delete each listed word from so many texts, and show what that changes (--model)."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
@@ -30,7 +37,15 @@ def summarize(
     from ..corpus.summary_page import cards, page
     from ..render.blocks import Paragraph
 
-    summary = run(folder, gold=gold, against=against, top=top, min_count=min_count)
+    explainer = None
+    if verify is not None:
+        from ..corpus.folder import Folder
+
+        manifest = Folder(folder).read_manifest()
+        with quiet():
+            name = model or (manifest.model["name"] if manifest else None)
+            explainer = load(None if name == DEFAULT_MODEL else name, device, dtype, None)
+    summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
     if kind == "html":
         deliver(page(summary), output)
         return

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, InputError
+from ..explainer import Explainer
+from ..inputs.texts import counted
 from ..pipeline.arguments import checked_arguments
 from ..results.columns import CORPUS_TEXTS
 from ..results.gold import read_gold
 from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
+from .effects import check_model, with_effects
 from .formats import arrow_module
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit
@@ -84,6 +87,8 @@ def summarize(
     against: str | Path | None = None,
     top: int = 20,
     min_count: int = 5,
+    verify: int | None = None,
+    explainer: Explainer | None = None,
 ) -> Summary | AnswerSummary:
     """Sum up a corpus run.
 
@@ -96,22 +101,33 @@ def summarize(
         against: Another run to compare with, of the same ids.
         top: Units in each list.
         min_count: Leave out units that stand at fewer places.
+        verify: Delete each listed word from at most so many of the texts, and say what that changes.
+        explainer: The model that the run was made by, for `verify`.
 
     Raises:
-        DataError: If there is no such run, or a column is missing.
-        InputError: If answers are to be compared with labels or another run.
+        DataError: If there is no such run, a column is missing, or the model is another.
+        InputError: If answers are to be compared with labels or another run, or `verify` has no model or no words.
     """
+    if (verify is None) != (explainer is None):
+        raise InputError("verify= is how often each word is deleted, and explainer= the model that is asked: give both")
+    count = None if verify is None else counted(verify, "verify")
     with closing(_Run(folder)) as run:
         if run.of_answers:
-            if gold is not None or against is not None:
-                raise InputError("gold and against are for texts with labels, not for answers")
+            if gold is not None or against is not None or verify is not None:
+                raise InputError("gold, against and verify are for texts with labels, not for answers")
             return summarize_answers(run, top)
+        model = None if explainer is None else check_model(run, explainer)
         if against is None:
-            return run.summary(gold, None, top, min_count)
-        with closing(_Run(against)) as other:
-            if other.of_answers:
-                raise DataError(f"{against}: answers, which have no words to compare with")
-            return run.summary(gold, other, top, min_count)
+            summary = run.summary(gold, None, top, min_count)
+        else:
+            with closing(_Run(against)) as other:
+                if other.of_answers:
+                    raise DataError(f"{against}: answers, which have no words to compare with")
+                summary = run.summary(gold, other, top, min_count)
+        if model is None or count is None:
+            return summary
+        lists = with_effects(run, model, [summary.highest, summary.totals, summary.against], count)
+        return replace(summary, highest=lists[0], totals=lists[1], against=lists[2])
 
 
 class _Run(RunTables):

@@ -14,6 +14,10 @@ NOTABLE = 0.01
 """Share of the scores on special tokens from which a note tells it."""
 
 
+WITHOUT = ["deleting it takes", "prediction changes"]
+"""Columns of what deleting a word changes, in the unit of its score."""
+
+
 class Line(NamedTuple):
     """A row of a table.
 
@@ -101,8 +105,10 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
         ("most often against the prediction", summary.against, "against"),
     ):
         for label in dict.fromkeys(unit.label for unit in units):
-            names = [unit, "places", "mean", "95% interval", what if what != "mean" else "total"]
-            yield f"{label}: {heading}", "", names, [_unit(unit, what) for unit in units if unit.label == label]
+            listed = [one for one in units if one.label == label]
+            names = [unit, "places", "mean (± 95%)", *(WITHOUT if any(one.effect for one in listed) else [])]
+            names += [what if what != "mean" else "total"]
+            yield f"{label}: {heading}", "", names, [_unit(one, what) for one in listed]
     mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
     counted = summary.unit if summary.unit in SIGNALS.values() else "tokens"
     yield "Where the scores are", "", ["kind", f"share of {counted}", "share of scores"], mass
@@ -140,9 +146,18 @@ def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[
 def _unit(unit: Unit, what: str) -> Line:
     value = {"mean": unit.mean, "total": unit.total, "against": unit.against or 0.0}[what]
     last = f"{unit.against or 0.0:.1%}" if what == "against" else f"{unit.total:.4g}"
+    cells = [unit.text, f"{unit.count:,}", _with_half(unit.mean, unit.high)]
+    if (effect := unit.effect) is not None:
+        cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
+    cells.append(last)
     interval = (unit.low, unit.high)
-    cells = [unit.text, f"{unit.count:,}", f"{unit.mean:.3g}", f"{interval[0]:.3g} to {interval[1]:.3g}", last]
     return Line(cells, value, interval if what == "mean" else None, unit.examples)
+
+
+def _with_half(mean: float, high: float) -> str:
+    """Return a mean with half the width of its interval, to three digits behind the point."""
+    half = "" if high != high else f" ± {round(high - mean, 3):.2g}"
+    return f"{round(mean, 3) + 0.0:.3g}{half}"  # no minus before a zero
 
 
 def _table(heading: str, names: Sequence[str], lines: Sequence[Line], places: dict[str, str]) -> Table:

@@ -30,6 +30,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Effect:
+    """What deleting a word from texts changes.
+
+    Attributes:
+        places: How often it was deleted.
+        mean: The mean of the explained logit (or value) with it minus that without it.
+        low: Lower end of the 95% interval of the mean.
+        high: Upper end.
+        changed: Share of the places at which the prediction is another; None where the answer is not one label.
+    """
+
+    places: int
+    mean: float
+    low: float
+    high: float
+    changed: float | None
+
+
+@dataclass(frozen=True)
 class Unit:
     """A word, a token, or the patch or frame at a place, over the texts, pictures or sounds of a label.
 
@@ -44,6 +63,7 @@ class Unit:
         against: Share of its occurrences with a negative score, None for methods without a sign.
         examples: Ids of texts where it scores highest, or lowest where it speaks against the label; with the number of
             the row where several share an id.
+        effect: What deleting it changes; None where that was not measured.
     """
 
     label: str
@@ -55,6 +75,7 @@ class Unit:
     total: float
     against: float | None
     examples: list[str]
+    effect: Effect | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""What deleting a listed word changes: the scores of a summary, tested on the model."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import sqrt
+
+import numpy as np
+
+from ..errors import DataError, InputError
+from ..explainer import Explainer
+from ..inputs.encoding import Encoding
+from ..methods.perturbation import PerturbedAnswers
+from ..models.masking import remove_tokens
+from ..models.model_digest import model_digest
+from ..models.task_model import TaskModel
+from ..results.words import merge_words
+from .formats import arrow_module
+from .run_tables import RunTables
+from .units import Effect, Unit
+
+Z = 1.96
+"""Standard errors of a 95% interval."""
+
+Place = tuple[int, int]
+"""A row, and which of its words (or tokens) a unit is."""
+
+Removal = tuple[int, tuple[int, ...]]
+"""A row, and the tokens that are deleted from it."""
+
+
+def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
+    """Return the model of a run, whose words can be deleted.
+
+    Raises:
+        InputError: If the run is not of one label, or value, for each text.
+        DataError: If it was made by another model, or without its texts.
+    """
+    model = explainer._model
+    if run.unit not in ("words", "tokens") or model.task.per_token or model.task.compares or not model.task.labelled:
+        raise InputError("verify= deletes words of texts that are classified as a whole")
+    if run.manifest.model["digest"] != model_digest(model):
+        raise DataError(f"{run.folder.place} was made by {run.manifest.model['name']}, or by another state of it")
+    if "text" not in run.kinds:
+        raise DataError(f"{run.folder.place} holds no texts to delete words from; make it with keep_text (--keep-text)")
+    return model
+
+
+def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], count: int) -> list[list[Unit]]:
+    """Return units with the mean change of the label's logit (or the value) when they are deleted from texts.
+
+    Args:
+        run: The run.
+        model: Its model.
+        lists: The units.
+        count: Most places at which a unit is deleted, drawn at random with one seed.
+
+    Raises:
+        DataError: If the model reads other words in the texts than the run has.
+    """
+    listed = dict.fromkeys((unit.label, unit.text) for units in lists for unit in units)
+    places = _drawn_places(run, list(listed), count)
+    encodings, words = _texts(run, model, {row for drawn in places.values() for row, _ in drawn})
+    keys: dict[tuple[str, str], list[Removal]] = {}
+    for (label, text), drawn in places.items():
+        for row, place in drawn:
+            name, tokens = words[row][place] if place < len(words[row]) else ("", ())
+            if name.strip().lower() != text:
+                raise DataError(f"{model.name} reads other words in row {row} than the run has")
+            keys.setdefault((label, text), []).append((row, tokens))
+
+    def read(inputs: list[Encoding], _: list[Removal]) -> Iterable[np.ndarray]:
+        run_pass = model.run(model.batch(inputs, list(range(len(inputs)))))
+        logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
+        return logits
+
+    def without(key: Removal) -> Encoding:
+        row, tokens = key
+        return remove_tokens(model, encodings[row], tokens, masked=False) if tokens else encodings[row]
+
+    answers: PerturbedAnswers[Removal, np.ndarray] = PerturbedAnswers(model, without, read)
+    every = dict.fromkeys(key for removals in keys.values() for key in removals)
+    removals_read = [*dict.fromkeys((row, ()) for row, _ in every), *every]
+    logits = dict(zip(removals_read, answers(removals_read), strict=True))
+    classified = model.task.outcomes == "exclusive"
+    effects = {}
+    for (label, text), removals in keys.items():
+        target = model.task.labels.index(label)
+        changes = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
+        changed = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
+        effects[label, text] = _effect(changes, changed if classified else None)
+    return [[replace(unit, effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
+
+
+def _drawn_places(
+    run: RunTables, listed: Sequence[tuple[str, str]], count: int
+) -> Mapping[tuple[str, str], list[Place]]:
+    """Return places of units in the texts that explain their label."""
+    arrow = arrow_module()
+    run.register("wanted", arrow.table({"label": [label for label, _ in listed], "unit": [text for _, text in listed]}))
+    rows = run.ask(
+        f"""
+        WITH flat AS (
+            SELECT row, target, lower(trim(unnest({run.unit}))) AS unit, unnest(range(len({run.unit}))) AS place
+            FROM shards
+        )
+        SELECT wanted.label, wanted.unit, row, place
+        FROM flat JOIN wanted ON flat.unit = wanted.unit AND list_contains(flat.target, wanted.label)
+        QUALIFY row_number() OVER (PARTITION BY wanted.label, wanted.unit ORDER BY hash(row, place), row, place) <= ?
+        ORDER BY row, place
+        """,  # noqa: S608  # a column's name
+        count,
+    )
+    places: dict[tuple[str, str], list[Place]] = {}
+    for label, text, row, place in rows:
+        places.setdefault((label, text), []).append((row, place))
+    return places
+
+
+def _texts(
+    run: RunTables, model: TaskModel, rows: Iterable[int]
+) -> tuple[dict[int, Encoding], dict[int, list[tuple[str, tuple[int, ...]]]]]:
+    """Return what the model reads of rows, and each row's words (or tokens) with their tokens."""
+    pair = "text_pair" if "text_pair" in run.kinds else "NULL"
+    named = run.ask(
+        f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
+        sorted(rows),
+    )
+    texts = [text if other is None else (text, other) for _, text, other in named]
+    encodings = model.encoder(texts, long_text="truncate") if texts else []
+    words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
+    for (row, *_), encoding in zip(named, encodings, strict=True):
+        if run.unit == "tokens":
+            words[row] = [(token, (place,)) for place, token in enumerate(encoding.tokens)]
+            continue
+        parts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
+        merged = merge_words(
+            np.zeros(len(encoding), np.float32), parts, encoding.offsets or (), encoding.sequence_ids, "sum"
+        )
+        words[row] = [(word.text, word.tokens) for word in merged]
+    return {row: encoding for (row, *_), encoding in zip(named, encodings, strict=True)}, words
+
+
+def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:
+    """Return the mean of changes with its interval."""
+    mean = float(np.mean(changes))
+    half = Z * float(np.std(changes, ddof=1)) / sqrt(len(changes)) if len(changes) > 1 else float("nan")
+    return Effect(len(changes), mean, mean - half, mean + half, None if changed is None else float(np.mean(changed)))
