@@ -5,6 +5,7 @@ import os
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["NORMXLOGIT_CACHE"] = ""  # nothing is kept but where a test says where
 os.environ["COLORTERM"] = "truecolor"  # rich remembers a style as it was first drawn, for the whole process
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"

@@ -377,3 +377,27 @@ def test_every_command_that_takes_a_model_takes_a_gguf_file():
     with_model = {name: options for name, options in commands(app) if "model" in options}
     assert len(with_model) > 8
     assert [name for name, options in with_model.items() if "gguf_file" not in options] == []
+
+
+def test_converted_weights_of_a_gguf_file_are_kept_and_give_the_same_numbers(tmp_path, monkeypatch):
+    file, cache = write_gguf(tmp_path / "tiny.gguf"), tmp_path / "kept"
+    wanted = Explainer.from_pretrained(file)("a cat")
+    assert not cache.exists()
+    monkeypatch.setenv("NORMXLOGIT_CACHE", str(cache))
+    first, second = (Explainer.from_pretrained(file)("a cat") for _ in range(2))
+    (kept,) = (cache / "gguf").iterdir()
+    assert (kept / "model.safetensors").is_file()
+    for result in (first, second):
+        np.testing.assert_array_equal(result.scores, wanted.scores)
+        assert (result.model, result.prediction) == (wanted.model, wanted.prediction)
+    half = Explainer.from_pretrained(file, dtype="bfloat16").model
+    assert {p.dtype for p in half.parameters()} == {torch.bfloat16}
+    file.write_bytes(file.read_bytes() + b"\0")  # another file of the same name
+    np.testing.assert_array_equal(Explainer.from_pretrained(file)("a cat").scores, wanted.scores)
+    assert len(list((cache / "gguf").iterdir())) == 2
+    for arguments in (["cache"], ["cache", "--clear"]):
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert not (cache / "gguf").exists()
+    cache.rmdir()
+    cache.write_text("a file where the folder would be")
+    np.testing.assert_array_equal(Explainer.from_pretrained(file)("a cat").scores, wanted.scores)

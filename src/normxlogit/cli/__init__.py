@@ -10,6 +10,7 @@ from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .app import app as serve_app
 from .attribute import attribute
+from .cache import cache
 from .cite import cite
 from .console import wrapped
 from .evaluate import app as evaluate
@@ -71,4 +72,5 @@ app.command()(cite)
 app.command(name="app")(serve_app)
 app.command()(similarity)
 app.command()(methods)
+app.command()(cache)
 app.add_typer(evaluate, name="evaluate")

@@ -6,7 +6,7 @@ import typer
 
 from ..errors import InputError
 from .console import check_run_output, deliver, deliver_result, format_for, quiet
-from .options import AUTO, DEFAULT_MODEL, Device, DType, OutputFile, OutputFormat, load
+from .options import AUTO, DEFAULT_MODEL, Device, DType, GGUFFile, OutputFile, OutputFormat, load
 
 
 def summarize(
@@ -20,6 +20,7 @@ def summarize(
         typer.Option(min=1, help="Delete each listed word from so many texts, and show what that changes (--model)."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
+    gguf_file: GGUFFile = None,
     device: Device = AUTO,
     dtype: DType = None,
     output_format: OutputFormat = None,
@@ -44,7 +45,7 @@ def summarize(
         manifest = Folder(folder).read_manifest()
         with quiet():
             name = model or (manifest.model["name"] if manifest else None)
-            explainer = load(None if name == DEFAULT_MODEL else name, device, dtype, None)
+            explainer = load(None if name == DEFAULT_MODEL else name, device, dtype, gguf_file)
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
     if kind == "html":
         deliver(page(summary), output)

@@ -17,7 +17,7 @@ from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import Number
 from .datasets import Example, GlueTask
-from .flips import words_to_flip
+from .flips import delete_words
 from .statistics import mean_interval
 
 __all__ = [
@@ -65,6 +65,7 @@ class Measured:
         regression: Whether the labels are values.
         whole: Predicted class or output on the whole texts, (N,).
         flips: How many words are deleted until the prediction changes, (N,), see `flips`; None for regression.
+        falls: How much lower the probability or value is after a few deleted words, (N, 4), see `flips`.
     """
 
     drop: Floats
@@ -74,6 +75,7 @@ class Measured:
     regression: bool
     whole: Floats | None = None
     flips: Floats | None = None
+    falls: Floats | None = None
 
     def quality(self) -> Floats:
         """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
@@ -114,6 +116,7 @@ class Faithfulness:
         whole_quality: Accuracy or Pearson's correlation on the whole texts.
         flips: How many words of the highest scores are deleted from each text until its prediction changes, infinity
             for more than six; empty for regression.
+        falls: How much lower each text's explained probability or value is after 1, 2, 3 and 6 deleted words.
     """
 
     method: str
@@ -129,6 +132,7 @@ class Faithfulness:
     levels: tuple[float, ...] = LEVELS
     whole_quality: Number | None = None
     flips: tuple[Number, ...] = ()
+    falls: tuple[tuple[Number, ...], ...] = ()
 
     @property
     def comprehensiveness(self) -> float:
@@ -229,10 +233,9 @@ def measure_attributions(
 def _with_flips(
     measured: Measured, explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution]
 ) -> Measured:
-    """Return the measurement with how many words are deleted until each prediction changes."""
-    if measured.regression:
-        return measured
-    return replace(measured, flips=words_to_flip(explainer, encodings, attributions))
+    """Return the measurement with what the model answers without words."""
+    deletions = delete_words(explainer, encodings, attributions)
+    return replace(measured, flips=None if measured.regression else deletions.flips, falls=deletions.falls)
 
 
 class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
@@ -336,6 +339,7 @@ def summarise(method: str, measured: Measured, *, seed: int = 0) -> Faithfulness
         per_text=tuple(per_text.tolist()),
         whole_quality=measured.whole_quality(),
         flips=() if measured.flips is None else tuple(measured.flips.tolist()),
+        falls=() if measured.falls is None else tuple(map(tuple, measured.falls.tolist())),
     )
 
 

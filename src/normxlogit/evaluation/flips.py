@@ -1,20 +1,21 @@
-"""Words to flip: how many words of the highest scores are deleted until the prediction changes.
+"""Deleted words: what the model answers without the words of the highest scores.
 
-A measure that needs no share and no level: of all texts, those whose prediction is another after one, two, three or
-six words are deleted from the text, the highest scored first.
+Measures that need no share and no level. Of labels: in which of the texts the prediction is another after one, two,
+three or six words are deleted, the highest scored first. Of values: by how much the value is lower then.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..pipeline.verification import Answers, parts_of
+from ..pipeline.verification import Answer, Answers, parts_of
 from ..results.attribution import Attribution
 
-__all__ = ["COUNTS", "MOST", "words_to_flip"]
+__all__ = ["COUNTS", "MOST", "Deletions", "delete_words"]
 
 COUNTS = (1, 2, 3, 6)
 """Numbers of deleted words that tables show."""
@@ -23,13 +24,24 @@ MOST = 6
 """Most words that are deleted."""
 
 
-def words_to_flip(
-    explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution]
-) -> npt.NDArray[np.float64]:
-    """Return how many words are deleted until the prediction changes, (N,): infinity for more than `MOST`.
+class Deletions(NamedTuple):
+    """What the model answers without the words of the highest scores.
+
+    Attributes:
+        flips: How many words are deleted until the prediction changes, (N,): infinity for more than `MOST`, or where
+            the answer is a value.
+        falls: How much the explained probability or value is lower after each of `COUNTS` deleted words, (N, 4).
+    """
+
+    flips: npt.NDArray[np.float64]
+    falls: npt.NDArray[np.float64]
+
+
+def delete_words(explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution]) -> Deletions:
+    """Delete the words of the highest scores from texts, one after the other.
 
     Args:
-        explainer: The model, whose predictions are labels.
+        explainer: The model, whose predictions are labels or values.
         encodings: The N texts as it reads them.
         attributions: Their explanations, one score for each token.
     """
@@ -42,12 +54,13 @@ def words_to_flip(
             (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
             for count in range(min(MOST, len(order)) + 1)
         ]
-    counts = np.full(len(attributions), np.inf)  # (N,)
-    first: dict[int, object] = {}
-    removed = dict.fromkeys(range(len(attributions)), -1)
+    by_text: dict[int, list[Answer]] = {}
     for (text, _), answer in zip(keys, answers(keys), strict=True):
-        removed[text] += 1
-        original = first.setdefault(text, answer.outcome)
-        if answer.outcome != original:
-            counts[text] = min(counts[text], removed[text])
-    return counts
+        by_text.setdefault(text, []).append(answer)
+    flips = np.full(len(attributions), np.inf)  # (N,)
+    falls = np.zeros((len(attributions), len(COUNTS)))  # (N, 4)
+    for text, (original, *without) in by_text.items():
+        changed = [count for count, answer in enumerate(without, start=1) if answer.outcome != original.outcome]
+        flips[text] = min(changed, default=np.inf)
+        falls[text] = [original.value - [original, *without][: count + 1][-1].value for count in COUNTS]
+    return Deletions(flips, falls)

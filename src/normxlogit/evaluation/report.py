@@ -11,6 +11,7 @@ from ..results.schema import plain
 from .faithfulness import Faithfulness, paired_p_value
 from .flips import COUNTS, MOST
 from .runs import Refused
+from .statistics import mean_interval
 
 if TYPE_CHECKING:
     from ..render.matplotlib_figure import PlotFigure
@@ -75,12 +76,14 @@ def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
 def flips_table(results: Sequence[Faithfulness]) -> str:
     """Return a Markdown table: in which share of the texts the prediction changes after a few deleted words.
 
+    Where the answer is a value: by how much it is lower then, with the 95% interval.
+
     Returns:
-        The table, the method that changes most first; empty where predictions are values.
+        The table, the method that changes most first; empty where this was not measured.
     """
     measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
     if not measured:
-        return ""
+        return _falls_table(results)
     measured.sort(key=lambda entry: [-float((entry[1] <= count).mean()) for count in COUNTS])
     columns = ["prediction changed after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:]), "median ↓"]
     rows = []
@@ -88,6 +91,20 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
         median = float(np.median(flips))
         shares = [f"{(flips <= count).mean():.2f}" for count in COUNTS]
         rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
+    return markdown_table(columns, rows)
+
+
+def _falls_table(results: Sequence[Faithfulness]) -> str:
+    """Return a Markdown table of how much lower a value is after a few deleted words; empty where nothing is known."""
+    measured = [(r.method, np.array(r.falls)) for r in results if r.falls]  # (N, 4) each
+    if not measured:
+        return ""
+    measured.sort(key=lambda entry: -float(entry[1].mean()))
+    columns = ["value is lower after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:])]
+    rows = []
+    for method, falls in measured:
+        intervals = [mean_interval(column) for column in falls.T]
+        rows.append([method, *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})" for mean, low, high in intervals)])
     return markdown_table(columns, rows)
 
 

@@ -25,6 +25,7 @@ from ..tasks import TASKS, TaskName, is_bare, no_head, task_name
 from ..tasks.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .devices import AUTO, device_named
+from .gguf_cache import converted_folder, keep
 
 LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
@@ -59,6 +60,9 @@ def load(
         UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
     """
     source, options = _located(name, options)
+    converted = _converted(source, task, options)
+    if converted is not None and converted.is_dir():
+        source, options = str(converted), {}
     adapter = _adapter(source, options, allow_pickle=allow_pickle)
     with _base_of(adapter):
         base = source if adapter is None else _source(adapter.base)
@@ -102,9 +106,17 @@ def load(
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
     if TASKS[task_kind].reads_tokens:
         _check_tokenizer(base, TASKS[task_kind].tokenizer_of(tokenizer))
+    keep(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
     return model.eval(), tokenizer
+
+
+def _converted(source: str, task: TaskName | None, options: Mapping[str, Any]) -> Path | None:
+    """Return where the weights of a GGUF file are kept after they were converted; None for other models."""
+    if set(options) != {"gguf_file"} or task not in (None, "causal-lm"):
+        return None
+    return converted_folder(Path(source) / str(options["gguf_file"]))
 
 
 def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:

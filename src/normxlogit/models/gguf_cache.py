@@ -1,0 +1,128 @@
+"""Converted GGUF files: their weights in a cache, because parsing and de-quantising takes longer than an explanation.
+
+A file is known by the hash of its content, so that one which was replaced is converted anew.
+"""
+
+import copy
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors.torch import save_model
+
+FOLDER = "NORMXLOGIT_CACHE"
+"""The environment variable with the folder of the cache; empty to keep nothing."""
+
+LARGEST = 4 << 30
+"""Most bytes of the converted weights of a model that are kept."""
+
+ROOM = 4
+"""The disk must have this many times the room that the weights take."""
+
+PROBE = "It's 1,234.5 km to  Zürich,\n\tisn't it? <|im_start|>user\n你好 🙂"
+"""A text on which a tokenizer that was saved and read again must agree with itself."""
+
+logger = logging.getLogger("normxlogit")
+
+
+def cache_folder() -> Path | None:
+    """Return the folder in which converted models are kept; None where the caller turned it off."""
+    named = os.environ.get(FOLDER)
+    if named is not None:
+        return Path(named).expanduser() / "gguf" if named else None
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "normxlogit" / "gguf"
+
+
+def converted_folder(file: Path) -> Path | None:
+    """Return where the converted model of a GGUF file is, or would be, kept; None where nothing is kept."""
+    cache = cache_folder()
+    if cache is None or not file.is_file():
+        return None
+    with file.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return cache / f"{digest[:32]}-{transformers.__version__}"
+
+
+def keep(model: Any, tokenizer: Any, folder: Path | None) -> bool:
+    """Keep a converted model with its tokenizer, complete or not at all; a disk that is full keeps nothing.
+
+    Args:
+        model: The model in float32, as it was de-quantised.
+        tokenizer: Its tokenizer.
+        folder: What `converted_folder` returned.
+
+    Returns:
+        Whether it is kept.
+    """
+    if folder is None or folder.is_dir():
+        return False
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    if any(p.dtype != torch.float32 for p in model.parameters()) or size > LARGEST:
+        return False
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(folder.parent).free < ROOM * size:
+            return False
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            made = Path(place) / "model"
+            _save(model, made)
+            tokenizer.save_pretrained(made)
+            if not _same(tokenizer, transformers.AutoTokenizer.from_pretrained(made)):
+                return False
+            made.rename(folder)
+    except (OSError, ValueError, RuntimeError):  # no room, no permission, or another process was first
+        return folder.is_dir()
+    logger.warning(
+        "kept the converted weights in %s (%d MB); normxlogit cache --clear removes them", folder, size >> 20
+    )
+    return True
+
+
+def _save(model: Any, folder: Path) -> None:
+    """Write a model as a checkpoint that is not quantised: transformers refuses to, though its weights are plain."""
+    folder.mkdir()
+    config = copy.deepcopy(model.config)
+    for name in ("quantization_config", "_pre_quantization_dtype"):
+        if hasattr(config, name):
+            delattr(config, name)
+    config.architectures, config.dtype = [type(model).__name__], torch.float32
+    config.save_pretrained(folder)
+    if model.generation_config is not None:
+        model.generation_config.save_pretrained(folder)
+    save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
+
+
+def clear() -> int:
+    """Remove all converted models, and return how many bytes they took."""
+    cache = cache_folder()
+    size = kept_bytes()
+    if cache is not None and cache.is_dir():
+        shutil.rmtree(cache)
+    return size
+
+
+def kept_bytes() -> int:
+    """Return how many bytes the converted models take."""
+    cache = cache_folder()
+    files = cache.rglob("*") if cache is not None and cache.is_dir() else ()
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _same(tokenizer: Any, other: Any) -> bool:
+    """Return whether a tokenizer that was saved reads and renders as before."""
+    if tokenizer.get_vocab() != other.get_vocab() or tokenizer.chat_template != other.chat_template:
+        return False
+    written = [backend.to_str() for one in (tokenizer, other) if (backend := getattr(one, "_tokenizer", None))]
+    if len(set(written)) > 1:
+        return False
+    special = ("bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "model_max_length", "padding_side")
+    return tokenizer(PROBE)["input_ids"] == other(PROBE)["input_ids"] and all(
+        getattr(tokenizer, name, None) == getattr(other, name, None) for name in special
+    )
