@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from normxlogit import Attributions
+from normxlogit import Attributions, Explainer
 from tests import tiny
 from tests.browser.conftest import end, violations, wider_than_its_window
 
@@ -92,6 +92,31 @@ def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
         saved(page, "Save as HTML").save_as(tmp_path / "why.html")
         page.goto((tmp_path / "why.html").as_uri())
         assert "An awful film" in page.locator("body").inner_text()
+
+
+def test_a_click_strikes_a_word_out_and_the_model_answers_again(watched, address):
+    text, without = "An awful film with a great cast.", "An film with a great cast."
+    answers = [a.prediction.label for a in Explainer.from_pretrained()([text, without])]
+    expect = pytest.importorskip("playwright.sync_api").expect
+    with watched.page() as page:
+        page.goto(address)
+        page.locator("#text textarea").fill(text)
+        page.locator("#explain").click()
+        shown = result(page, "explained")
+        back = page.get_by_role("button", name="Put the last word back")
+        assert answers[0] in shown.locator("h2").first.inner_text()
+        assert not back.is_visible()
+        shown.locator(".nxl-mark", has_text="awful").first.click()
+        expect(page.locator("#text textarea")).to_have_value(without)
+        expect(page.locator("#explained iframe").content_frame.locator(".nxl-text").first).to_have_text(without)
+        assert answers[1] in page.locator("#explained iframe").content_frame.locator("h2").first.inner_text()
+        back.click()
+        expect(page.locator("#explained iframe").content_frame.locator(".nxl-text").first).to_have_text(text)
+        expect(back).to_be_hidden()
+        page.locator("#explained iframe").content_frame.locator(".nxl-mark", has_text="cast").first.click()
+        expect(page.locator("#text textarea")).to_have_value("An awful film with a great.")
+        page.locator("#text textarea").press_sequentially("x")  # another text: nothing is put back into it
+        expect(back).to_be_hidden()
 
 
 def test_target_contrast_layers_and_tokens(watched, address):

@@ -4,18 +4,59 @@ from html import escape
 
 from .answers import Shown
 
-_GROW = """<style>body { padding: 1rem; } main { max-width: none; }</style>
+_GROW = """<style>body { padding: 1rem; } main { max-width: none; } .nxl-text .nxl-mark { cursor: pointer; }</style>
 <script>
 new ResizeObserver(() => parent.postMessage({nxlHeight: document.documentElement.getBoundingClientRect().height}, "*"))
   .observe(document.documentElement);
+document.addEventListener("click", (event) => {
+  const word = event.target.closest && event.target.closest(".nxl-text .nxl-mark");
+  if (!word) return;
+  const before = document.createRange();
+  before.setStart(word.closest(".nxl-text"), 0);
+  before.setEndBefore(word);
+  parent.postMessage({nxlWord: word.textContent, nxlStart: before.toString().length}, "*");
+});
 </script>"""
-"""Fits the page into the app, and tells it how high the page is, so that it needs no second scroll bar."""
+"""Fits the page into the app, tells it how high the page is, so that it needs no second scroll bar, and which word was
+clicked."""
 
 HEAD = """<script>
 addEventListener("message", (event) => {
   const height = Number(event.data && event.data.nxlHeight);
   const frame = [...document.querySelectorAll("iframe.nxl-page")].find((f) => f.contentWindow === event.source);
   if (frame && height > 0) frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
+});
+// A click on a word of an explanation strikes it out of the text, and the model answers again.
+const earlier = [];
+function explainAgain(text) {
+  const area = document.querySelector("#text textarea");
+  area.value = text;
+  area.dispatchEvent(new Event("input", {bubbles: true}));
+  document.body.classList.toggle("nxl-struck", earlier.length > 0);
+  setTimeout(() => document.getElementById("explain").click(), 50);
+}
+addEventListener("message", (event) => {
+  const {nxlWord: word, nxlStart: start} = event.data || {};
+  const frame = document.querySelector("#explained iframe.nxl-page");
+  if (!word || !frame || frame.contentWindow !== event.source) return;
+  const text = document.querySelector("#text textarea").value;
+  if (text.slice(start, start + word.length) !== word) return;
+  const before = text.slice(0, start), after = text.slice(start + word.length);
+  const spare = /\\s$/.test(before) && (!after || /^[\\s.,;:!?)]/.test(after));  // a space that is left over
+  const joined = (spare ? before.slice(0, -1) : before) + after;
+  const left = before ? joined : after.trimStart();
+  if (!left.trim()) return;
+  earlier.push(text);
+  explainAgain(left);
+});
+document.addEventListener("click", (event) => {
+  const back = event.target.closest && event.target.closest("button[data-nxl-back]");
+  if (back && earlier.length) explainAgain(earlier.pop());
+});
+document.addEventListener("input", (event) => {
+  if (!event.isTrusted || !event.target.closest || !event.target.closest("#text")) return;
+  earlier.length = 0;  // another text is typed
+  document.body.classList.remove("nxl-struck");
 });
 // Where the window is narrow, a result is below its form. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
@@ -65,6 +106,8 @@ CSS = """
 .nxl-buttons button { margin: 0; font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;
   border: 1px solid currentColor; border-radius: 8px; background: none; }
 .nxl-buttons button:focus-visible { outline: 3px solid #6366f1; outline-offset: 2px; }
+.nxl-buttons button[data-nxl-back] { display: none; }
+.nxl-struck #explained .nxl-buttons button[data-nxl-back] { display: inline-block; }
 .nxl-message { border-left: 4px solid #dc2626; padding: .75rem 1rem; border-radius: 0 8px 8px 0;
   background: rgb(220 38 38 / .08); overflow-wrap: anywhere; color: var(--body-text-color); }
 .nxl-message p { margin: .2rem 0 0; }
@@ -81,7 +124,8 @@ def framed(shown: Shown, what: str = "Explanation") -> str:
     return (
         f'<div class="nxl-result">{notes}<div class="nxl-buttons">'
         '<button type="button" data-nxl-save="html">Save as HTML</button>'
-        '<button type="button" data-nxl-save="json">Save as JSON</button></div>'
+        '<button type="button" data-nxl-save="json">Save as JSON</button>'
+        '<button type="button" data-nxl-back>Put the last word back</button></div>'
         f'<iframe class="nxl-page" title="{escape(what)}" sandbox="allow-scripts" '
         f'data-page="{escape(shown.page)}" data-json="{escape(shown.json)}" srcdoc="{escape(inner)}"></iframe></div>'
     )

@@ -90,7 +90,14 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
     labels = app.labels(None)
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
-            text = gr.Textbox(label="Text", value=EXAMPLES[0], lines=3, max_lines=12, elem_id="text")
+            text = gr.Textbox(
+                label="Text",
+                info="A click on a word of the explanation strikes it out, and the model answers again",
+                value=EXAMPLES[0],
+                lines=3,
+                max_lines=12,
+                elem_id="text",
+            )
             button = gr.Button("Explain", variant="primary", elem_id="explain")
             gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
             methods = gr.Dropdown(
