@@ -31,7 +31,7 @@ from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
 from . import speed as time_ratios
-from .comparisons import next_token, pointing, similarity
+from .comparisons import named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
 from .next_token import load_beginnings
 from .ratios import Row, as_state, as_table
@@ -311,6 +311,7 @@ def corpus(context: typer.Context) -> None:
 
 app.command()(pointing)
 app.command("next-token")(next_token)
+app.command("named-words")(named_words)
 app.command()(similarity)
 
 

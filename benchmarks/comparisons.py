@@ -27,12 +27,13 @@ from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.report import report
 
+from .named_words import evaluate_named_words, load_prompts, named_words_table
 from .next_token import evaluate_next_token, load_beginnings, next_token_table
 from .pointing import evaluate_pointing, pointing_table
 from .pointing_cases import load_pointing_cases
 from .similarity import evaluate_similarity, similarity_table
 
-__all__ = ["next_token", "pointing", "similarity"]
+__all__ = ["named_words", "next_token", "pointing", "similarity"]
 
 
 def pointing(
@@ -111,6 +112,31 @@ def next_token(
         about = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
         table = next_token_table(results, seed)
         text = report(about, table, output, "next-token", results=results)
+    write_report(text)
+
+
+def named_words(
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: GGUFFile = None,
+    methods: Annotated[
+        str, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
+    ] = "frozen-gradient frozen-gradient:read_at=0 frozen-gradient:read_at=middle normxlogit occlusion",
+    split: Split = "validation",
+    device: Device = AUTO,
+    dtype: DType = None,
+) -> None:
+    """Compare the words that methods put first with those that a person named before any score was seen.
+
+    Example: python -m benchmarks named-words --model FOLDER --gguf-file FILE.gguf
+    """
+    required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
+    with quiet():
+        explainer = load(model, device, dtype, gguf_file)
+        prompts = load_prompts(split)
+        with progress(1) as step:
+            results = evaluate_named_words(explainer, prompts, methods.split(), step)
+        about = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
+        text = report(about, named_words_table(results))
     write_report(text)
 
 

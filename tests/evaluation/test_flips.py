@@ -9,6 +9,7 @@ from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.flips import MOST
 from normxlogit.evaluation.report import flips_table
+from tests import tiny
 
 TEXTS = [
     "It is not a bad film, just a very long one.",
@@ -52,3 +53,27 @@ def test_the_table_has_the_method_that_changes_most_first(explainer: Explainer) 
     flips = np.array(results[1].flips)
     assert float(rows[2][2]) == pytest.approx((flips <= 1).mean(), abs=0.005)
     assert float(rows[2][3]) == pytest.approx((flips <= 2).mean(), abs=0.005)
+
+
+def test_values_fall_by_what_the_callers_own_model_says() -> None:
+    model, tokenizer = tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert")
+    one = Explainer(model, tokenizer)
+    examples = [
+        Example(text, 1.0) for text in (("the movie is not good", "a cat"), ("never bad", "a great film , the cat"))
+    ]
+    (result,) = faithfulness.evaluate(one, examples, ["frozen-gradient"])
+    assert result.flips == ()
+    for example, falls in zip(examples, result.falls, strict=True):
+        a = one(example.text, method="frozen-gradient")
+        words = sorted(a.words(), key=lambda word: -word.score)
+        types = one.encode([example.text])[0].inputs["token_type_ids"]
+
+        def value(removed: set[int]) -> float:
+            kept = [place for place in range(len(a.token_ids)) if place not in removed]  # noqa: B023
+            ids, kinds = ([values[place] for place in kept] for values in (a.token_ids, types))  # noqa: B023
+            with torch.no_grad():
+                return float(model(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([kinds])).logits)
+
+        expected = [value(set()) - value({t for word in words[:count] for t in word.tokens}) for count in (1, 2, 3, 6)]
+        assert falls == pytest.approx(expected, abs=1e-4)
+    assert "value is lower after" in flips_table([result])

@@ -93,7 +93,7 @@ class Measured:
             return float((outputs == self.gold).mean())
         from scipy.stats import pearsonr
 
-        varied = np.ptp(outputs)  # where every text is masked to the same, no correlation is left
+        varied = np.ptp(outputs) and np.ptp(self.gold)  # where every text is masked to the same, no correlation is left
         return float(pearsonr(outputs, self.gold).statistic) if varied else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
