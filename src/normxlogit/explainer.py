@@ -1,6 +1,6 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
@@ -170,23 +170,45 @@ class Explainer:
         explained = Options.of(options, method=named_or_default(method, use_for(self._model.task)))
         return (explain_by_default if method is None else explain_inputs)(self._model, inputs, explained)
 
+    @overload
+    def compare(  # type: ignore[overload-overlap]  # a string is one text, not its letters
+        self,
+        inputs: Prompt | tuple[str, str] | Question,
+        methods: Sequence[str | Method] | None = None,
+        **options: Unpack[keywords.Compare],
+    ) -> Comparison: ...
+    @overload
     def compare(
-        self, text: Any, methods: Sequence[str | Method] | None = None, **options: Unpack[keywords.Compare]
-    ) -> Comparison:
-        """Explain one text and target by several methods.
+        self,
+        inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any],
+        methods: Sequence[str | Method] | None = None,
+        **options: Unpack[keywords.Compare],
+    ) -> list[Comparison]: ...
+    def compare(
+        self, inputs: Any, methods: Sequence[str | Method] | None = None, **options: Unpack[keywords.Compare]
+    ) -> Comparison | list[Comparison]:
+        """Explain an input and target by several methods.
 
         Args:
-            text: One input, as in a call.
+            inputs: One input or several, as in a call.
             methods: Names or methods; by default `frozen-gradient` and `normxlogit`.
             **options: What is explained, see `keywords.Compare`.
 
+        Returns:
+            The comparison of a single input, otherwise a list in the order of the inputs.
+
         Raises:
-            InputError: If there are several inputs, or the one cannot be read.
+            InputError: If an input cannot be read.
             TargetError: If the target does not exist, or is a list.
             MethodError: If there is no method, or one does not exist; `UnsupportedModelError` where one does not work.
         """
         chosen = compared_methods(methods, options.get("target"))
-        return Comparison.of(self(text, method=method, **options) for method in chosen)
+        if isinstance(inputs, Iterator) and not hasattr(inputs, "read"):
+            inputs = list(inputs)  # each method reads them
+        results = [self(inputs, method=method, **options) for method in chosen]
+        if isinstance(results[0], Attribution):
+            return Comparison.of(results)
+        return [Comparison.of(each) for each in zip(*results, strict=True)]
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods: a call takes the result.

@@ -237,7 +237,7 @@ METHODS = [
     Call("settings a fraction", lambda: IntegratedGradients(steps=2.5), MethodError, "not 2.5"),
     Call("settings nothing", lambda: IntegratedGradients(steps=None), MethodError, "not None"),
     Call("settings nan", lambda: FrozenGradient(points=float("nan")), MethodError, "points must be"),
-    Call("compare two texts", lambda: explainer("bert").compare(["a", "b"]), InputError, "compared on one text"),
+    Call("compare with a number", lambda: explainer("bert").compare(["a", 3]), InputError, "input 1"),
     Call("compare nothing", lambda: explainer("bert").compare("a", methods=[]), MethodError, "a list of one method"),
     Call("compare letters", lambda: explainer("bert").compare("a", methods="lime"), MethodError, "takes a list"),
     Call("compare targets", lambda: explainer("bert").compare("a", target=[0, 1]), TargetError, "on one target"),

@@ -142,3 +142,14 @@ def test_sources_become_a_dataset(sources):
     pytest.importorskip("datasets")
     rows = Attributions(sources).to_dataset()
     assert rows["completion"] == [one.completion for one in sources]
+
+
+def test_several_texts_are_compared_one_by_one(explainer):
+    texts, methods = [TEXT, "the movie is bad"], ["normxlogit", "frozen-gradient"]
+    for given in (texts, (text for text in texts), np.array(texts)):
+        comparisons = explainer.compare(given, methods)
+        for comparison, text in zip(comparisons, texts, strict=True):
+            alone = explainer.compare(text, methods)
+            assert [a.method for a in comparison] == [a.method for a in alone]
+            for several, single in zip(comparison, alone, strict=True):
+                np.testing.assert_allclose(several.scores, single.scores, atol=1e-5)
