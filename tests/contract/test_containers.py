@@ -196,3 +196,14 @@ def test_every_precision_is_explained_with_the_model_answer(kinds, kind, dtype) 
         assert np.isfinite(Explainer(model.to(dtype), processor).similarity(texts[0], pictures[0]).cosine)
         return
     assert np.isfinite(result.scores).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz.*")
+def test_weights_of_8_bits_are_explained_by_what_needs_no_gradient() -> None:
+    tokenizer = tiny.tokenizer_for("bert")
+    model = torch.ao.quantization.quantize_dynamic(tiny.model("bert", num_labels=3), {torch.nn.Linear})
+    result = Explainer(model, tokenizer)("the movie is not good")
+    logits = model(**tokenizer("the movie is not good", return_tensors="pt")).logits
+    assert result.prediction.value == pytest.approx(float(logits.detach().max()), abs=1e-4)
+    assert result.method == "normxlogit"
+    assert any("quantised" in note for note in result.notes)
