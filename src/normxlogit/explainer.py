@@ -21,7 +21,7 @@ from .models.task_model import TaskModel
 from .models.wrappers import wrapped_state
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
-from .pipeline.cite import cite
+from .pipeline.cite import cite, cite_each
 from .pipeline.given_completion import explain_generation
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.prompts import explain_generated, explain_written
@@ -378,7 +378,8 @@ class Explainer:
         explained = Options.of(options, method=named_or_default(options.get("method"), "recorded"))
         return explain_generation(self._language_model, inputs, outputs, explained)
 
-    def cite(
+    @overload
+    def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters
         self,
         question: str | None = None,
         documents: Any = None,
@@ -386,21 +387,44 @@ class Explainer:
         max_new_tokens: int = 200,
         verify: int | Literal["auto"] = "auto",
         **options: Unpack[keywords.Cite],
-    ) -> Citations:
+    ) -> Citations: ...
+    @overload
+    def cite(
+        self,
+        question: Iterable[str],
+        documents: Any = None,
+        *,
+        max_new_tokens: int = 200,
+        verify: int | Literal["auto"] = "auto",
+        **options: Unpack[keywords.Cite],
+    ) -> Attributions[Citations]: ...
+    def cite(
+        self,
+        question: str | Iterable[str] | None = None,
+        documents: Any = None,
+        *,
+        max_new_tokens: int = 200,
+        verify: int | Literal["auto"] = "auto",
+        **options: Unpack[keywords.Cite],
+    ) -> Citations | Attributions[Citations]:
         """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
 
         The default method takes one forward pass over the answer and a backward pass for each of its sentences.
 
         Args:
-            question: The question; a prompt of your own goes into `messages`.
+            question: The question, or several in a list; a prompt of your own goes into `messages`.
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.inputs.documents`. With `messages` spans by name, (message, start, end) in characters.
+                `normxlogit.inputs.documents`. Of several questions those of all, or a list with a list for each. With
+                `messages` spans by name, (message, start, end) in characters.
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
                 without all documents, and put other values of the documents in the place of the sentence's; "auto"
                 measures sources until the others can no longer come first, 0 measures nothing. Citations and verdicts
                 follow what was measured.
-            **options: Whose answer is cited and how, see `keywords.Cite`.
+            **options: Whose answer is cited and how, see `keywords.Cite`; of several questions `answer` is a list.
+
+        Returns:
+            One result, or a list in the order of the questions.
 
         Raises:
             InputError: If there is no question, document or answer, or they leave no room for an answer.
@@ -408,7 +432,10 @@ class Explainer:
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
         about: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
-        return cite(self._language_model, question, documents, max_new_tokens=max_new_tokens, verify=verify, **about)
+        about |= {"max_new_tokens": max_new_tokens, "verify": verify}
+        if question is None or isinstance(question, str) or not isinstance(question, Iterable):
+            return cite(self._language_model, question, documents, **about)
+        return cite_each(self._language_model, list(question), documents, about)
 
     @overload
     def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Similarity: ...

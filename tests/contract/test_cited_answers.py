@@ -152,3 +152,20 @@ def test_special_tokens_in_an_answer_are_read_as_their_text(template):
         expected = explainer.explain_sources(prompt, ids, sources=spans, parts="sentence")
         np.testing.assert_allclose(held.table, expected.table, rtol=1e-4, atol=1e-5)
     assert held.text[: len(prompt)] == prompt
+
+
+def test_several_questions_are_cited_one_by_one():
+    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    questions = ["is it good ?", "who sat ?"]
+    documents, answers = ["the movie is good . a cat sat ."], ["it is good .", "a cat ."]
+    for given, each in ((documents, [documents] * 2), ([documents, ["a cat saw the movie ."]],) * 2):
+        many = explainer.cite(questions, given, answer=answers, verify=0)
+        for result, question, held, answer in zip(many, questions, each, answers, strict=True):
+            alone = explainer.cite(question, held, answer=answer, verify=0)
+            assert (result.question, result.names, result.completion) == (question, alone.names, alone.completion)
+            np.testing.assert_array_equal(result.scores, alone.scores)
+    for wrong in ({"answer": "it is"}, {"answer": ["it is"]}, {"messages": [{"role": "user", "content": "x"}]}):
+        with pytest.raises(InputError):
+            explainer.cite(questions, documents, verify=0, **wrong)
+    with pytest.raises(InputError, match="lists of documents"):
+        explainer.cite(questions, [documents], answer=answers)

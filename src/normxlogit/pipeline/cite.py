@@ -1,7 +1,7 @@
 """From a question and documents to an answer with citations."""
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from ..methods import Method
 from ..models.task_model import TaskModel
 from ..results.citation_test import CitationTest
 from ..results.citations import Citations
+from ..results.collection import Attributions
 from ..results.sentences import sentence_spans
 from ..results.sources import Sources
 from ..results.spans import answer_parts, prompt_sources
@@ -60,6 +61,41 @@ def cite(
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
     return Citations(**vars(sources), question=question or "", verified=tested)
+
+
+def cite_each(
+    model: TaskModel, questions: Sequence[Any], documents: Any, about: Mapping[str, Any]
+) -> Attributions[Citations]:
+    """Cite for each of several questions.
+
+    Args:
+        model: A causal language model.
+        questions: The questions.
+        documents: As in `cite`, those of all questions; or a list with a list for each.
+        about: The other arguments of `cite`; `answer` is a list, or None.
+
+    Raises:
+        InputError: If there is no question, or the lists differ in length; see `cite`.
+    """
+    if not questions:
+        raise InputError("there is no question")
+    if about.get("messages") is not None:
+        raise InputError("messages hold the question; pass one or the other")
+    answers = about.get("answer")
+    if isinstance(answers, str) or (answers is not None and len(answers) != len(questions)):
+        raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
+    one_each = isinstance(documents, list) and bool(documents) and all(isinstance(part, list) for part in documents)
+    if one_each and len(documents) != len(questions):
+        raise InputError(f"{len(documents)} lists of documents for {len(questions)} questions; give one for each")
+    return Attributions(
+        cite(
+            model,
+            question,
+            documents[place] if one_each else documents,
+            **{**about, "answer": None if answers is None else answers[place]},
+        )
+        for place, question in enumerate(questions)
+    )
 
 
 def ask(

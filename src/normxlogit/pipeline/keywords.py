@@ -117,7 +117,10 @@ class Cite(TypedDict, total=False):
     """Keywords of `Explainer.cite`."""
 
     messages: Annotated[Prompt | None, "A prompt of your own, with the documents in it, instead of the question."]
-    answer: Annotated[str | None, "The answer to be cited; None lets the model write one."]
+    answer: Annotated[
+        str | Sequence[str] | None,
+        "The answer to be cited, of several questions one for each; None lets the model write one.",
+    ]
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     method: ByMethod
 
