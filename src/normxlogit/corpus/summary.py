@@ -4,20 +4,21 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, InputError
-from ..explainer import Explainer
 from ..inputs.texts import counted
 from ..pipeline.arguments import checked_arguments
 from ..results.columns import CORPUS_TEXTS
 from ..results.gold import read_gold
 from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
-from .effects import check_model, with_effects
 from .formats import arrow_module
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit
+
+if TYPE_CHECKING:
+    from ..explainer import Explainer
 
 Z = 1.96
 """Standard errors of a 95% interval."""
@@ -88,7 +89,7 @@ def summarize(
     top: int = 20,
     min_count: int = 5,
     verify: int | None = None,
-    explainer: Explainer | None = None,
+    explainer: "Explainer | None" = None,
 ) -> Summary | AnswerSummary:
     """Sum up a corpus run.
 
@@ -116,7 +117,6 @@ def summarize(
             if gold is not None or against is not None or verify is not None:
                 raise InputError("gold, against and verify are for texts with labels, not for answers")
             return summarize_answers(run, top)
-        model = None if explainer is None else check_model(run, explainer)
         if against is None:
             summary = run.summary(gold, None, top, min_count)
         else:
@@ -124,8 +124,11 @@ def summarize(
                 if other.of_answers:
                     raise DataError(f"{against}: answers, which have no words to compare with")
                 summary = run.summary(gold, other, top, min_count)
-        if model is None or count is None:
+        if explainer is None or count is None:
             return summary
+        from .effects import check_model, with_effects  # which import torch
+
+        model = check_model(run, explainer)
         lists = with_effects(run, model, [summary.highest, summary.totals, summary.against], count)
         return replace(summary, highest=lists[0], totals=lists[1], against=lists[2])
 
