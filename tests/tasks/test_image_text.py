@@ -15,6 +15,7 @@ from normxlogit.frozen.backward import frozen_backward
 from normxlogit.inputs.picture_places import layout, sources_of
 from normxlogit.surgery.clone import clone
 from tests import vlm
+from tests.architectures.media_calls import calls_for
 
 MODELS = {"llava": vlm.llava, "paligemma": vlm.paligemma, "qwen2_vl": vlm.qwen2_vl, "idefics3": vlm.idefics3}
 MODELS["gemma3"] = vlm.gemma3
@@ -345,3 +346,9 @@ def test_tiles_with_margins_of_padding_are_spread_over_a_grid():
     only_first = spread(np.eye(len(boxes))[0][None, None])[0, 0]
     left = spread.where[..., 2] <= 20.01
     assert only_first[left].sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["llava_onevision", "video_llama_3"])
+def test_inputs_beside_the_tokens_that_have_one_axis(family):
+    """Such as how many tiles a picture has; everything adds up to the model's own logits."""
+    calls_for("image-text-to-text", family).generates()

@@ -173,10 +173,12 @@ class FrozenPasses:
 
     def first_text(self, batch: Batch) -> Batch:
         """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""
+        if batch.media:  # a prompt with pictures, which is read by itself
+            return batch
         task, length = self.model.task, PROOF_TOKENS if self.model.task.vocabulary else None
         whole = {name for name in batch.inputs if task.hears and name.startswith("source")}
         inputs = {n: v[:1] if n in whole else v[:1, :length] for n, v in batch.inputs.items()}
-        if batch.media or all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
+        if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
             return batch
         return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])
 
