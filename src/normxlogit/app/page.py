@@ -75,23 +75,18 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         gr.Markdown(f"# What a model's answer rests on\n{PROMISE}")
         with gr.Tab("Explain"):
-            explain, fields, result = _explain_tab(app, methods, models)
+            _explain_tab(app, methods, models)
         with gr.Tab("Generate"):
             _generate_tab(app, models)
         with gr.Tab("Cite"):
             _cite_tab(app, models)
         with gr.Tab("Picture"):
             _picture_tab(app, models)
-        if not app.models.name:  # the small model in the package: the page opens on an explained example
-            page.load(explain, fields, result, show_progress="minimal", **_queue(app))
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
     return page
 
 
-def _explain_tab(
-    app: App, chosen: Sequence[str], models: Sequence[LocalModel]
-) -> tuple[Callable[..., Any], list[Any], gr.HTML]:
-    """Add the tab of explanations, and return what explains, its fields, and the place of its result."""
+def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) -> None:
     labels = app.labels(None)
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
@@ -177,7 +172,6 @@ def _explain_tab(
     gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
     text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
     gr.on([model.change], relabel, model, [target, contrast, result], show_progress="minimal", **event)
-    return explain, fields, result
 
 
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
