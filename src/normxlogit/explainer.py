@@ -1,6 +1,6 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
@@ -13,7 +13,7 @@ from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.sounds import Recording
-from .inputs.texts import Text
+from .inputs.texts import Text, repeatable
 from .methods import Method
 from .methods.defaults import completion_methods, named_or_default, use_for
 from .models.loading import load
@@ -203,8 +203,7 @@ class Explainer:
             MethodError: If there is no method, or one does not exist; `UnsupportedModelError` where one does not work.
         """
         chosen = compared_methods(methods, options.get("target"))
-        if isinstance(inputs, Iterator) and not hasattr(inputs, "read"):
-            inputs = list(inputs)  # each method reads them
+        inputs = repeatable(inputs)  # each method reads them
         results = [self(inputs, method=method, **options) for method in chosen]
         if isinstance(results[0], Attribution):
             return Comparison.of(results)

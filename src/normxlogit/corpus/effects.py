@@ -16,10 +16,7 @@ from ..models.task_model import TaskModel
 from ..results.words import merge_words
 from .formats import arrow_module
 from .run_tables import RunTables
-from .units import Effect, Unit
-
-Z = 1.96
-"""Standard errors of a 95% interval."""
+from .units import Effect, Unit, Z
 
 Place = tuple[int, int]
 """A row, and which of its words (or tokens) a unit is."""

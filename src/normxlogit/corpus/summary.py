@@ -15,13 +15,10 @@ from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
 from .formats import arrow_module
 from .run_tables import RunTables
-from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit
+from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit, Z
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
-
-Z = 1.96
-"""Standard errors of a 95% interval."""
 
 EXAMPLES = 3
 

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+Z = 1.96
+"""Standard errors of a 95% interval."""
+
 NAMES = {
     "words": ("word", "texts"),
     "tokens": ("token", "texts"),

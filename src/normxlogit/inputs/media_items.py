@@ -48,6 +48,14 @@ def number_axes(value: Any) -> int:
     return len(shape) if shape is not None and kind.startswith(("int", "uint", "float", "bfloat")) else 0
 
 
+def detached(value: Any) -> Any:
+    """Return a tensor without its graph, on the host and not in half precision, and anything else as it is."""
+    if not hasattr(value, "detach"):
+        return value
+    value = value.detach().cpu()
+    return value.float() if value.is_floating_point() else value
+
+
 def as_array(value: Any) -> Any:
     """Return lists in lists of numbers, or an Arrow array of them, as an array, and anything else as it is."""
     if hasattr(value, "to_numpy") and str(getattr(value, "type", "")).startswith(("int", "uint", "float", "double")):

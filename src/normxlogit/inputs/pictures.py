@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from .media_items import number_axes, rewound
+from .media_items import detached, number_axes, rewound
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -84,8 +84,9 @@ def read_picture(item: Any) -> Picture:
     """
     pillow = _pillow()
     picture, name = opened_picture(item)
-    if hasattr(picture, "detach"):
-        picture = picture.detach().cpu().numpy()
+    picture = detached(picture)
+    if hasattr(picture, "numpy"):
+        picture = picture.numpy()
     if isinstance(picture, np.ndarray):
         if picture.ndim == 3 and picture.shape[0] in (3, 4) and picture.shape[-1] not in (3, 4):
             picture = picture.transpose(1, 2, 0)

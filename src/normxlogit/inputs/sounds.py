@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .encoding import Medium, Spread
-from .media_items import number_axes, rewound
+from .media_items import detached, number_axes, rewound
 
 COURSE = 400
 """Points of the loudness that drawings show."""
@@ -96,7 +96,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     """
     item, name = _of_row(item, f"sound {place + 1}")
     item, own_rate, notes = _decoded(item, rate)
-    samples = _array_of(item)
+    samples = np.asarray(detached(item))
     if _has_channels(samples):
         notes = (f"the mean of {samples.shape[1]} channels is read",)
         samples = _scaled(samples).mean(1)
@@ -152,14 +152,6 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
         return None
     channels_first = samples.ndim == 2 and samples.shape[0] <= CHANNELS < samples.shape[1]
     return (samples.T if channels_first else samples), int(rate)
-
-
-def _array_of(samples: Any) -> npt.NDArray[Any]:
-    """Return samples as an array, also of a tensor with a gradient, of half precision or on another device."""
-    if hasattr(samples, "detach"):
-        samples = samples.detach().cpu()
-        samples = samples.float() if samples.is_floating_point() else samples
-    return np.asarray(samples)
 
 
 def _has_channels(samples: Any) -> bool:

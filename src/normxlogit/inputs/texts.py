@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from ..errors import InputError
@@ -82,6 +82,11 @@ def _text_column(inputs: Any) -> Any:
     raise InputError(
         f"a {kind} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {one}, or {pairs}"
     )
+
+
+def repeatable(inputs: Any) -> Any:
+    """Return what can be read only once as a list, and anything else, an open file too, as it is."""
+    return list(inputs) if isinstance(inputs, Iterator) and not hasattr(inputs, "read") else inputs
 
 
 def collected(frame: Any) -> Any:

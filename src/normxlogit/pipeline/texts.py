@@ -1,6 +1,6 @@
 """From inputs, or a forward pass over them, to results."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..frozen.conservation import Balance
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from ..inputs.texts import Text
+from ..inputs.texts import Text, repeatable
 from ..methods.defaults import first_working, use_for
 from ..models.frozen_model import FrozenModel
 from ..models.given_outputs import read_outputs
@@ -31,8 +31,7 @@ from .verification import with_verifications
 
 def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain inputs by the first default method that works on the model; results note why others did not."""
-    if isinstance(inputs, Iterator) and not hasattr(inputs, "read"):
-        inputs = list(inputs)  # each method that is tried reads them
+    inputs = repeatable(inputs)  # each method that is tried reads them
     results, notes = first_working(
         use_for(model.task), lambda method: explain_inputs(model, inputs, replace(options, method=method))
     )

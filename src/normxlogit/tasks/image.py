@@ -7,7 +7,7 @@ from transformers import AutoImageProcessor
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..inputs.media_items import as_array, number_axes
+from ..inputs.media_items import as_array, detached, number_axes
 from ..inputs.pictures import is_picture, opened_picture
 from ..results.attribution import Attribution
 from ..results.signals import ImageAttribution
@@ -49,9 +49,7 @@ class ImageClassification(SignalTask):
     def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
         config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))
-        if hasattr(picture, "detach"):
-            picture = picture.detach().cpu()
-            picture = picture.float() if picture.is_floating_point() else picture
+        picture = detached(picture)
         self._check_levels(picture)
         return as_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
 
