@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the commands: python scripts/cli_page.py."""
+"""The page of the command line, from the commands; the docs build it, and `python scripts/cli_page.py` prints it."""
 
 import inspect
 import re
@@ -16,11 +16,9 @@ import benchmarks.commands  # noqa: E402
 import paper.cli  # noqa: E402
 from normxlogit import cli  # noqa: E402
 
-PAGE = ROOT / "docs" / "cli.md"
-
 HEAD = """# The command line
 
-Written by `python scripts/cli_page.py` from the commands; `normxlogit COMMAND --help` says the same. A mistake is one
+`normxlogit COMMAND --help` says the same. A mistake is one
 line on standard error and exit code 2. Colours follow `NO_COLOR`, `FORCE_COLOR` and `TERM`; results go to standard
 output, progress to standard error. A file given by `--output` is whole or not there. The commands of `python -m paper`
 (the [paper's experiments](reproduction.md)) and of `python -m benchmarks` (other measurements) run from a checkout.
@@ -98,4 +96,4 @@ def _cell(text) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(), encoding="utf-8")
+    print(written())

@@ -25,12 +25,15 @@ from normxlogit.methods import method_named, registry
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny, vlm
+from tests.architectures import page as architectures
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
 from tests.pipeline.test_speech import frame_model
 from tests.pipeline.test_two_towers import model_and_processor as two_towers
 
 ROOT = Path(__file__).parent.parent
+BUILT = {"docs/cli.md"}
+"""Pages that the site makes of the code."""
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
 
 
@@ -45,9 +48,14 @@ def architecture():
     return script("architecture")
 
 
-def test_the_page_of_the_command_line_is_that_of_the_commands():
-    page = script("cli_page")
-    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/cli_page.py"
+def test_the_page_of_architectures_is_that_of_its_data():
+    assert architectures.written() == architectures.PAGE.read_text(encoding="utf-8")
+    assert len(re.findall(r"^\| `", architectures.tables(), re.MULTILINE)) == len(architectures.classes())
+
+
+def test_the_page_of_the_command_line_names_every_command():
+    page = script("cli_page").written()
+    assert {"## normxlogit explain", "## normxlogit cite", "## python -m paper"} <= set(page.splitlines())
 
 
 def test_the_page_of_proofs_is_that_of_the_functions_that_prove():
@@ -77,6 +85,8 @@ def test_links_lead_somewhere(page):
             continue
         name, _, anchor = target.partition("#")
         file = (ROOT / page).parent / name if name else ROOT / page
+        if file.resolve().relative_to(ROOT).as_posix() in BUILT and page != "README.md":
+            continue
         assert file.exists(), f"{page}: {target}"
         if anchor:
             assert anchor in anchors(file.read_text(encoding="utf-8")), f"{page}: {target}"
@@ -86,7 +96,7 @@ def test_every_page_is_in_the_navigation_once():
     # Its tags of Python names are for mkdocs only.
     lines = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = re.findall(r"[\w/-]+\.md", lines)
-    assert sorted(listed) == sorted(page.removeprefix("docs/") for page in PAGES if page.startswith("docs/"))
+    assert sorted(listed) == sorted(page.removeprefix("docs/") for page in {*PAGES, *BUILT} if page.startswith("docs/"))
 
 
 def test_the_architecture_page_shows_the_rooms_as_they_import_each_other():

@@ -1,5 +1,6 @@
-"""docs/architectures.md, from the outcomes of the survey's calls."""
+"""docs/architectures.md and its data, from the outcomes of the survey's calls."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,12 @@ from tests.architectures.known import PADDING, REFUSED, SKIPPING
 from tests.architectures.outcomes import kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
+DATA = PAGE.with_suffix(".json")
 
 Results = dict[tuple[str, str], dict[str, Any]]
+
+Classes = list[dict[str, Any]]
+"""Of each class its mapping, family and name, what its head reads, each column's cell, and the errors of refusals."""
 
 
 class Column(NamedTuple):
@@ -134,7 +139,7 @@ IN_SUMMARY = ("Default", "NormXLogit", "Layers", "Frozen", "Gradients", "Perturb
 HEAD = """# Supported architectures
 
 This page says which calls work on which model class of transformers {version}. For every class in transformers' auto
-mappings, a small model with random weights is built, and the calls that a user makes are made on it. To write the page
+mappings, a small model with random weights is built, and the calls that a user makes are made on it. To make the calls
 again:
 
 ```console
@@ -184,34 +189,69 @@ NOTES = """## Notes
 """
 
 
-def render(results: Results) -> str:
-    """Return the page."""
-    parts = [_head(), _summary(results), NOTES, *_reasons(results)]
-    parts += [_table(task, results) for task in MAPPINGS]
-    return "\n".join(parts)
+def write(results: Results) -> None:
+    """Write the data and the page."""
+    ordered = sorted(results.items(), key=lambda item: (list(MAPPINGS).index(item[0][0]), item[0][1]))
+    rows = ",\n".join(json.dumps(_facts(*pair, result), ensure_ascii=False) for pair, result in ordered)
+    version = json.dumps(transformers.__version__)
+    DATA.write_text(f'{{"transformers": {version}, "classes": [\n{rows}\n]}}\n', encoding="utf-8")
+    PAGE.write_text(written(), encoding="utf-8")
 
 
-def _head() -> str:
-    rows, media_rows = (
-        "\n".join(f"| {title} | {column.written} | {column.compared} |" for title, column in columns.items())
-        for columns in (COLUMNS, MEDIA_COLUMNS)
-    )
-    return HEAD.format(version=transformers.__version__, columns=rows, media_columns=media_rows)
+def written() -> str:
+    """Return the page by the data, without the tables of every class."""
+    return "\n".join([_head(), _summary(classes()), NOTES, *_lists()])
 
 
-def version_on_page() -> str:
-    """Version of transformers that the page was written with."""
-    found = re.search(r"transformers (\d[\w.]*)\.", PAGE.read_text(encoding="utf-8"))
-    return found.group(1) if found else ""
+def tables() -> str:
+    """Return the tables of every class, for the site."""
+    return "\n".join(_table(task, [row for row in classes() if row["mapping"] == task]) for task in MAPPINGS)
 
 
-def column_on_page(task: str, title: str = "Class") -> dict[str, str]:
-    """Return the cells of a column of the page's table of a mapping, by family."""
-    text = PAGE.read_text(encoding="utf-8")
-    section = text.partition(f"\n## {MAPPINGS[task].title}\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
-    place = rows[0].index(title)
-    return {row[0].strip("`"): row[place] for row in rows[2:]}
+def classes() -> Classes:
+    """Return what the last survey found of every class."""
+    return _data()["classes"]
+
+
+def version_of_data() -> str:
+    """Return the version of transformers whose classes the data are of."""
+    return _data()["transformers"]
+
+
+def column_of_data(task: str, title: str) -> dict[str, str]:
+    """Return the cells of a column of a mapping, by family."""
+    return {row["family"]: row["cells"].get(title, "") for row in classes() if row["mapping"] == task}
+
+
+def _data() -> dict[str, Any]:
+    return json.loads(DATA.read_text(encoding="utf-8"))
+
+
+def _facts(task: str, family: str, result: dict[str, Any]) -> dict[str, Any]:
+    """Return what the data hold of a class."""
+    row = {"mapping": task, "family": family, "class": result.get("class", "")}
+    if task not in MEDIA:
+        reads = result.get("reads", "")
+        row |= {"trunk": result.get("trunk", ""), "reads": "some" if " of " in reads else reads}
+    cells = {title: cell(result, title) for title in _titles(task)}
+    return row | {"cells": cells, "refused": _errors(task, result)}
+
+
+def _errors(task: str, result: dict[str, Any]) -> dict[str, str]:
+    """Return the errors of the columns that are refused on a class whose head is found, without the class's name."""
+    if task in SIGNALS or kind(result.get("head", "error")) != "yes":
+        return {}
+    columns = MEDIA_COLUMNS if task in MEDIA else COLUMNS
+    errors: dict[str, list[str]] = {}
+    for title in _titles(task):
+        if title in ("Encoders", "Value zeroing"):
+            continue  # the columns say enough: these are made for some architectures
+        for name in columns[title].calls:
+            outcome = result["calls"].get(name, "yes")
+            if kind(outcome) == "refused":
+                why = outcome.partition(": ")[2].partition(": ")[2].partition("; ")[0]
+                errors.setdefault(title, []).append(re.sub(rf"\b{result['class']}\b", "the model", why))
+    return {title: "; ".join(dict.fromkeys(reasons)) for title, reasons in errors.items()}
 
 
 def cell(result: dict[str, Any], title: str) -> str:
@@ -240,7 +280,15 @@ def _titles(task: str) -> list[str]:
     return [title for title in COLUMNS if task == "causal-lm" or title not in LANGUAGE]
 
 
-def _summary(results: Results) -> str:
+def _head() -> str:
+    rows, media_rows = (
+        "\n".join(f"| {title} | {column.written} | {column.compared} |" for title, column in columns.items())
+        for columns in (COLUMNS, MEDIA_COLUMNS)
+    )
+    return HEAD.format(version=version_of_data(), columns=rows, media_columns=media_rows)
+
+
+def _summary(rows: Classes) -> str:
     lines = [
         "## Summary\n\nHow many classes of each mapping have a *yes*.\n",
         "<!-- generated: python -m tests.architectures.survey -->\n",
@@ -250,12 +298,12 @@ def _summary(results: Results) -> str:
     for task, mapping in MAPPINGS.items():
         if task in MEDIA:
             continue
-        rows = [result for (name, _), result in results.items() if name == task]
+        cells = [row["cells"] for row in rows if row["mapping"] == task]
         counts = [
-            str(sum(cell(row, title) in ("yes", "skipping") for row in rows)) if title in _titles(task) else ""
+            str(sum(row[title] in ("yes", "skipping") for row in cells)) if title in _titles(task) else ""
             for title in IN_SUMMARY
         ]
-        lines.append(f"| {mapping.title} | {len(rows)} | {' | '.join(counts)} |")
+        lines.append(f"| {mapping.title} | {len(cells)} | {' | '.join(counts)} |")
     lines += [
         "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how "
         "many have a *yes* in every column, are refused somewhere with a reason, or are wrong.\n",
@@ -263,7 +311,7 @@ def _summary(results: Results) -> str:
         "| Mapping | Classes | Run | Explained | Refused | Wrong |\n|---|---|---|---|---|---|",
     ]
     for task in MEDIA:
-        cells = [{cell(row, title) for title in _titles(task)} for (name, _), row in results.items() if name == task]
+        cells = [set(row["cells"].values()) for row in rows if row["mapping"] == task]
         runs = [row for row in cells if not row & {"–", NOT_RUN}]
         wrong, explained = sum("error" in row for row in runs), sum(row == {"yes"} for row in runs)
         refused = len(runs) - wrong - explained
@@ -271,26 +319,10 @@ def _summary(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _listed(families: list[str]) -> str:
-    return ", ".join(f"`{family}`" for family in families)
-
-
-def _reasons(results: Results) -> list[str]:
-    refused = []
-    for task, reasons in REFUSED.items():
-        for why in dict.fromkeys(reasons.values()):
-            names = _listed([family for family, reason in reasons.items() if reason == why])
-            refused.append(f"- {MAPPINGS[task].title}: {names}: {why}.")
+def _lists() -> list[str]:
     layers = [f"- `{family}`: {why}." for family, why in SKIPPING.items()]
     padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
     return [
-        "## Classes whose head is refused\n\nWhat applies the head to single tokens is refused here. Methods "
-        "that need only the model's answer, such as occlusion, work where the table says so.\n\n"
-        + "\n".join(refused)
-        + "\n",
-        "## Other refusals\n\nThese are on classes whose head is found. The quoted text is the error's.\n\n"
-        + "\n".join(_other_refusals(results))
-        + "\n",
         "## Layers that are read by skipping later layers\n\nThe `hidden_states` of these cannot be brought to the "
         "head one by one. A layer's scores come from a pass in which the later layers are skipped: each returns what "
         "it was given. This costs one pass for each layer. Layers count in the order in which the model runs "
@@ -299,52 +331,23 @@ def _reasons(results: Results) -> list[str]:
         "then on only texts of one length are in a batch, so that a text has the same scores alone and in a batch.\n\n"
         + "\n".join(padding)
         + "\n",
+        "## Every class\n\nThe site shows a table of every class here, with the error where a call is refused, made of "
+        "`docs/architectures.json`.\n",
     ]
 
 
-def _other_refusals(results: Results) -> list[str]:
-    """Return a line for each error of each column, with the classes that have it."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for (task, family), result in results.items():
-        if task in SIGNALS or kind(result.get("head", "error")) != "yes":
-            continue
-        kept = MEDIA_COLUMNS if task in MEDIA else COLUMNS
-        for title in _titles(task):
-            if title in ("Encoders", "Value zeroing"):
-                continue  # the columns say enough: these are made for some architectures
-            for name in kept[title].calls:
-                outcome = result["calls"].get(name, "yes")
-                if kind(outcome) == "refused":
-                    why = outcome.partition(": ")[2].partition(": ")[2].partition("; ")[0]
-                    why = re.sub(rf"\b{result['class']}\b", "the model", why)
-                    found.setdefault((title, why), {})[family] = None
-    return [f'- {title}: {_listed(sorted(families))}: "{why}".' for (title, why), families in sorted(found.items())]
-
-
-def _table(task: str, results: Results) -> str:
+def _table(task: str, rows: Classes) -> str:
+    """Return a mapping's table: its classes, their cells, and why some are refused."""
     titles = _titles(task)
-    if task in MEDIA:
-        lines = [
-            f"## {MAPPINGS[task].title}\n",
-            f"| Family | Class | {' | '.join(titles)} |",
-            "|---" * (len(titles) + 2) + "|",
-        ]
-        for (name, family), result in sorted(results.items()):
-            if name == task:
-                cells = [cell(result, title) for title in titles]
-                lines.append(f"| `{family}` | {result.get('class', '')} | {' | '.join(cells)} |")
-        return "\n".join(lines) + "\n"
-    lines = [
-        f"## {MAPPINGS[task].title}\n",
-        f"| Family | Class | Trunk | Reads | {' | '.join(titles)} |",
-        "|---" * (len(titles) + 4) + "|",
-    ]
-    for (name, family), result in sorted(results.items()):
-        if name != task:
-            continue
-        reads = result.get("reads", "")
-        reads = "some" if " of " in reads else reads
-        trunk = f"`{result['trunk']}`" if "trunk" in result else ""
-        cells = [cell(result, title) for title in titles]
-        lines.append(f"| `{family}` | {result.get('class', '')} | {trunk} | {reads} | {' | '.join(cells)} |")
+    reads = () if task in MEDIA else ("Trunk", "Reads")
+    columns = ("Family", "Class", *reads, *titles, "Refused because")
+    lines = [f"### {MAPPINGS[task].title}\n", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in rows:
+        facts = [] if task in MEDIA else [f"`{row['trunk']}`" if row["trunk"] else "", row["reads"]]
+        errors = [f"{title}: {why}" for title, why in row["refused"].items()]
+        if row["family"] in REFUSED.get(task, {}):
+            errors.insert(0, REFUSED[task][row["family"]])
+        cells = [row["cells"][title] for title in titles]
+        because = "; ".join(dict.fromkeys(errors)).replace("|", "\\|").replace("<", "&lt;")
+        lines.append("| " + " | ".join([f"`{row['family']}`", row["class"], *facts, *cells, because]) + " |")
     return "\n".join(lines) + "\n"

@@ -212,7 +212,7 @@ def main() -> None:
     if arguments.work:
         work(arguments.work)
         return
-    from tests.architectures.page import PAGE, render
+    from tests.architectures.page import write
 
     pairs, kept = every_pair(), read_kept()
     chosen = [
@@ -234,7 +234,7 @@ def main() -> None:
     todo = [pair for pair in chosen if missing(pair)]
     survey(todo, arguments.processes, keep, only=arguments.call or ())
     kept = read_kept()
-    PAGE.write_text(render({pair: kept.get(pair, {}) for pair in pairs}), encoding="utf-8")
+    write({pair: kept.get(pair, {}) for pair in pairs})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from tests.architectures.calls import call_all
 from tests.architectures.checks import check
 from tests.architectures.known import BROKEN_BEFORE, PADDING, REFUSED, SKIPPING
 from tests.architectures.outcomes import kind
-from tests.architectures.page import COLUMNS, IN_MAPPING, column_on_page, version_on_page
+from tests.architectures.page import COLUMNS, IN_MAPPING, column_of_data, version_of_data
 from tests.architectures.survey import every_pair, families, survey
 
 PART = {
@@ -63,21 +63,21 @@ def test_a_family_is_exact(task, family):
 
 
 @pytest.mark.parametrize("task", MAPPINGS)
-def test_the_page_is_of_this_version_and_names_every_family(task):
-    written, here = version_on_page(), transformers.__version__
+def test_the_data_are_of_this_version_and_name_every_family(task):
+    written, here = version_of_data(), transformers.__version__
     if written.split(".")[:2] != here.split(".")[:2]:
-        pytest.skip(f"the page is of transformers {written}, this is {here}")
-    assert set(column_on_page(task)) == set(families(task)), "run: python -m tests.architectures.survey"
+        pytest.skip(f"the data are of transformers {written}, this is {here}")
+    assert set(column_of_data(task, "Class")) == set(families(task)), "run: python -m tests.architectures.survey"
     for title in IN_MAPPING.get(task, COLUMNS):
         if task == "causal-lm" or title not in ("Generation", "Completion", "Sources"):
-            assert "error" not in column_on_page(task, title).values(), title
+            assert "error" not in column_of_data(task, title).values(), title
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_every_call_works_or_is_refused():
     results = survey([pair for pair in every_pair() if pair[0] not in MEDIA], processes=2)
-    same_version = version_on_page().split(".")[:2] == transformers.__version__.split(".")[:2]
+    same_version = version_of_data().split(".")[:2] == transformers.__version__.split(".")[:2]
     wrong: dict[str, object] = {}
     broken = {} if same_version else BROKEN_BEFORE
     for (task, family), result in results.items():
@@ -119,7 +119,7 @@ def test_a_family_that_reads_pictures_or_sounds_adds_up_or_is_refused(task, fami
     if family not in families(task):
         pytest.skip(f"transformers {transformers.__version__} has no {family} for {task}")
     result = call_all(task, family, ["generate", "similarity"])
-    if result["head"] != "yes" and version_on_page() != transformers.__version__:
+    if result["head"] != "yes" and version_of_data() != transformers.__version__:
         pytest.skip("this version's processor is made otherwise")
     (outcome,) = result["calls"].values()
     assert kind(outcome) == ("refused" if family in ("blip-2", "siglip2") else "yes"), outcome

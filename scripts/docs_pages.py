@@ -1,0 +1,24 @@
+"""MkDocs hook: build the page of the command line and the tables of every architecture, which are not committed."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+import cli_page  # noqa: E402
+
+from tests.architectures import page as architectures  # noqa: E402
+
+
+def on_files(files: Files, config: Any) -> None:
+    """Add the page of the command line."""
+    files.append(File.generated(config, "cli.md", content=cli_page.written()))
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Add every class's row to the page of the architectures."""
+    return markdown if page.file.src_uri != "architectures.md" else f"{markdown}\n{architectures.tables()}"
