@@ -1,5 +1,7 @@
 """The docs keep their word: code runs, commands exist, and what is drawn from the code is up to date."""
 
+import ast
+import contextlib
 import importlib.util
 import re
 import shlex
@@ -260,10 +262,57 @@ def installed(name, own=importlib.util.find_spec):
 
 
 def run_block(page, code, names):
-    """Run a block and keep its names, so that the next block of the page goes on with them."""
-    compiled = compile(code, page, "exec")
-    if not reason(page, code):
-        exec(compiled, names)
+    """Run a block, keep its names for the page's next one, and hold the figures in its comments against its values."""
+    if reason(page, code):
+        compile(code, page, "exec")
+        return
+    for statement in ast.parse(code).body:
+        exec(compile(ast.Module([statement], []), page, "exec"), names)
+        comment = code.splitlines()[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
+        stated = FIGURE.findall(comment) if comment.strip().startswith("#") else []
+        if stated:
+            shown = values_in(statement, page, names)
+            for figure in stated:
+                assert states(figure, shown), f"{page}: {ast.unparse(statement)}: {figure} is not in {shown}"
+
+
+FIGURE = re.compile(r"(?<![\w.])[-+]?\d+\.\d\d+|(?<![\w=])\(\d+(?:, \d+)+\)")
+"""A number with two decimals or more, or a shape."""
+
+
+def values_in(statement, page, names):
+    """Return what a statement's values print, and their shapes: an expression's own, or those that a check compares."""
+    inner = (ast.Call, ast.Attribute, ast.Name, ast.Subscript, ast.Tuple)
+    parts = [node for node in ast.walk(statement) if isinstance(node, inner)]
+    nodes = [statement.value] if isinstance(statement, ast.Expr) else parts
+    values = [eval(compile(ast.Expression(node), page, "eval"), names) for node in nodes]
+    return " ".join(f"{value!r} {getattr(value, 'shape', '')}" for value in values)
+
+
+def states(figure, shown):
+    """Whether a number, as it is rounded, or a shape is among what was printed."""
+    if figure.startswith("("):
+        return figure in shown
+    decimals = len(figure.partition(".")[2])
+    numbers = map(float, re.findall(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", shown))
+    return any(abs(number - float(figure)) <= 0.501 * 10**-decimals for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("code", "right"),
+    [
+        ("x = 2.6457\nx  # about 2.65", True),
+        ("x = 2.6457\nx  # about 2.66", False),
+        ("x = -0.5\n[('bad', x)]  # bad -0.50", True),
+        ("x = -0.5\n[('bad', x)]  # bad +0.50", False),
+        ("assert abs(round(2.6457, 4) - 2.6457) < 1  # the logit, 2.6457", True),
+        ("x = (2, 5)\nx  # every label: (2, 5)", True),
+        ("x = (3, 5)\nx  # every label: (2, 5)", False),
+    ],
+)
+def test_figures_in_comments_are_held_against_the_values(code, right):
+    with contextlib.nullcontext() if right else pytest.raises(AssertionError, match="is not in"):
+        run_block("a page", code, {})
 
 
 def test_blocks_that_are_left_out_are_there():
