@@ -177,6 +177,10 @@ class Timeline(Block):
         return shapes
 
 
+GREY = "grey: not read by the model"
+"""What is said where text that the model did not read is drawn in grey."""
+
+
 @dataclass(frozen=True)
 class Legend(Block):
     """What the colours mean.
@@ -185,6 +189,8 @@ class Legend(Block):
         negative: What blue means; None for scores without a sign.
         scales: The largest magnitude of each scale; empty where each row has its own and numbers tell.
         notes: What else to know of the colours.
+        strengths: The largest and the least strength that is drawn.
+        unread: Whether the model did not read all of the text.
     """
 
     kind: ClassVar = "legend"
@@ -193,6 +199,17 @@ class Legend(Block):
     negative: str | None = None
     scales: Sequence[float] = ()
     notes: Sequence[str] = ()
+    strengths: tuple[float, float] = (1.0, -1.0)
+    unread: bool = False
+
+    def meanings(self, faintest: float) -> tuple[str, str]:
+        """Return what red and blue mean; nothing of a colour that is not drawn.
+
+        Args:
+            faintest: The least strength that is coloured.
+        """
+        largest, least = self.strengths
+        return self.positive if largest >= faintest else "", (self.negative or "") if least <= -faintest else ""
 
     def uncoloured(self, faintest: float) -> str:
         """Return which scores have no colour, in words.

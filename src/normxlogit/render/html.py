@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from ..results.characters import safe
 from .blocks import Bar, Block, Card, Cell, Piece, Sentences, Table
-from .charts import BarRow, Bars, number
+from .charts import GREY, BarRow, Bars, number
 from .describe import shortened
 from .media_blocks import placed
 
@@ -86,7 +86,7 @@ def _environment() -> "Environment":
         "slider": _slider,
         "plain": _plain,
     }
-    environment.globals |= {"faint": FAINT, "keys": KEYS}
+    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS}
     return environment
 
 

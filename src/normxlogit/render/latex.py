@@ -75,7 +75,7 @@ def latex_of(text: ColouredText, *, greys: bool = False) -> str:
         if row.caption:
             lines.append(f"\\textbf{{{_escaped(row.caption)}}}\\par")
         lines += ["".join(_piece(piece, greys=greys) for piece in pieces).strip() + "\\par" for _, pieces in row.texts]
-    keys = [(1.0, text.legend.positive), (-1.0, text.legend.negative)]
+    keys = zip((1.0, -1.0), text.legend.meanings(FAINT), strict=True)
     shown = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
     return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(shown)}\\par}}", "}"])) + "\n"
 

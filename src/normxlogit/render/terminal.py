@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..results.characters import safe
 from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
-from .charts import Bars, Grid, Legend, Timeline, number
+from .charts import GREY, Bars, Grid, Legend, Timeline, number
 from .media_blocks import Picture, Waveform, region_shares
 
 STEPS = (0.1, 1 / 3, 2 / 3)
@@ -26,6 +26,11 @@ BAR = 16
 
 NAME = 32
 """Most characters of a name beside a bar."""
+
+NARROW = 60
+"""Columns of a terminal below which bars leave their place to words."""
+
+NAME_WHERE_NARROW = 14
 
 NAMED = 3
 """Regions of a picture that are named."""
@@ -69,7 +74,7 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
         if color
         else None,
         no_color=not color,
-        width=shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED,
+        width=_width(),
         legacy_windows=False,
         force_jupyter=False,
         highlight=False,
@@ -79,6 +84,10 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
     for part in _drawn(blocks, color):
         console.print(part)
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).strip("\n")
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -146,7 +155,7 @@ def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
     for piece in pieces:
         line.append_text(_text(piece.text, _style(piece, piece.strength, color)))
         if not color:
-            line.append(_mark(piece.strength))
+            line.append("(not read)" if piece.kind == "rest" else _mark(piece.strength))
         line.append("".join(f"[{n}]" for n in piece.cited), DIM)
     return line
 
@@ -158,15 +167,18 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 
 def _bars(block: Bars, color: bool) -> RenderableType:
-    table = _columns("left", "right", "left", "left", "left")
+    """Draw names, scores, bars and answers; on a narrow terminal without bars, which the numbers repeat."""
+    narrow = _width() < NARROW
+    table = _columns("left", "right", *([] if narrow else ["left"]), "left", "left")
+    table.columns[0].no_wrap = True
     if block.tested:
-        table.add_row("", *(_text(name, DIM) for name in ("score", "", "without it")))
+        table.add_row("", _text("score", DIM), *([] if narrow else [""]), _text("without it", DIM))
     for row in block.rows:
-        name, side = _text(row.name), _text(row.side, DIM)
+        name, side = _text(row.name), _text("" if narrow and block.tested else row.side, DIM)
         for text in (name, side):
-            text.truncate(NAME, overflow="ellipsis")
-        bar = _bar(row.score / (block.scale or 1.0), color)
-        cells = [name, _text(number(row.score, block.scale, signed=block.signed)), bar]
+            text.truncate(NAME_WHERE_NARROW if narrow else NAME, overflow="ellipsis")
+        bar = [] if narrow else [_bar(row.score / (block.scale or 1.0), color)]
+        cells = [name, _text(number(row.score, block.scale, signed=block.signed)), *bar]
         table.add_row(*cells, *([_text(row.without)] if block.tested else []), side)
     return Group(table, Text(f"and {block.more} more", DIM)) if block.more else table
 
@@ -275,10 +287,12 @@ def _tone(strength: float) -> str:
 def _legend(block: Legend, color: bool) -> RenderableType:
     line = Text()
     entries = [block.uncoloured(STEPS[0]), *block.notes]
+    positive, negative = block.meanings(STEPS[0])
     if color:
-        keys = [(" red ", 1.0, block.positive), (" blue ", -1.0, block.negative)]
+        keys = [(" red ", 1.0, positive), (" blue ", -1.0, negative)]
+        entries += [GREY] if block.unread else []
     else:
-        keys = [("(+++)", 0.0, block.positive), ("(---)", 0.0, block.negative)]
+        keys = [("(+++)", 0.0, positive), ("(---)", 0.0, negative)]
         entries = ["more signs, more weight", *(note.replace("colour", "mark") for note in entries)]
     for key, strength, meaning in keys:
         if meaning:

@@ -25,6 +25,9 @@ READ_HERE = "The answer is read at this token: its score says that an answer is 
 LARGEST = 8_000
 """Fields of a heat map that a page still draws; a larger one slows browsers down."""
 
+UNREAD = "no token covers this text: the model did not read it"
+"""What is said of what a limit left out, or the tokenizer."""
+
 NOTHING = "no word has a score here: what there is belongs to special tokens"
 """What is said of a layer whose scores are all on special tokens."""
 
@@ -95,7 +98,7 @@ def sentence_of(
         if segment.column is None:
             if not segment.text.strip():
                 return Piece(segment.text)
-            return Piece(segment.text, kind="rest", about="no token covers this text")
+            return Piece(segment.text, kind="rest", about=UNREAD)
         i = segment.column
         column = drawn.columns[i]
         about = [f"({row.name})"] if row.name else []
@@ -118,7 +121,11 @@ def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
     scales = [row.scale for row in drawn.rows]
     layer_notes = ["each layer by its own largest score"] if layers else []
     layer_notes += [f"{row.name}: {NOTHING}" for row in drawn.rows if layers and not strongest(drawn, row, 1)]
-    return Legend(described.positive, described.negative, scales, [*layer_notes, *shared])
+    unread = any(s.column is None and s.text.strip() for segments in drawn.texts for s in segments)
+    notes = [*layer_notes, *shared]
+    strengths = np.concatenate([row.strengths[drawn.plain] for row in drawn.rows] or [np.zeros(0)])
+    extremes = (float(strengths.max(initial=0)), float(strengths.min(initial=0)))
+    return Legend(described.positive, described.negative, scales, notes, extremes, unread=unread)
 
 
 def bars_of(
