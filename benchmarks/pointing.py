@@ -19,8 +19,8 @@ from normxlogit.evaluation.statistics import Interval, interval_text, mean_inter
 from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
-from normxlogit.results.generation import GenerationAttribution
-from normxlogit.results.media import MediaScores
+from normxlogit.results.attribution import Attribution
+from normxlogit.results.media import MediumScores
 
 from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer
@@ -162,31 +162,35 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
     rows = _rows_of_words(g, case.answer)
     if rows is None:
         return _Answered(right=False)
-    (media,) = g.media
+    media: MediumScores = (g.images or g.audio)[0]
     answer = signal_answer(explainer, g, case.prompt)
-    scored = {RANDOM: replace(media, scores=np.random.default_rng(seed).normal(size=media.scores.shape))}
+    scored = {
+        RANDOM: replace(media, scores=np.random.default_rng(seed).normal(size=media.scores.shape).astype(np.float32))
+    }
     for name, method in methods.items():
         with suppress(NormXLogitError):  # a method that does not work on this model has no row in the table
             if method is None:
-                scored[name] = replace(media, scores=answer.scores(name))
+                scored[name] = replace(media, scores=answer.scores(name).astype(np.float32))
             else:
-                (scored[name],) = explainer.generate(case.prompt, method=method, max_new_tokens=most).media
+                explained = explainer.generate(case.prompt, method=method, max_new_tokens=most)
+                scored[name] = (explained.images or explained.audio)[0]
     figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}
     return _Answered(right=True, parts=media.scores[0].size, figures=figures)
 
 
-def _rows_of_words(g: GenerationAttribution, answer: str) -> list[list[int]] | None:
+def _rows_of_words(g: Attribution, answer: str) -> list[list[int]] | None:
     """Return which generated tokens make each word of an answer; None where the text begins with another one."""
-    words = [word for word in g.words() if word.tokens[-1] >= g.prompt_tokens and any(map(str.isalnum, word.text))]
+    start = g.prompt_tokens or 0
+    words = [word for word in g.words() if word.tokens[-1] >= start and any(map(str.isalnum, word.text))]
     right = answer.casefold().split()
     if [word.text.casefold() for word in words[: len(right)]] != right:
         return None
     words = words[: len(right)]
-    return [[token - g.prompt_tokens for token in word.tokens if token >= g.prompt_tokens] for word in words]
+    return [[token - start for token in word.tokens if token >= start] for word in words]
 
 
 def _figures(
-    scored: MediaScores, media: MediaScores, case: PointingCase, rows: list[list[int]], answer: SignalAnswer
+    scored: MediumScores, media: MediumScores, case: PointingCase, rows: list[list[int]], answer: SignalAnswer
 ) -> list[list[float]]:
     """Return strongest, mass, drop and area of each word.
 

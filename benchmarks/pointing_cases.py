@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.questions import read_lines
-from normxlogit.results.media import MediaScores
+from normxlogit.results.media import MediumScores
 
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""
@@ -91,14 +91,14 @@ def _spans(values: Any, numbers: int) -> Evidence:
     return spans
 
 
-def middles(media: MediaScores) -> npt.NDArray[np.float64]:
+def middles(media: MediumScores) -> npt.NDArray[np.float64]:
     """Return the middle of each part of a picture or sound, (N, 2) or (N, 1)."""
-    where = np.asarray(getattr(media, media.geometry), np.float64)
+    where = np.asarray(media.places, np.float64)
     low, high = np.split(where.reshape(-1, where.shape[-1]), 2, axis=-1)
     return (low + high) / 2
 
 
-def on_evidence(media: MediaScores, evidence: Evidence) -> npt.NDArray[np.bool_]:
+def on_evidence(media: MediumScores, evidence: Evidence) -> npt.NDArray[np.bool_]:
     """Return whether the middle of each part of a picture or sound lies in its evidence, (N,)."""
     middle = middles(media)[:, None]  # (N, 1, axes)
     low, high = np.split(np.asarray(evidence, np.float64), 2, axis=-1)  # (E, axes)

@@ -18,7 +18,7 @@ from normxlogit.inputs.sounds import moments_of, read_sound
 from normxlogit.methods.base import imported
 from normxlogit.methods.decomposition.rollout import with_residual
 from normxlogit.pipeline.writing import read_completion
-from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.attribution import Attribution
 from normxlogit.surgery.clone import returning_attention
 from normxlogit.surgery.pool import private_clone
 from normxlogit.surgery.signal_entry import SignalEntry, find_signal_entry
@@ -158,7 +158,7 @@ class SignalAnswer:
         return flow[self.places][:, list(self.medium.tokens)].double().numpy()
 
 
-def signal_answer(explainer: Explainer, g: GenerationAttribution, prompt: Any) -> SignalAnswer:
+def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAnswer:
     """Return the answer of a model as a function of the only picture or sound that it was given.
 
     Args:
@@ -169,7 +169,7 @@ def signal_answer(explainer: Explainer, g: GenerationAttribution, prompt: Any) -
     Raises:
         UnsupportedModelError: If nothing but token ids is read.
     """
-    model, count, ids = explainer._language_model, g.prompt_tokens, torch.tensor(g.token_ids)
+    model, count, ids = explainer._language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs

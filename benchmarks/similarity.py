@@ -7,7 +7,7 @@ from normxlogit.evaluation.ranking import Column, RankingResult, agreement, rank
 from normxlogit.evaluation.runs import Progress, counted
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
-from normxlogit.results.similarity import Similarity
+from normxlogit.results.attribution import Attribution
 
 LEAST = 3
 """Tokens that a text must have for a ranking of them to be meaningful."""
@@ -56,6 +56,6 @@ def similarity_table(results: Sequence[RankingResult]) -> str:
     return ranking_table(results, COLUMNS, "spearman")
 
 
-def _tokens(s: Similarity, text: int) -> list[int]:
+def _tokens(s: Attribution, text: int) -> list[int]:
     """Return the tokens of one of the two texts that are not special."""
-    return [i for i, sequence in enumerate(s.sequence_ids) if sequence == text and not s.special_tokens_mask[i]]
+    return [i for i, sequence in enumerate(s.units.sequence) if sequence == text and not s.special_tokens_mask[i]]

@@ -1,18 +1,19 @@
 """Hand-made results for the tests: no model, no tokenizer."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from normxlogit.results.attribution import Attribution
-from normxlogit.results.generation import GenerationAttribution
-from normxlogit.results.media import AudioScores, ImageScores
-from normxlogit.results.signals import AudioAttribution, ImageAttribution
-from normxlogit.results.targets import Prediction, TargetInfo
+from normxlogit.results.media import Medium, grid_medium, times_medium
+from normxlogit.results.targets import Prediction, Target
+from normxlogit.results.units import Units
 
 MOVIE = "The movie is mediocre, maybe even bad."
 LABELS = ("negative", "positive")
+BOTH = (Target("label", "negative", 0), Target("label", "positive", 1))
 
 
 def make_attribution(
@@ -40,7 +41,6 @@ def make_attribution(
     """
     tokens: list[str] = []
     offsets: list[tuple[int, int]] = []
-    word_ids: list[int | None] = []
     sequence_ids: list[int | None] = []
     array = np.asarray(scores, dtype=np.float32)
     parts = []
@@ -49,7 +49,6 @@ def make_attribution(
         if special:
             tokens.append(name)
             offsets.append((0, 0))
-            word_ids.append(None)
             sequence_ids.append(None)
             parts.append(np.full((*array.shape[:-1], 1), special_score, dtype=np.float32))
 
@@ -59,15 +58,13 @@ def make_attribution(
         if sequence == 1 and not group:
             break
         source = MOVIE if source is None else source
-        position, word = 0, -1
+        position = 0
         for piece in group:
             start = source.index(piece, position)
             end = start + len(piece)
             joined = start > 0 and source[start - 1].isalnum() and piece[:1].isalnum() and start == position
-            word += not joined
             tokens.append(piece if not joined else f"##{piece}")
             offsets.append((start, end))
-            word_ids.append(word)
             sequence_ids.append(sequence)
             parts.append(array[..., used : used + 1])
             used, position = used + 1, end
@@ -75,33 +72,47 @@ def make_attribution(
     assert used == array.shape[-1]
     values: dict[str, Any] = {
         "scores": np.concatenate(parts, -1),
-        "tokens": tuple(tokens),
-        "token_ids": tuple(range(100, 100 + len(tokens))),
-        "offsets": tuple(offsets),
-        "word_ids": tuple(word_ids),
-        "sequence_ids": tuple(sequence_ids),
-        "special_tokens_mask": tuple(s is None for s in sequence_ids),
+        "units": Units.of_tokens(
+            tokens,
+            special=[s is None for s in sequence_ids],
+            sequence=sequence_ids,
+            spans=offsets,
+            ids=range(100, 100 + len(tokens)),
+        ),
         "text": text,
         "text_pair": text_pair,
-        "prediction": Prediction("negative", 0, 3.25, 0.982),
-        "target": TargetInfo("label", ("negative",), (0,)),
-        "layers": None,
-        "token_predictions": None,
+        "predictions": (Prediction("negative", 0, 3.25, 0.982),),
+        "targets": (Target("label", "negative", 0),),
         "method": "normxlogit",
         "settings": {"norm_of": "embedding_output"},
         "model": "tiny-sst2",
         "signed": True,
-        "notes": (),
         "version": "0.1.0",
     }
-    return Attribution(**(values | changes))
+    return _with(values, changes)
+
+
+COLUMNS = {"tokens": "text", "token_ids": "ids", "offsets": "spans", "special_tokens_mask": "special"}
+"""The columns of units, by the names that a result has for those of its tokens."""
+
+
+def _with(values: dict[str, Any], changes: dict[str, Any]) -> Attribution:
+    """Return a result with some fields, or columns of its units, set to something else."""
+    for name in ("prediction", "target"):
+        if name in changes:
+            changes[name + "s"] = (changes.pop(name),)
+    columns = {COLUMNS[name]: changes.pop(name) for name in list(changes) if name in COLUMNS}
+    units = changes.get("units", values["units"])
+    if "text" in columns and len(columns["text"]) != len(units):
+        units = Units.of_tokens(columns["text"], special=columns.pop("special"), ids=columns.pop("ids"))
+    return Attribution(**(values | changes | {"units": replace(units, **columns)}))
 
 
 def all_labels() -> Attribution:
     """Scores of both labels, opposite in sign."""
     base = make_attribution()
     scores = np.stack([base.scores, -0.5 * base.scores])
-    return make_attribution(scores=scores[:, 1:-1], target=TargetInfo("label", LABELS, (0, 1)))
+    return make_attribution(scores=scores[:, 1:-1], targets=BOTH)
 
 
 def all_layers(count: int = 3) -> Attribution:
@@ -114,9 +125,7 @@ def all_layers(count: int = 3) -> Attribution:
 def labels_and_layers() -> Attribution:
     """Scores of two labels at three layers."""
     layered = all_layers().scores[:, 1:-1]
-    return make_attribution(
-        scores=np.stack([layered, -0.5 * layered]), target=TargetInfo("label", LABELS, (0, 1)), layers=(1, 2, 3)
-    )
+    return make_attribution(scores=np.stack([layered, -0.5 * layered]), targets=BOTH, layers=(1, 2, 3))
 
 
 def pair() -> Attribution:
@@ -130,64 +139,79 @@ def pair() -> Attribution:
     )
 
 
-def make_generation(**changes: Any) -> GenerationAttribution:
-    """Build a result of two tokens written after a prompt of four."""
+def make_generation(**changes: Any) -> Attribution:
+    """Build a result of three tokens generated after a prompt of four."""
     text, pieces = "<s>the cat's mat is red.", ("<s>", "the", " cat", "'s", " mat", " is", " red.")
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
-    count, prompt = len(pieces), 4
+    spans = list(zip([0, *ends[:-1]], ends, strict=True))
+    prompt = 4
     scores = np.array([[9, 0.5, -1, 2, 0, 0, 0], [9, 0.25, 1, 0, -3, 0, 0], [9, 0, 0, 0, 0, 1, 0]], np.float32)
-    said = tuple(Prediction(piece.strip(), 104 + g, 2.0, 0.5) for g, piece in enumerate(pieces[prompt:]))
+    generated = tuple(Prediction(piece.strip(), 104 + g, 2.0, 0.5) for g, piece in enumerate(pieces[prompt:]))
     values: dict[str, Any] = {
         "scores": scores,
-        "tokens": pieces,
-        "token_ids": tuple(range(100, 100 + count)),
-        "offsets": tuple(zip([0, *ends[:-1]], ends, strict=True)),
-        "special_tokens_mask": tuple(piece == "<s>" for piece in pieces),
+        "units": Units.of_tokens(
+            pieces, special=[piece == "<s>" for piece in pieces], spans=spans, ids=range(100, 100 + len(pieces))
+        ),
         "text": text,
         "completion": " mat is red.",
         "prompt_tokens": prompt,
-        "predictions": said,
-        "generated": said,
-        "targets": tuple(TargetInfo("token", (p.label,), (p.id,), position=3 + g) for g, p in enumerate(said)),
-        "layers": None,
+        "predictions": generated,
+        "generated": generated,
+        "targets": tuple(
+            Target("token", p.label, p.id, position=3 + g, span=spans[prompt + g]) for g, p in enumerate(generated)
+        ),
         "method": "normxlogit",
         "settings": {},
         "model": "a model",
         "signed": True,
-        "notes": (),
         "version": "0.1.0",
         "diagnostics": {"convergence_error": (0.0, 0.5, -0.25)},
     }
-    return GenerationAttribution(**(values | changes))
+    return _with(values, changes)
 
 
-def make_media() -> GenerationAttribution:
-    """Build a result of two tokens written after a picture of four patches and a sound of three moments."""
+def make_media() -> Attribution:
+    """Build a result of tokens generated after a picture of four patches and a sound of three moments."""
     random = np.random.default_rng(0)
     grid = np.array([[[0, 0, 8, 6], [8, 0, 16, 6]], [[0, 6, 8, 12], [8, 6, 16, 12]]], np.float32)
-    picture = ImageScores(
-        scores=random.normal(size=(3, 2, 2)).astype(np.float32), name="cat.png", boxes=grid, width=16, height=12
-    )
-    sound = AudioScores(
-        scores=random.normal(size=(3, 3)).astype(np.float32),
+    picture = Medium(kind="picture", name="cat.png", first=7, places=grid, width=16, height=12)
+    sound = Medium(
+        kind="sound",
         name="cat.wav",
-        times=np.array([[0, 0.5], [0.5, 1], [1, 1.5]], np.float32),
+        first=11,
+        places=np.array([[0, 0.5], [0.5, 1], [1, 1.5]], np.float32),
         seconds=1.5,
         loudness=np.array([0, 1, 0.5], np.float32),
     )
-    return make_generation(images=(picture,), audio=(sound,))
+    g = make_generation()
+    units = g.units
+    for kind, medium in (("patch", picture), ("moment", sound)):
+        units += Units.of_parts(kind, medium.part_names(), spans=True, ids=True)  # type: ignore[arg-type]
+    parts = np.concatenate([random.normal(size=(3, 4)), random.normal(size=(3, 3))], -1).astype(np.float32)
+    return make_generation(scores=np.concatenate([g.scores, parts], -1), units=units, media=(picture, sound))
 
 
-def make_image() -> ImageAttribution:
-    """Build a result of four patches behind a class token."""
+def make_signal(kind: str, **changes: Any) -> Attribution:
+    """Build a result of five units of a picture or sound, the first of them a special token."""
     names = ("[0]", "0,0", "0,1", "1,0", "1,1")
-    values = vars(make_attribution(("a", "b", "c", "d"), (1, -2, 3, 0), text="a b c d"))
-    own = {"tokens": names, "token_ids": (), "offsets": None, "word_ids": None, "text": None}
-    cut = {name: values[name][:5] for name in ("scores", "sequence_ids", "special_tokens_mask")}
-    return ImageAttribution(**(values | own | cut), rows=2, columns=2, first=1)
+    special = (True, False, False, False, False)
+    units = Units(
+        kind=tuple("token" if s else kind for s in special),  # type: ignore[misc]
+        text=names,
+        special=special,
+        sequence=tuple(None if s else 0 for s in special),
+    )
+    base = make_attribution(("a", "b", "c", "d"), (1, -2, 3, 0), text="a b c d")
+    return replace(base, scores=base.scores[:5], units=units, text=None, **changes)
 
 
-def make_audio() -> AudioAttribution:
-    """Build a result of five frames."""
-    values = {name: value for name, value in vars(make_image()).items() if name not in ("rows", "columns", "first")}
-    return AudioAttribution(**values, times=tuple((0.5 * i, 0.5 * i + 0.5) for i in range(5)))
+def make_image() -> Attribution:
+    """Build a result of four patches behind a class token."""
+    return make_signal("patch", media=(grid_medium(2, 2, 1),))
+
+
+def make_audio() -> Attribution:
+    """Build a result of four frames behind a special token."""
+    medium = times_medium([(0, 0), *((0.5 * i, 0.5 * i + 0.5) for i in range(4))])
+    assert medium is not None
+    return make_signal("moment", media=(medium,))

@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-    from .results.attribution import Attribution
+    from .results.attribution import Attribution, UnitScore
     from .results.citation_test import CitationTest, Swap
     from .results.citations import Citation, Citations
     from .results.collection import Attributions, load
     from .results.comparison import Comparison
-    from .results.generation import GenerationAttribution
-    from .results.signals import AudioAttribution, ImageAttribution
-    from .results.similarity import Similarity
-    from .results.sources import Sources
-    from .results.targets import Prediction, TargetInfo
-    from .results.tokens import Token
+    from .results.media import Medium, MediumScores
+    from .results.targets import Prediction, Target
+    from .results.units import Units
     from .results.verification import Removal, Verification
     from .results.words import Word
     from .tasks.targets import ALL
@@ -41,20 +38,18 @@ __all__ = [
     "summarize",
     "Attribution",
     "Attributions",
-    "AudioAttribution",
     "Comparison",
     "Citation",
     "Citations",
     "CitationTest",
-    "GenerationAttribution",
-    "ImageAttribution",
+    "Medium",
+    "MediumScores",
     "Prediction",
-    "Similarity",
     "Removal",
-    "Sources",
     "Swap",
-    "TargetInfo",
-    "Token",
+    "Target",
+    "UnitScore",
+    "Units",
     "Verification",
     "Word",
     "Method",
@@ -86,19 +81,17 @@ _HOMES = (
         "Removal": "results.verification",
         "Verification": "results.verification",
         "Comparison": "results.comparison",
-        "Token": "results.tokens",
-        "AudioAttribution": "results.signals",
+        "Medium": "results.media",
+        "MediumScores": "results.media",
+        "UnitScore": "results.attribution",
+        "Units": "results.units",
         "Citation": "results.citations",
         "Citations": "results.citations",
-        "GenerationAttribution": "results.generation",
-        "ImageAttribution": "results.signals",
-        "Similarity": "results.similarity",
-        "Sources": "results.sources",
         "Word": "results.words",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
     | {"Attribution": "results.attribution"}
-    | dict.fromkeys(("Prediction", "TargetInfo"), "results.targets")
+    | dict.fromkeys(("Prediction", "Target"), "results.targets")
 )
 
 

@@ -33,9 +33,7 @@ from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
 from .results.comparison import Comparison
-from .results.generation import GenerationAttribution
-from .results.similarity import Similarity
-from .results.sources import Merging, Sources
+from .results.grouping import Merging
 from .results.spans import PartSpec, SourceSpec
 from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
@@ -263,12 +261,12 @@ class Explainer:
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen))
 
     @overload
-    def generate(self, prompt: Prompt | Recording, **options: Any) -> GenerationAttribution: ...
+    def generate(self, prompt: Prompt | Recording, **options: Any) -> Attribution: ...
     @overload
-    def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
+    def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[Attribution]: ...
     def generate(
         self, prompt: Any, *, max_new_tokens: int | None = None, **options: Annotated[Any, keywords.Generate]
-    ) -> GenerationAttribution | Attributions[GenerationAttribution]:
+    ) -> Attribution | Attributions[Attribution]:
         """Let a language model continue prompts, and explain every token that it generated.
 
         Args:
@@ -294,14 +292,14 @@ class Explainer:
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
         self, prompt: Prompt, completion: str | Sequence[int], **options: Unpack[keywords.ExplainCompletion]
-    ) -> GenerationAttribution: ...
+    ) -> Attribution: ...
     @overload
     def explain_completion(
         self, prompt: Iterable[Prompt], completion: Iterable[Any], **options: Unpack[keywords.ExplainCompletion]
-    ) -> Attributions[GenerationAttribution]: ...
+    ) -> Attributions[Attribution]: ...
     def explain_completion(
         self, prompt: Prompt | Iterable[Prompt], completion: Any, **options: Unpack[keywords.ExplainCompletion]
-    ) -> GenerationAttribution | Attributions[GenerationAttribution]:
+    ) -> Attribution | Attributions[Attribution]:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
 
         Args:
@@ -331,7 +329,7 @@ class Explainer:
         parts: PartSpec = None,
         method: str | Method | None = None,
         merge: Merging = "sum",
-    ) -> Sources:
+    ) -> Attribution:
         """Explain which sources of a prompt a completion rests on, at the least cost that the method allows.
 
         Frozen gradient takes a backward pass for each part; perturbation methods leave out sources instead of tokens.
@@ -340,10 +338,10 @@ class Explainer:
             prompt: A text or a list of chat messages.
             completion: As in `explain_completion`.
             sources: "sentence", "paragraph", "message" or "word", or named spans as in `explain_completion` and regions
-                of pictures, (left, top, right, bottom) in pixels, as in `GenerationAttribution.sources`.
-            parts: The parts of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
+                of pictures, (left, top, right, bottom) in pixels, as in `Attribution.sources`.
+            parts: The parts of the completion, as in `Attribution.sources`; a row of the table for each.
             method: By default `frozen-gradient`.
-            merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
+            merge: How a source's score comes from its tokens', as in `Attribution.sources`.
 
         Raises:
             InputError: If prompt or completion is empty or too long, or there is no such source or part.
@@ -356,7 +354,7 @@ class Explainer:
 
     def from_generation(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromGeneration]
-    ) -> Attributions[GenerationAttribution]:
+    ) -> Attributions[Attribution]:
         """Explain what your own call of the model's `generate` returned, from its hidden states.
 
         Only the embedding layer runs again, and the head on the generated tokens. Call `generate` without beams, with
@@ -437,14 +435,14 @@ class Explainer:
         return cite_each(self._language_model, list(question), documents, about)
 
     @overload
-    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Similarity: ...
+    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Attribution: ...
     @overload
     def similarity(
         self, first: Any, second: "Iterable[str | Image]", **options: Unpack[keywords.Similarity]
-    ) -> Attributions[Similarity]: ...
+    ) -> Attributions[Attribution]: ...
     def similarity(
         self, first: Any, second: Any, **options: Unpack[keywords.Similarity]
-    ) -> Similarity | Attributions[Similarity]:
+    ) -> Attribution | Attributions[Attribution]:
         """Explain the cosine of two texts, or of a query with each of many documents; or of a text and a picture.
 
         With the frozen gradient the scores of either text's tokens and its bias sum to the cosine.

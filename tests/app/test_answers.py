@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from normxlogit import (
+    Attribution,
     Attributions,
     Explainer,
-    ImageAttribution,
     InputError,
     MethodError,
     TargetError,
@@ -22,7 +22,6 @@ from normxlogit.app.frame import framed, message
 from normxlogit.app.limits import Limits
 from normxlogit.app.models import LoadedModels
 from normxlogit.results.citations import Citations
-from normxlogit.results.generation import GenerationAttribution
 from tests import tiny
 from tests.pipeline.test_signals import PROCESSOR, picture, vit
 from tests.pipeline.test_two_towers import model_and_processor
@@ -57,7 +56,7 @@ def test_one_method_is_a_page_with_its_cost_and_curve(app):
     assert "1 forward; took" in shown.page
     assert shown.page.count("<polyline") == 2
     (a,) = Attributions.from_dict(json.loads(shown.json))
-    assert (a.text, a.target.labels, a.model) == (TEXT, ("LABEL_1",), "own")
+    assert (a.text, a.target.name, a.model) == (TEXT, "LABEL_1", "own")
 
 
 def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):
@@ -78,7 +77,7 @@ def test_pairs_contrast_layers_and_tokens(app):
     )
     (a,) = Attributions.from_dict(json.loads(shown.json))
     assert (a.text, a.text_pair) == tiny.PAIR
-    assert (a.target.ids, a.target.contrast, a.layers) == ((0,), "LABEL_1", (1, 2, 3))
+    assert (a.target.id, a.target.contrast, a.layers) == (0, "LABEL_1", (1, 2, 3))
     assert "[CLS]" in shown.page
     assert 'type="range"' in shown.page
     assert "[CLS]" not in app.explain(TEXT).page
@@ -86,13 +85,13 @@ def test_pairs_contrast_layers_and_tokens(app):
 
 def test_generation_and_citation(app):
     shown = app.generate("once upon a time", model="writer", new_tokens=3)
-    assert len(GenerationAttribution.from_dict(json.loads(shown.json)).generated) == 3
+    assert len(Attribution.from_dict(json.loads(shown.json)).generated) == 3
     shown = app.cite("the cat ?", "the cat sat .\n---\na film is good .", model="writer", new_tokens=3, verify=1)
     found = Citations.from_dict(json.loads(shown.json))
     assert found.verified is not None
     checked = app.cite("the cat ?", "the cat sat .", model="writer", new_tokens=3, answer="a film is good .")
-    assert Citations.from_dict(json.loads(checked.json)).completion.strip() == "a film is good ."
-    assert {source.name.split(":")[0] for source in found.sources} == {"document 1", "document 2"}
+    assert Citations.from_dict(json.loads(checked.json)).answer.strip() == "a film is good ."
+    assert {name.split(":")[0] for name in found.names} == {"document 1", "document 2"}
 
 
 @pytest.mark.parametrize(
@@ -178,11 +177,11 @@ def uploaded(image, kind="PNG"):
 
 def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_for(picture_app):
     shown = picture_app.picture(uploaded(picture()), "", model="classifier")
-    assert ImageAttribution.from_dict(json.loads(shown.json)).rows == 4
+    assert Attribution.from_dict(json.loads(shown.json)).media[0].shape[0] == 4
     shown = picture_app.picture(uploaded(picture()), "the movie\n\n a film", model="towers")
     results = Attributions.from_dict(json.loads(shown.json))
     assert {s.text_pair for s in results} == {"the movie", " a film"}
-    assert results[0].cosine >= results[1].cosine
+    assert results[0].prediction.value >= results[1].prediction.value
     assert len(results[0].images) == 1
     with pytest.raises(UnsupportedModelError, match="vision-language model"):
         picture_app.picture(uploaded(picture()), "what?", model=None)

@@ -144,7 +144,7 @@ class TextCalls:
         logits = logits if target.position is None else logits[target.position]
         if self.explainer._model.task.vocabulary:
             logits = logits - logits.mean()
-        return float(logits[target.ids[0]])
+        return float(logits[target.id])
 
     def explains(self, name: str) -> None:
         """Explain texts of different lengths alone and in a batch, and compare with the model's own logits."""
@@ -228,8 +228,8 @@ class TextCalls:
         """Explain which words of a prompt a completion rests on; everything adds up to the sum of its logits."""
         text, completion = self.inputs[0], COMPLETIONS[0]
         found = self.explainer.explain_sources(text, f" {completion}", sources="word")
-        parts = np.concatenate([found.table, found.rest[:, None], found.written[:, None]], -1)  # (1, S + 2)
-        adds_up(found, [self._centred(text, completion).sum()], "scores and bias of sources", parts)
+        whole = [self._centred(text, completion).sum()]
+        adds_up(found, whole, "scores and bias of sources", found.scores)
 
 
 class SignalCalls:
@@ -275,7 +275,7 @@ class SignalCalls:
         for own, result in zip(self.logits(), self._explained(method), strict=True):
             same(result.prediction.value, own.max(), "the predicted logit")
             if result.method == "frozen-gradient":
-                adds_up(result, own[result.target.ids[0]], "scores and bias")
+                adds_up(result, own[result.target.id], "scores and bias")
 
     def layers(self, name: str) -> None:
         """Explain every layer; NormXLogit's last one is what it gives without layers."""
@@ -284,5 +284,5 @@ class SignalCalls:
                 default = self.explainer(self._given(slice(i, i + 1)), method=name)[0]
                 same(result.scores[-1], default.scores, "the last layer and no layers")
             else:
-                logit = self.logits()[i, result.target.ids[0]]
+                logit = self.logits()[i, result.target.id]
                 adds_up(result, [logit] * len(result.layers), "scores and bias of a layer")

@@ -123,7 +123,7 @@ def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attrib
         return list(zip(texts, explainer(texts, method="normxlogit"), strict=True))
     prompt, choices = texts[0][0], [choice for _, choice in texts]
     result = explainer((prompt, choices), method="normxlogit")
-    return [((prompt, choices[result.target.ids[0]]), result)]
+    return [((prompt, choices[result.target.id]), result)]
 
 
 def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> None:
@@ -136,7 +136,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         if embedded.ndim != 3 or explainer._model.parts.states_late:  # several streams, or a layer late
             embedded = model.get_input_embeddings()(batch.inputs["input_ids"])
         hidden = explainer._model.run(batch).hidden  # (1, T, H)
-        label = 0 if explainer._model.task.name == "multiple-choice" else together.target.ids[0]
+        label = 0 if explainer._model.task.name == "multiple-choice" else together.target.id
         alone_logits = (
             None if explainer._model.task.per_token else _each_alone(explainer, model, batch, hidden)
         )  # (T, C)

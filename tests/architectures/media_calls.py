@@ -44,10 +44,7 @@ def calls_for(task: str, family: str) -> Any:
 
 def parts_of(result: Any) -> np.ndarray:
     """Return the scores of words, patches and moments of each generated token, (G, N)."""
-    media = [*result.images, *result.audio]
-    return np.concatenate(
-        [np.asarray(p, np.float64).reshape(len(p), -1) for p in [result.scores, *(m.scores for m in media)]], 1
-    )
+    return np.asarray(result.scores, np.float64)
 
 
 class _Writing:
@@ -140,9 +137,9 @@ class PictureCalls(_Writing):
         """Explain which messages and pictures a completion rests on; everything adds up to the sum of its logits."""
         ids, logits = self.own(0)
         found = self.explainer.explain_sources(self.inputs[0], ids, sources="message")
-        parts = np.concatenate([found.table, found.rest[:, None], found.written[:, None]], -1)  # (K, S + 2)
-        if len(found.names) < 2:
-            raise Broken(f"sources {found.names}: not a picture and a message")
+        parts = found.scores  # (K, U)
+        if len(found.units) < 4:
+            raise Broken(f"sources {found.units.name}: not a picture and a message")
         whole = [logits.sum()] if len(parts) == 1 else logits
         adds_up(found, whole, "scores and bias of sources", parts)
 
@@ -244,10 +241,8 @@ class TowerCalls:
             for other, result in zip(others, alone, strict=True):
                 text, image = (one, other) if isinstance(one, str) else (other, one)
                 cosine = self.cosine(text, image)
-                count, patches = result.first_tokens, sum(i.scores.sum() for i in result.images)
-                sums = result.scores[:count].sum(), result.scores[count:].sum()  # a class token is beside the patches
-                placed = (0, patches) if isinstance(one, str) else (patches, 0)
-                sides = [sum(parts) for parts in zip(sums, placed, result.bias, strict=True)]
-                same([result.cosine, *sides], [cosine] * 3, "the cosine, and what each side adds up to", 1.0)
+                sequences = np.array(result.units.sequence)
+                sides = [result.scores[sequences == side].sum() + result.bias[side] for side in (0, 1)]
+                same([result.prediction.value, *sides], [cosine] * 3, "the cosine, and what each side adds up to", 1.0)
             for single, result in zip(alone, self.explainer.similarity(one, others), strict=True):
                 same(result.scores, single.scores, "in a batch and alone")

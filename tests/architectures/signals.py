@@ -53,7 +53,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         near(head.whole(run.hidden, batch.inputs), own.logits, "whole-sequence logits")
         reads = tokens_read(head, run.hidden[:1], {k: v[:1] for k, v in batch.inputs.items()}, own.logits[:1])
         result = explainer({model.main_input_name: values}, method="normxlogit")[0]
-        each = torch.cat([head.tokens(state[None]) for state in run.hidden[0]])[:, result.target.ids[0]]  # (T,)
+        each = torch.cat([head.tokens(state[None]) for state in run.hidden[0]])[:, result.target.id]  # (T,)
         near(
             torch.tensor(result.scores), own.hidden_states[0][0].norm(dim=-1) * each, "NormXLogit against a plain loop"
         )

@@ -29,7 +29,7 @@ class Known:
         sides = SIDES[first + second]
         return SimpleNamespace(
             scores=np.array(SCORES[method_named(method).info.name][first + second], np.float32),
-            sequence_ids=np.array([side == "1" for side in sides], int),
+            units=SimpleNamespace(sequence=np.array([side == "1" for side in sides], int)),
             special_tokens_mask=[side == "x" for side in sides],
         )
 

@@ -132,7 +132,7 @@ def test_target_contrast_layers_and_tokens(watched, address):
         assert shown.locator(".nxl-special").count() > 0
         data = json.loads(page.locator("#explained iframe").get_attribute("data-json"))
         (one,) = data["attributions"]
-        assert (one["target"]["labels"], one["target"]["contrast"]) == (["positive"], "negative")
+        assert [(target["name"], target["contrast"]) for target in one["targets"]] == [("positive", "negative")]
         assert one["layers"] == [1, 2, 3]
 
 

@@ -10,10 +10,11 @@ from normxlogit.corpus.summary_page import page as summary_page
 from normxlogit.evaluation.deletion import deletion_curve
 from normxlogit.render.curves import Curve
 from normxlogit.results.comparison import Comparison
-from normxlogit.results.targets import Prediction, TargetInfo
+from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
 from tests.factories import make_attribution, make_image, make_media, pair
+from tests.render.test_pictures import only_sound
 from tests.results.test_sources import citations
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
@@ -56,7 +57,7 @@ PAGES = {
     "pair": lambda e, w, f: pair().to_html(),
     "image": lambda e, w, f: make_image().to_html(),
     "picture-and-sound": lambda e, w, f: make_media().to_html(),
-    "sound": lambda e, w, f: replace(make_media(), images=(), scores=np.zeros_like(make_media().scores)).to_html(),
+    "sound": lambda e, w, f: only_sound().to_html(),
     "methods": lambda e, w, f: methods(e),
     "batch": lambda e, w, f: e(TEXTS).to_html(),
     "generation": lambda e, w, f: w.generate("once upon a time the cat", max_new_tokens=8).to_html(),
@@ -90,7 +91,7 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
 
 
 def test_the_slider_shows_every_layer(watched, pages, explainer):
-    wanted = explainer(TEXT, layers=[1], method="normxlogit").select(layer=1)
+    wanted = explainer(TEXT, layers=[1], method="normxlogit").layer(1)
     strongest = max(wanted.words(), key=lambda word: abs(word.score))
     with watched.page() as page:
         page.goto(pages["layers"])
@@ -174,7 +175,9 @@ def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):
 
 def test_a_sentence_without_support_does_not_rest_on_anything(watched, tmp_path):
     c = citations()
-    c = replace(c, rest=np.array([99.0, 0.0], np.float32))
+    scores = c.attribution.scores.copy()
+    scores[0, c.attribution.units.kind.index("rest")] = 99
+    c = replace(c, attribution=replace(c.attribution, scores=scores))
     with watched.page() as page:
         page.goto(write(tmp_path, "unsupported", c.to_html()))
         page.locator("[data-part]").first.hover()
@@ -208,11 +211,11 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
     """Scripts, quotes, line separators and bidi marks in every name that a page shows."""
     pieces = ("</script><script>alert(1)</script><img", "src=x", "onerror='alert(2)'>\"&", "\u2028", "bad")
     text = " ".join(pieces) + " \u202e"
-    named = TargetInfo("label", (HOSTILE, "<i>"), (0, 1))
+    named = (Target("label", HOSTILE, 0), Target("label", "<i>", 1))
     said = Prediction(HOSTILE, 0, 3.0, 0.9)
     base = {"text": text, "prediction": said, "model": HOSTILE, "notes": (HOSTILE,)}
     one = make_attribution(pieces, np.arange(5.0) - 1.5, method=HOSTILE, **base)
-    layers = make_attribution(pieces, np.ones((2, 3, 5)), target=named, layers=(1, 2, 3), method=HOSTILE, **base)
+    layers = make_attribution(pieces, np.ones((2, 3, 5)), targets=named, layers=(1, 2, 3), method=HOSTILE, **base)
     curve = Curve(HOSTILE, HOSTILE, (0, 1), (1, 0), (1, 0), 0.0)
     drawn = {
         "one": one.to_html(),
@@ -242,6 +245,6 @@ def test_a_long_text_is_one_page(watched, tmp_path):
         assert "48,000 scores is too large for a page" in page.locator("article").inner_text()
         page.get_by_role("slider").press("Home")
         assert page.locator(".nxl-caption").inner_text() == "layer 1"
-        page.goto(write(tmp_path, "one", a.select(layer=12).to_html()))
+        page.goto(write(tmp_path, "one", a.layer(12).to_html()))
         page.locator("summary").click()
         assert page.locator(".nxl-all tbody tr").count() == 4000

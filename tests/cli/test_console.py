@@ -58,4 +58,4 @@ def test_csv_json_and_the_library_say_the_same(tmp_path, capsys):
     words = [w["text"] for w in printed["attributions"][0]["words"]]
     assert words == ["A", "state-of-the-art", "film", ",", "isn't", "it", "?"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
-    assert [r["token"] for r in rows] == [t for a in found for t in a.tokens]
+    assert [r["unit"] for r in rows] == [t for a in found for t in a.tokens]

@@ -115,7 +115,7 @@ def test_all_layers(run, asked):
 )
 def test_targets(run, three, arguments, ids):
     (found,) = explained(run, "a cat", "--model", three, *arguments)
-    assert found.target.ids == ids
+    assert tuple(target.id for target in found.targets) == ids
     expected = LOADED[three]("a cat", target=list(ids) if len(ids) > 1 else ids[0])
     np.testing.assert_array_equal(found.scores, expected.scores)
 
@@ -124,7 +124,7 @@ def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(ru
     text = tiny.MASKED
     good = tiny.VOCABULARY["good"]
     (found,) = explained(run, text, "--model", masked, "--target", str(good), "--contrast", "is")
-    assert (found.target.labels, found.target.contrast) == (("good",), "is")
+    assert (found.target.name, found.target.contrast) == ("good", "is")
 
 
 # --- methods --------------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ def test_a_question_about_a_picture_is_answered_with_its_patches(run, folder):
     found = json.loads(out.read_text())
     expected = Explainer(*vlm.llava()).generate(vlm.question(picture), max_new_tokens=2)
     assert found["completion"] == expected.completion
-    np.testing.assert_allclose(found["images"][0]["scores"], expected.images[0].scores, atol=1e-5)
-    assert found["images"][0]["name"] == "street.png"
+    np.testing.assert_allclose(found["scores"], expected.scores, atol=1e-5)
+    assert found["media"][0]["name"] == "street.png"
 
 
 def test_a_terminal_says_where_in_the_picture(run, folder):

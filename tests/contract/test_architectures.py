@@ -63,7 +63,7 @@ def test_the_frozen_gradient_adds_up_alone_and_in_a_batch(task, family):
         with torch.no_grad():
             logits = logits_of(model, task, input_ids=ids_of(explainer, text))
         logits = logits if task != "token-classification" else logits[result.target.position]
-        assert total(result) == pytest.approx(logits[result.target.ids[0]].item(), abs=1e-3)
+        assert total(result) == pytest.approx(logits[result.target.id].item(), abs=1e-3)
         alone = explainer(text, method="frozen-gradient").scores
         np.testing.assert_allclose(result.scores, alone, atol=1e-3 * np.abs(alone).max())
 
@@ -76,7 +76,7 @@ def test_gradient_x_input_is_that_of_the_callers_model(task, family):
     vectors = torch.nn.functional.embedding(ids, table.weight).detach().requires_grad_()  # (1, T, H)
     logits = model(inputs_embeds=vectors.clone()).logits[0]  # these models change what they are given
     logits = logits[-1] - logits[-1].mean() if task == WRITER else logits  # of a vocabulary minus their mean
-    explained = logits[result.target.ids[0]]
+    explained = logits[result.target.id]
     (slope,) = torch.autograd.grad(explained, vectors)
     expected = (slope * vectors).sum(-1)[0].detach().numpy()  # (T,)
     np.testing.assert_allclose(result.scores, expected, atol=1e-4 * np.abs(expected).max())
@@ -89,7 +89,7 @@ def test_at_the_last_layer_the_last_token_is_all_that_a_language_model_reads(fam
     with torch.no_grad():
         logits = logits_of(model, WRITER, input_ids=ids_of(explainer, TEXT))
     assert result.scores.shape == (2, len(result.tokens))
-    assert total(result) == pytest.approx([logits[result.target.ids[0]].item()] * 2, abs=1e-3)
+    assert total(result) == pytest.approx([logits[result.target.id].item()] * 2, abs=1e-3)
     assert (result.scores[-1, :-1] == 0).all()
     assert result.scores[0, :-1].any()
 
@@ -117,9 +117,7 @@ def test_a_model_that_pads_the_text_to_blocks_is_read_alike_whatever_text_came_f
     with torch.no_grad():
         logits = model(input_ids=ids_of(fresh, text)).logits[0]
     assert first.scores.shape[-1] == 35
-    assert total(first) == pytest.approx(
-        np.broadcast_to(logits[first.target.ids[0]].item(), total(first).shape), abs=1e-4
-    )
+    assert total(first) == pytest.approx(np.broadcast_to(logits[first.target.id].item(), total(first).shape), abs=1e-4)
 
 
 def test_a_completion_of_a_reversible_model_adds_up():

@@ -104,7 +104,7 @@ def test_what_is_handed_on_is_still_handed_on(writer):
 def test_labels_name_the_outputs_of_a_loaded_model():
     explainer = Explainer.from_pretrained(labels=["bad", "good"])
     assert explainer("a fine film").prediction.label == "good"
-    assert explainer("a fine film", target="bad").target.ids == (0,)
+    assert explainer("a fine film", target="bad").target.id == 0
 
 
 @pytest.mark.parametrize("name", [*METHODS, "from_pretrained"])

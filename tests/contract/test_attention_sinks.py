@@ -10,9 +10,7 @@ from normxlogit import (
     Attributions,
     DataError,
     Explainer,
-    GenerationAttribution,
     InputError,
-    Sources,
     attribute,
 )
 from tests import tiny
@@ -33,9 +31,10 @@ def with_sink(family="llama", kind="CausalLM", times=300.0, **options):
 def explained(model, a):
     """What a result's scores should add up to, by the caller's own model."""
     logits = model(torch.tensor([a.token_ids])).logits.detach()[0]
-    logits = logits[a.target.position] if logits.ndim > 1 and a.target.kind == "token" else logits
-    value = logits[list(a.target.ids)]
-    return (value - logits.mean() if a.target.kind == "token" else value).numpy()
+    first = a.targets[0]
+    logits = logits[first.position] if logits.ndim > 1 and first.kind == "token" else logits
+    value = logits[[target.id for target in a.targets]]
+    return (value - logits.mean() if first.kind == "token" else value).numpy()
 
 
 @pytest.mark.parametrize("settings", ["", ":read_at=0", ":read_at=middle", ":read_at=-1"])
@@ -118,23 +117,23 @@ def test_each_generated_token_adds_up(layers):
     logits = model(torch.tensor([g.token_ids])).logits.detach()[0]
     for row, target in enumerate(g.targets):
         at = logits[target.position]
-        wanted = (at[target.ids[0]] - at.mean()).item()
+        wanted = (at[target.id] - at.mean()).item()
         total = g.scores[row].sum(-1) + g.sink[row] + g.bias[row]
         np.testing.assert_allclose(total, wanted, **CLOSE)
-        one = g.for_token(row)
+        one = g[row]
         assert set(one.sinks) <= set(g.sinks)
         sink = 0 if one.sink is None else one.sink
         np.testing.assert_allclose(one.scores.sum(-1) + sink + one.bias, wanted, **CLOSE)
-    assert GenerationAttribution.from_dict(g.to_dict()) == g
+    assert Attribution.from_dict(g.to_dict()) == g
 
 
 def test_a_generated_token_has_the_sinks_of_its_own_prompt():
     explainer, _ = with_sink()
     g = explainer.explain_completion(PLAIN, f" {SINK} bad {SINK} not")
     for row, target in enumerate(g.targets):
-        one = g.for_token(row)
+        one = g[row]
         ids = torch.tensor([g.token_ids[: target.position + 1]])
-        alone = explainer({"input_ids": ids}, target=target.ids[0])[0]
+        alone = explainer({"input_ids": ids}, target=target.id)[0]
         assert one.sinks == alone.sinks
         assert (one.sink is None) == (alone.sink is None)
         np.testing.assert_allclose(one.scores, alone.scores, **CLOSE)
@@ -149,13 +148,13 @@ def test_sources_add_up():
         assert s.sinks
         assert s.sink.shape == s.bias.shape
     state = direct.to_dict()
-    assert Sources.from_dict(state) == direct
+    assert Attribution.from_dict(state) == direct
     for damage in ({"sinks": []}, {"sinks": [-1]}):
         with pytest.raises(DataError, match="sink"):
-            Sources.from_dict(state | damage)
+            Attribution.from_dict(state | damage)
     with pytest.raises(InputError, match="merge must be"):
-        explainer.explain_sources(prompt, " and mediocre", sources="sentence", merge="mean")
-    total = [s.table.sum() + s.rest.sum() + s.written.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
+        explainer.explain_sources(prompt, " and mediocre", sources="sentence", merge="median")
+    total = [s.scores.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
     np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
 
 
@@ -167,7 +166,7 @@ def test_a_part_that_is_read_from_one_token_is_scored_as_that_token(completion, 
         explainer.explain_sources(prompt, completion, sources="word", parts=of),
         explainer.explain_completion(prompt, completion).sources("word", of),
     )
-    for name in ("table", "rest", "written", "bias"):
+    for name in ("scores", "bias"):
         np.testing.assert_allclose(getattr(s, name), getattr(g, name), rtol=1e-3, atol=1e-5)
     assert s.sinks == g.sinks
     assert (s.sink is None) == (g.sink is None)
@@ -179,7 +178,7 @@ def test_labels_layers_files_and_windows_keep_it(tmp_path):
     assert a.sink.shape == a.bias.shape == (2, 3)
     logits = model(torch.tensor([a.token_ids])).logits.detach()[0].numpy()
     np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, np.repeat(logits[:, None], 3, 1), **CLOSE)
-    one = a.select(label=1, layer=2)
+    one = a[1].layer(2)
     assert float(one.sink) == a.sink[1, 1]
     many = explainer([TEXT, PLAIN], method="frozen-gradient")
     many.save(tmp_path / "all.parquet")
@@ -245,7 +244,7 @@ def test_a_long_text_is_gone_back_through_more_than_once():
     tokenizer.model_max_length = 4096
     text = " ".join([TEXT] * 411)
     a = Explainer(model, tokenizer)(text, method="frozen-gradient:read_at=-1", target=ALL)
-    assert len(a) > 2048
+    assert len(a.units) > 2048
     assert a.sinks
     np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, explained(model, a), rtol=1e-3, atol=1e-3)
 
@@ -264,6 +263,7 @@ def test_a_similarity_says_what_is_in_its_bias():
     explainer = Explainer(base, tiny.tokenizer_for("llama"), task="embedding", pooling="mean")
     s = explainer.similarity(PLAIN, TEXT, matrix=True)
     assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
-    np.testing.assert_allclose(s.scores[s.first_tokens :].sum() + s.bias[1], s.cosine, **CLOSE)
-    np.testing.assert_allclose(s.matrix.sum(), s.cosine, **CLOSE)
+    of_second = np.array(s.units.sequence) == 1
+    np.testing.assert_allclose(s.scores[of_second].sum() + s.bias[1], s.prediction.value, **CLOSE)
+    np.testing.assert_allclose(s.pairs.scores.sum(), s.prediction.value, **CLOSE)
     assert explainer.similarity(PLAIN, "bad").notes == ()

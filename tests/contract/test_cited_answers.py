@@ -23,13 +23,13 @@ def made(template=None, length=40):
 def test_an_answer_is_what_explain_sources_explains():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
-    assert answer.completion.strip() == ANSWER
-    assert [part.name.strip() for part in answer.parts] == ["The movie was great.", "The keys are here."]
+    assert answer.answer.strip() == ANSWER
+    assert [sentence.strip() for sentence in answer.sentences] == ["The movie was great.", "The keys are here."]
     assert answer.question == QUESTION
-    prompt = answer.text[: -len(answer.completion)]
+    prompt = answer.text[: -len(answer.answer)]
     spans = dict(zip(answer.names, answer.spans, strict=True))
-    plain = explainer.explain_sources(prompt, answer.completion, sources=spans, parts="sentence")
-    np.testing.assert_allclose(answer.table, plain.table, rtol=1e-4, atol=1e-5)
+    plain = explainer.explain_sources(prompt, answer.answer, sources=spans, parts="sentence")
+    np.testing.assert_allclose(answer.attribution.scores, plain.scores, rtol=1e-4, atol=1e-5)
     assert Citations.from_dict(answer.to_dict()) == answer
 
 
@@ -67,13 +67,13 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
     sources = explainer.explain_sources(
-        answer.text[: -len(answer.completion)],
-        answer.completion,
+        answer.text[: -len(answer.answer)],
+        answer.answer,
         sources=dict(zip(answer.names, answer.spans, strict=True)),
         parts="sentence",
     )
-    sink = np.zeros(len(answer.parts)) if sources.sink is None else sources.sink
-    wholes = sources.table.sum(1) + sources.rest + sources.written + sources.bias + sink
+    sink = np.zeros(len(answer.sentences)) if sources.sink is None else sources.sink
+    wholes = sources.scores.sum(1) + sources.bias + sink
     for support, whole in zip(answer.support, wholes, strict=True):
         parts = (support.documents, support.prompt, support.answer)
         assert sum(parts) + support.sink + support.bias == pytest.approx(whole, abs=1e-3)
@@ -140,17 +140,17 @@ def test_special_tokens_in_an_answer_are_read_as_their_text(template):
     explainer = made(template, length=400)
     plain = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
     ended = explainer.cite(QUESTION, DOCUMENTS, answer=f"{ANSWER} [SEP][SEP]")
-    np.testing.assert_allclose(ended.table, plain.table, atol=1e-5)
-    assert ended.completion.strip() == ANSWER
+    np.testing.assert_allclose(ended.attribution.scores, plain.attribution.scores, atol=1e-5)
+    assert ended.answer.strip() == ANSWER
     held = explainer.cite(QUESTION, DOCUMENTS, answer="The movie[SEP] was great.")
     tokenizer = explainer._model.tokenizer
     ids = tokenizer("The movie[SEP] was great.", add_special_tokens=False, split_special_tokens=True)["input_ids"]
     assert tokenizer.sep_token_id not in ids
-    prompt = plain.text[: -len(plain.completion)]
+    prompt = plain.text[: -len(plain.answer)]
     if template is None:
         spans = dict(zip(held.names, held.spans, strict=True))
         expected = explainer.explain_sources(prompt, ids, sources=spans, parts="sentence")
-        np.testing.assert_allclose(held.table, expected.table, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(held.attribution.scores, expected.scores, rtol=1e-4, atol=1e-5)
     assert held.text[: len(prompt)] == prompt
 
 
@@ -162,8 +162,8 @@ def test_several_questions_are_cited_one_by_one():
         many = explainer.cite(questions, given, answer=answers, verify=0)
         for result, question, held, answer in zip(many, questions, each, answers, strict=True):
             alone = explainer.cite(question, held, answer=answer, verify=0)
-            assert (result.question, result.names, result.completion) == (question, alone.names, alone.completion)
-            np.testing.assert_array_equal(result.scores, alone.scores)
+            assert (result.question, result.names, result.answer) == (question, alone.names, alone.answer)
+            np.testing.assert_array_equal(result.attribution.scores, alone.attribution.scores)
     for wrong in ({"answer": "it is"}, {"answer": ["it is"]}, {"messages": [{"role": "user", "content": "x"}]}):
         with pytest.raises(InputError):
             explainer.cite(questions, documents, verify=0, **wrong)

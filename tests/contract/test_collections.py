@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from normxlogit import Attributions, Citations, Comparison, DataError, Explainer, Sources, attribute
+from normxlogit import Attribution, Attributions, Citations, Comparison, Explainer, attribute
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -46,7 +46,7 @@ def answers(writer):
 
 def test_a_slice_of_a_comparison_is_a_comparison(explainer):
     compared = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "occlusion"])
-    for part in (compared[:2], compared[::-1], compared.copy(), copy.copy(compared), compared.filter(lambda a: True)):
+    for part in (compared[:2], compared[::-1], copy.copy(compared), compared.filter(lambda a: True)):
         assert type(part) is Comparison
     np.testing.assert_allclose(compared[:2].agreement, compared.agreement[:2, :2])
     assert "agree" in compared[1:].to_html()
@@ -99,16 +99,16 @@ def test_sources_are_saved_and_loaded(sources, answers, tmp_path, suffix):
     for many in (Attributions(sources), Attributions(answers), Attributions([*sources, *answers])):
         many.save(path)
         assert Attributions.load(path) == many
-    assert {type(one) for one in Attributions.load(path)} == {Sources, Citations}
+    assert {type(one) for one in Attributions.load(path)} == {Attribution, Citations}
 
 
 def test_sources_with_other_names_and_numbers_come_back(sources, tmp_path):
     from dataclasses import replace
 
     odd = [
-        replace(sources[0], parts=(sources[0].parts[0]._replace(name="all of it"),)),
+        replace(sources[0], targets=(sources[0].targets[0]._replace(name="all of it"),)),
         replace(sources[0], bias=None, notes=("a note", ""), settings={"seed": 3, "alpha": float("inf")}),
-        replace(sources[0], rest=np.array([np.nan], np.float32), diagnostics={"r2": (0.5,)}),
+        replace(sources[0], scores=np.full_like(sources[0].scores, np.nan), diagnostics={"r2": (0.5,)}),
     ]
     Attributions(odd).save(tmp_path / "odd.parquet")
     assert Attributions.load(tmp_path / "odd.parquet") == odd
@@ -124,18 +124,18 @@ def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):
     assert set(corpus.column_names) <= set(saved.column_names)
     for name in corpus.column_names:
         assert corpus.schema.field(name).type == saved.schema.field(name).type
-    for name in ("text", "sources", "source_texts", "part_spans", "method", "model"):
+    for name in ("text", "units", "unit_names", "target_spans", "shares", "method", "model"):
         assert corpus[name].to_pylist() == saved[name].to_pylist()
     (again,) = Attributions.load(shard)
     Attributions([again]).save(tmp_path / "again.parquet")
     assert Attributions.load(tmp_path / "again.parquet") == [again]
 
 
-def test_sources_and_tokens_are_not_in_one_table(explainer, sources, tmp_path):
-    with pytest.raises(DataError, match="save them apart"):
-        Attributions([sources[0], explainer(TEXT)]).save(tmp_path / "mixed.parquet")
-    assert not list(tmp_path.iterdir())
-    Attributions([sources[0], explainer(TEXT)]).save(tmp_path / "mixed.json")
+def test_sources_tokens_and_citations_are_rows_of_one_file(explainer, sources, answers, tmp_path):
+    mixed = Attributions([sources[0], explainer(TEXT), *answers])
+    for name in ("mixed.parquet", "mixed.json"):
+        mixed.save(tmp_path / name)
+        assert Attributions.load(tmp_path / name) == mixed
 
 
 def test_sources_become_a_dataset(sources):

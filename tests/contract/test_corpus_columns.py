@@ -42,7 +42,7 @@ def test_what_a_file_holds_comes_before_what_its_folder_says(tmp_path):
 def test_texts_as_bytes(tmp_path):
     write(tmp_path / "bytes.parquet", text=[b"a fine film", "caf\u00e9".encode(), b"caf\xe9", None], id=list("abcd"))
     rows = {row["id"]: row for row in explained(tmp_path, tmp_path / "bytes.parquet", "--id-column", "id")}
-    assert "film" in rows["a"]["tokens"]
-    assert rows["b"]["tokens"]
+    assert "film" in rows["a"]["units"]
+    assert rows["b"]["units"]
     assert "not UTF-8, at 3" in rows["c"]["reason"]
     assert "is null" in rows["d"]["reason"]

@@ -119,7 +119,7 @@ def test_a_shard_with_another_description(folder, state):
             read(folder)
 
 
-@pytest.mark.parametrize("drop", ["scores", "prediction", "tokens", "target", "sequence_ids"])
+@pytest.mark.parametrize("drop", ["scores", "prediction", "units", "target", "sequence_ids"])
 def test_a_shard_without_a_column(folder, drop):
     for shard in sorted((folder / "shards").iterdir(), reverse=True):
         pq.write_table(pq.read_table(shard).drop_columns([drop]), shard)
@@ -194,7 +194,7 @@ def test_a_parquet_result_with_other_values(tmp_path, seed):
         assert "\x1b" not in repr(found[0]) + repr(found[1]) + str(found)
 
 
-@pytest.mark.parametrize("name", ["rest", "scores", "shape", "tokens", "kind"])
+@pytest.mark.parametrize("name", ["rest", "scores", "shape", "units", "kind"])
 def test_a_parquet_result_with_a_column_of_another_type(tmp_path, name):
     path = tmp_path / "a.parquet"
     Attributions([all_layers(), all_labels()]).save(path)
@@ -209,8 +209,8 @@ def test_no_control_sequence_of_a_file_is_shown(tmp_path):
     hostile = "\x1b[31mred\x07\u202ereversed\x9b31m\u2028"
     state = make_attribution().to_dict()
     state |= {"method": hostile, "model": hostile}
-    state["prediction"]["label"] = hostile
-    state["target"]["labels"] = [hostile]
+    state["predictions"][0]["label"] = hostile
+    state["targets"][0]["name"] = hostile
     (tmp_path / "a.json").write_text(json.dumps(state))
     one = Attribution.load(tmp_path / "a.json")
     generated = make_generation(method=hostile, completion=hostile)

@@ -29,7 +29,7 @@ def test_bert_classifier_equals_a_plain_loop():
     result = Explainer(model, tokenizer)(tiny.TEXTS[2], layers=ALL, method="normxlogit")
     close(result.scores, np.array(expected, dtype=np.float32))
     assert result.layers == (1, 2, 3)
-    assert result.target.ids == (int(label),)
+    assert result.target.id == int(label)
     assert result.prediction.id == int(label)
     assert result.prediction.value == pytest.approx(float(outputs.logits.max()), abs=1e-5)
     assert result.prediction.probability == pytest.approx(float(outputs.logits.softmax(-1).max()), abs=1e-5)
@@ -52,7 +52,7 @@ def test_masked_lm_equals_a_plain_loop():
     )
     close(result.scores, np.array(expected, dtype=np.float32))
     assert result.target.position == inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
-    assert (result.target.labels, result.target.contrast) == (("are",), "is")
+    assert (result.target.name, result.target.contrast) == ("are", "is")
 
 
 def test_causal_lm_equals_a_plain_loop():
@@ -68,7 +68,7 @@ def test_causal_lm_equals_a_plain_loop():
     result = Explainer(model, tokenizer)(tiny.TEXTS[0], layers=[1, 3], method="normxlogit")
     close(result.scores, expected.numpy())
     assert result.prediction.id == int(label)
-    assert result.target.position == len(result) - 1
+    assert result.target.position == len(result.units) - 1
 
 
 def test_regression_is_the_distance_to_the_models_output():
@@ -153,7 +153,7 @@ def test_token_predictions_are_the_heads_words():
     lm = explainer("bert", "MaskedLM")
     assert lm(tiny.MASKED).token_predictions is None, "a vocabulary for every token is not computed unasked"
     said = lm(tiny.MASKED, token_predictions=True)
-    assert len(said.token_predictions) == len(said)
+    assert len(said.token_predictions) == len(said.units)
     assert said.token_predictions[said.target.position].id == said.prediction.id
 
 
@@ -164,7 +164,7 @@ def test_long_texts_are_cut_and_said():
     e = explainer("bert")
     text = "the movie is bad " * 20
     result = e(text)
-    assert len(result) == 40
+    assert len(result.units) == 40
     assert "82 tokens; only the first 40" in result.notes[0]
     assert result.tokens[-1] == "[SEP]"
     with pytest.raises(InputError, match="82 tokens and the model reads 40"):
@@ -176,7 +176,7 @@ def test_pair_for_a_model_of_single_texts():
         explainer("bert", type_vocab_size=1)(tiny.PAIR)
     pair = explainer("bert")(tiny.PAIR)
     assert (pair.text, pair.text_pair) == tiny.PAIR
-    assert {s for s in pair.sequence_ids if s is not None} == {0, 1}
+    assert {s for s in pair.units.sequence if s is not None} == {0, 1}
     second = [w for w in pair.words() if w.sequence == 1]
     assert [w.text for w in second] == tiny.PAIR[1].split()
 

@@ -36,7 +36,7 @@ def types_of(case: Case, result):
     if "token_type_ids" not in case.tokenizer.model_input_names:
         return {}
     known = case.tokenizer(result.text, result.text_pair)["token_type_ids"]
-    return {"token_type_ids": known} if len(known) == len(result) else assume(False)
+    return {"token_type_ids": known} if len(known) == len(result.units) else assume(False)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.head != "MultipleChoice"], ids=str)
@@ -46,7 +46,7 @@ def test_normxlogit_is_the_input_norm_times_the_head_at_each_token(case, text):
     norms, each, answer = read_tokens(case, list(result.token_ids), **types_of(case, result))
     position = result.target.position
     told = answer if position is None else answer[position]
-    chosen = result.target.ids[0]
+    chosen = result.target.id
     if case.regression:
         close(result.scores, norms * np.abs(each[:, 0] - answer[0]))
     else:
@@ -75,7 +75,7 @@ def test_every_layer_is_read_as_the_last_one_is(case, text):
     ids, more = list(result.token_ids), types_of(case, result)
     norms, _, _ = read_tokens(case, ids, **more)
     for scores, each in zip(result.scores, read_layers(case, ids, **more), strict=True):
-        close(scores, norms * each[:, result.target.ids[0]])
+        close(scores, norms * each[:, result.target.id])
 
 
 @pytest.mark.parametrize("case", FROZEN, ids=str)

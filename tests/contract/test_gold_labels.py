@@ -139,7 +139,7 @@ def test_nan_beside_numbers(results, tmp_path):
     assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right[1:]))
 
 
-@pytest.mark.parametrize("name", ["Target", "SCORES", "Row", "gold", "value label", 'a"b', "n", "k", "units", "Text"])
+@pytest.mark.parametrize("name", ["Target", "SCORES", "Row", "gold", "value label", 'a"b', "n", "k", "labels", "Text"])
 def test_a_column_of_any_name(results, tmp_path, name):
     """DuckDB does not tell capitals apart; the run's own columns are called "target" and "scores"."""
     model, found = results(*YES)

@@ -79,7 +79,7 @@ def test_a_cross_encoder_is_its_classifier():
         assert result.prediction.value == pytest.approx(float(logits(model, tokenizer, *pair)), abs=1e-5)
         assert result.text_pair == pair[1]
     cut = Explainer(CrossEncoder(model, tokenizer, longest=6))(pair)
-    assert len(cut) == 6
+    assert len(cut.units) == 6
     assert tokenizer.model_max_length == 40
     with pytest.raises(UnsupportedModelError, match="modules or prompts around"):
         Explainer(CrossEncoder(model, tokenizer, nn.Identity()))
@@ -207,14 +207,14 @@ def test_time_before_texts(answer, ids_turned):
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             states = module.states(ids, torch.ones_like(ids))[:, 0]  # (T, H)
-            own = module.out(states)[:, result.target.ids[0]] * module.words(ids[0]).norm(dim=-1)  # (T,)
+            own = module.out(states)[:, result.target.id] * module.words(ids[0]).norm(dim=-1)  # (T,)
         np.testing.assert_allclose(result.scores, own, atol=1e-4)
     for text, result in zip(texts, explainer(texts, method="frozen-gradient"), strict=True):
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             found = module(ids, torch.ones_like(ids))[0]
         found = found if found.ndim == 1 else found[result.target.position]
-        value = found[result.target.ids[0]] - (found.mean() if result.target.kind == "token" else 0)
+        value = found[result.target.id] - (found.mean() if result.target.kind == "token" else 0)
         assert result.scores.sum() + result.bias == pytest.approx(float(value), abs=1e-4)
     layers = explainer(texts, layers=ALL, method="normxlogit")
     np.testing.assert_allclose(layers[-1].scores[-1], explainer(texts[-1], method="normxlogit").scores, atol=1e-4)

@@ -129,7 +129,7 @@ def test_a_first_text_of_one_token(family):
     model, tokenizer = tiny.model(family), tiny.tokenizer(specials=family == "t5")
     explainer = Explainer(model, tokenizer)
     alone = explainer("a")
-    assert len(alone) == (3 if family == "t5" else 1)
+    assert len(alone.units) == (3 if family == "t5" else 1)
     fresh = Explainer(model, tokenizer)(TEXTS)
     for result, other in zip(explainer(TEXTS), fresh, strict=True):
         np.testing.assert_allclose(result.scores, other.scores, atol=1e-5)

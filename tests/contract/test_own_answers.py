@@ -149,11 +149,11 @@ def test_padding_that_the_model_puts_inside_itself_is_no_token(lengths):
     explainer = Explainer(model, tiny.tokenizer())
     questions = [("the " * (length - 4), ["good", "bad"]) for length in lengths]
     alone = [explainer(question, layers=ALL, method="normxlogit") for question in questions]
-    assert [len(result) for result in alone] == list(lengths)
+    assert [len(result.units) for result in alone] == list(lengths)
     for question, result, among in zip(
         questions, alone, explainer(questions, layers=ALL, method="normxlogit"), strict=True
     ):
-        length = len(result)
+        length = len(result.units)
         np.testing.assert_allclose(among.scores, result.scores, **CLOSE)
         with torch.no_grad():
             fresh = copy.deepcopy(model)  # a short text turns its attention into another kind for good

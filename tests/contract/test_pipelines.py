@@ -137,7 +137,7 @@ def zero_shot_image_classification() -> None:
     pipeline = pipeline_of("zero-shot-image-classification", model, **parts)
     names = ["a cat", "the movie"]
     answers = pipeline(picture(), candidate_labels=names, hypothesis_template="{}")
-    cosines = [s.cosine for s in Explainer(pipeline).similarity(picture(), names)]
+    cosines = [s.prediction.value for s in Explainer(pipeline).similarity(picture(), names)]
     logits = np.array(cosines) * float(model.logit_scale.detach().exp())
     chances = dict(zip(names, np.exp(logits) / np.exp(logits).sum(), strict=True))
     for answer in answers:
@@ -149,7 +149,7 @@ def speech(folder: Any) -> None:
     parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}
     pipeline = pipeline_of("automatic-speech-recognition", model, **parts)
     heard = {"raw": sound(), "sampling_rate": RATE}
-    ids = [t.ids[0] for t in Explainer(pipeline).generate(dict(heard)).targets]
+    ids = [t.id for t in Explainer(pipeline).generate(dict(heard)).targets]
     assert processor.tokenizer.decode(ids, group_tokens=False) == pipeline(dict(heard))["text"]
     model, processor = whisper()
     parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}

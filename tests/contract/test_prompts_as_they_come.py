@@ -53,7 +53,7 @@ def test_what_a_template_is_given_beside_messages_is_read(gpt2, beside, prompt) 
     assert (one.prompt, other.prompt) == (prompt, "! is it good ? . a cat :")
     assert gpt2(conversation).text == prompt
     assert gpt2.explain_completion(conversation, "the movie").prompt == prompt
-    assert gpt2.explain_sources(conversation, "the movie", sources="message").names == ("user",)
+    assert gpt2.explain_sources(conversation, "the movie", sources="message").units.name[:-2] == ("user",)
     for name in ("tools", "documents", "chat_template_kwargs"):
         with pytest.raises(InputError, match="a prompt with it is a mapping"):
             gpt2.generate(QUESTION, **{name: []})
@@ -71,7 +71,8 @@ def test_messages_of_text_parts_and_spans_in_them(gpt2) -> None:
     cited = gpt2.cite(messages=parts, documents=spans, answer="it is good .", verify=0)
     assert cited.names == ("film:1",)
     np.testing.assert_array_equal(
-        cited.scores, gpt2.cite(messages=plain, documents=spans, answer="it is good .", verify=0).scores
+        cited.attribution.scores,
+        gpt2.cite(messages=plain, documents=spans, answer="it is good .", verify=0).attribution.scores,
     )
 
 
@@ -208,8 +209,8 @@ def test_a_reader_of_other_inputs_is_refused_and_a_processor_gives_its_part() ->
 def test_the_path_of_a_picture_is_a_picture_to_two_towers(tmp_path) -> None:
     explainer = Explainer(*model_and_processor())
     picture().save(tmp_path / "cat.png")
-    cosine = explainer.similarity(TEXT, picture()).cosine
-    assert explainer.similarity(TEXT, str(tmp_path / "cat.png")).cosine == pytest.approx(cosine, abs=1e-6)
+    cosine = explainer.similarity(TEXT, picture()).prediction.value
+    assert explainer.similarity(TEXT, str(tmp_path / "cat.png")).prediction.value == pytest.approx(cosine, abs=1e-6)
     with pytest.raises(InputError, match="No such file"):
         explainer.similarity(TEXT, "dog.png")
     with pytest.raises(InputError, match="levels from 0 to 255"):
@@ -239,7 +240,7 @@ def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
     audio = whole.audio[0]
     assert audio.seconds == pytest.approx(5.0)
     assert audio.times[-1, 1] == pytest.approx(5.0, abs=0.03)
-    total = whole.scores.sum(-1) + whole.bias + audio.scores.sum(-1)
+    total = whole.scores.sum(-1) + whole.bias
     row = 0
     heard = [np.flatnonzero(np.abs(shares) > 0) for shares in audio.scores]
     bounds = sorted({(int(places[0]), int(places[-1])) for places in heard if len(places)})
@@ -248,7 +249,7 @@ def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
         begin, end = (round(float(audio.times[place, side]) * RATE) for place, side in ((first, 0), (last, 1)))
         single = explainer.generate(samples[begin:end], max_new_tokens=3)
         count = sum(1 for places in heard if len(places) and first <= places[0] <= last)
-        expected = single.scores.sum(-1) + single.bias + single.audio[0].scores.sum(-1)
+        expected = single.scores.sum(-1) + single.bias
         expected = expected if single.sink is None else expected + single.sink
         np.testing.assert_allclose(total[row : row + count], expected[:count], atol=0.05)
         row += count

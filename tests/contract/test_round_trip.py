@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Prediction, TargetInfo
+from normxlogit import Attribution, Attributions, Citations, Prediction, Target
 from normxlogit.errors import DataError
 from tests.factories import (
     all_labels,
@@ -74,8 +74,8 @@ def test_half_surrogate_pairs_and_hidden_characters_come_back_the_same(tmp_path)
 
 
 def test_a_result_of_another_kind_is_refused():
-    with pytest.raises(DataError, match="not an attribution: expected one of text, got 'generation'"):
-        Attribution.from_dict(make_generation().to_dict())
+    with pytest.raises(DataError, match="not an answer with citations: expected one of citations, got 'attribution'"):
+        Citations.from_dict(make_generation().to_dict())
 
 
 def deep(levels: int):
@@ -87,16 +87,11 @@ def deep(levels: int):
 
 BROKEN = {
     "scores": [None, [], "x", {}, 3.0, ["1"], [True] * 12, [1.0] * 11, [10**400] * 12, [1e300] * 12, deep(900)],
-    "tokens": [None, "x" * 12, [1] * 12, ["a"] * 11, [["a"]] * 12],
-    "token_ids": [None, ["1"] * 12, [-1] * 12, [1.5] * 12, [1] * 11, [True] * 12, [2**60] * 12],
-    "offsets": [[[0, 1]] * 11, [[1, 0]] * 12, [[0, 99]] * 12, [[0]] * 12, [0] * 12, [[0, -1]] * 12, "ab" * 6],
-    "word_ids": [[0] * 11, ["a"] * 12],
-    "sequence_ids": [None, [0] * 11, [2] * 12, ["0"] * 12],
-    "special_tokens_mask": [None, [0] * 12, [False] * 11],
+    "units": [None, [], {}, "x"],
     "text": [1, ["a"]],
     "text_pair": [1],
-    "prediction": [None, {}, [], {"label": 1, "id": 0, "value": 0.0, "probability": None}],
-    "target": [None, {}, {"kind": "magic"}],
+    "predictions": [None, {}, [{}], [{"label": 1, "id": 0, "value": 0.0, "probability": None}]],
+    "targets": [None, {}, [], [{"kind": "magic"}]],
     "layers": [[], [1], 1, "all", [1, 2]],
     "token_predictions": [[], [{}] * 12, 3],
     "method": [None, 1, ["a"]],
@@ -108,8 +103,30 @@ BROKEN = {
     "diagnostics": [None, [], {"a": "x"}, {"a": [[1]]}, {"a": None}],
     "merge": [None, "median", 1],
     "format_version": [None, 2, "1", True, 2.5, 10**5000],
-    "kind": [None, "image", 1, ["text"]],
+    "kind": [None, "citations", 1, ["attribution"]],
 }
+
+
+BROKEN_UNITS = {
+    "kind": [None, "x" * 12, ["token"] * 11, ["letter"] * 12],
+    "text": [None, "x" * 12, [1] * 12, ["a"] * 11, [["a"]] * 12],
+    "ids": [None, ["1"] * 12, [-1] * 12, [1.5] * 12, [1] * 11, [True] * 12, [2**60] * 12],
+    "spans": [[[0, 1]] * 11, [[1, 0]] * 12, [[0, 99]] * 12, [[0]] * 12, [0] * 12, [[0, -1]] * 12, "ab" * 6],
+    "sequence": [None, [0] * 11, [2] * 12, ["0"] * 12],
+    "special": [None, [0] * 12, [False] * 11],
+    "name": [None, ["a"] * 11, [1] * 12],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [(name, i) for name, values in BROKEN_UNITS.items() for i in range(len(values))]
+)
+def test_hostile_columns_of_units_are_refused_with_a_word_on_where(name, place):
+    state = make_attribution().to_dict()
+    state["units"][name] = BROKEN_UNITS[name][place]
+    with pytest.raises(DataError, match="an attribution") as error:
+        Attribution.from_dict(state)
+    assert name in str(error.value)
 
 
 @pytest.mark.parametrize(("name", "place"), [(name, i) for name, values in BROKEN.items() for i in range(len(values))])
@@ -125,7 +142,7 @@ def test_hostile_fields_are_refused_with_a_word_on_where(name, place):
 @pytest.mark.parametrize("make", MAKERS)
 def test_every_field_is_needed(make):
     state = make().to_dict()
-    for name in state.keys() - {"bias", "sink", "sinks", "images", "audio"}:  # which older files do not have
+    for name in state:
         with pytest.raises(DataError):
             type(make()).from_dict({k: v for k, v in state.items() if k != name})
 
@@ -178,35 +195,40 @@ def test_what_can_be_loaded_can_be_drawn(make):
 
 def test_pictures_and_sounds_check_their_own_fields():
     image = make_image().to_dict()
-    for changes in ({"rows": 3}, {"rows": "2"}, {"columns": -1}, {"first": 2}):
-        with pytest.raises(DataError, match="not an attribution of a picture"):
-            type(make_image()).from_dict(image | changes)
-    with pytest.raises(DataError, match="not an attribution of a sound: times"):
-        type(make_audio()).from_dict(make_audio().to_dict() | {"times": [[0.0, 1.0]]})
+    sound = make_audio().to_dict()
+    for state, changes in (
+        (image, {"first": 2}),
+        (image, {"width": 0}),
+        (image, {"places": [[0.0, 1.0]]}),
+        (image, {"kind": "film"}),
+        (sound, {"places": [[0.0, 1.0, 2.0]] * 4}),
+        (sound, {"first": -1}),
+    ):
+        broken = state | {"media": [state["media"][0] | changes]}
+        with pytest.raises(DataError, match="not an attribution: "):
+            Attribution.from_dict(broken)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"prompt_tokens": 9},
-        {"prompt_tokens": 0},
-        {"generated": []},
+        {"generated": [{}]},
         {"targets": []},
-        {"predictions": []},
         {"scores": [[0.0] * 7]},
         {"layers": [1]},
         {"diagnostics": {"e": [1.0]}},
         {"completion": "x" * 99},
-        {"offsets": [[0, 99]] * 7},
-        {"special_tokens_mask": [False]},
+        {"named_sources": {"a": [0, 99]}},
+        {"messages": [{"role": "user", "start": 5, "end": 99}]},
     ],
 )
 def test_generated_text_checks_its_own_fields(changes):
-    with pytest.raises(DataError, match=f"of generated text: ({next(iter(changes))}|prompt_tokens|scores)"):
+    with pytest.raises(DataError, match=f"an attribution: ({next(iter(changes))}|prompt_tokens|scores|a span)"):
         type(make_generation()).from_dict(make_generation().to_dict() | changes)
 
 
-def test_targets_need_one_id_for_each_label():
-    state = make_attribution(target=TargetInfo("label", ("a", "b"), (0,))).to_dict()
-    with pytest.raises(DataError, match="target: not one id for each label"):
+def test_several_targets_need_a_row_each():
+    state = make_attribution(targets=(Target("label", "a", 0), Target("label", "b", 1))).to_dict()
+    with pytest.raises(DataError, match="scores: not the axes of its targets"):
         Attribution.from_dict(state)

@@ -16,8 +16,8 @@ from normxlogit import (
     InputError,
     MethodError,
     Prediction,
+    Target,
     TargetError,
-    TargetInfo,
     attribute,
 )
 from tests import tiny
@@ -81,7 +81,7 @@ def hostile_attribution():
         notes=(HOSTILE,),
         settings={HOSTILE: HOSTILE},
         prediction=Prediction(HOSTILE, 0, 1.0, 0.5),
-        target=TargetInfo("label", (HOSTILE,), (0,), contrast=HOSTILE, contrast_id=1),
+        targets=(Target("label", HOSTILE, 0, contrast=HOSTILE, contrast_id=1),),
         token_predictions=(Prediction(HOSTILE, 0, 1.0, 0.5),) * 4,
         diagnostics={HOSTILE: 1.0},
     )
@@ -100,13 +100,19 @@ def hostile_generation():
     text = "".join(pieces)
     return dataclasses.replace(
         result,
-        tokens=(HOSTILE,) * len(pieces),
+        units=dataclasses.replace(
+            result.units,
+            text=(HOSTILE,) * len(pieces),
+            spans=tuple((i * step, (i + 1) * step) for i in range(len(pieces))),
+        ),
         text=text,
-        offsets=tuple((i * step, (i + 1) * step) for i in range(len(pieces))),
         completion=text[step * result.prompt_tokens :],
         predictions=tuple(p._replace(label=HOSTILE, id=p.id + 1) for p in result.predictions),
         generated=tuple(p._replace(label=HOSTILE) for p in result.generated),
-        targets=tuple(dataclasses.replace(t, labels=(HOSTILE,), contrast=HOSTILE) for t in result.targets),
+        targets=tuple(
+            t._replace(name=HOSTILE, contrast=HOSTILE, span=((4 + g) * step, (5 + g) * step))
+            for g, t in enumerate(result.targets)
+        ),
         model=HOSTILE,
         notes=(HOSTILE,),
     )
@@ -114,7 +120,7 @@ def hostile_generation():
 
 def hostile_signal(make):
     result = make()
-    return dataclasses.replace(result, model=HOSTILE, notes=(HOSTILE,), prediction=Prediction(HOSTILE, 0, 1.0, 0.5))
+    return dataclasses.replace(result, model=HOSTILE, notes=(HOSTILE,), predictions=(Prediction(HOSTILE, 0, 1.0, 0.5),))
 
 
 RESULTS = {
@@ -224,7 +230,7 @@ def test_what_is_explained_of_a_hostile_model_and_text(explainer):
         (lambda e: e("the cat", long_text=HOSTILE), InputError),
         (lambda e: Explainer.from_pretrained(f"./{HOSTILE}".replace("\0", "")), InputError),
         (lambda e: e("the cat").save(f"{HOSTILE}.xyz".replace("\0", "")), DataError),
-        (lambda e: e("the cat").select(label=HOSTILE), TargetError),
+        (lambda e: e("the cat")[HOSTILE], TargetError),
     ],
 )
 def test_an_error_shows_no_control_sequences(explainer, call, error):

@@ -13,10 +13,7 @@ from normxlogit import (
     Citations,
     DataError,
     Explainer,
-    GenerationAttribution,
     Prediction,
-    Similarity,
-    Sources,
 )
 from tests import tiny
 from tests.commands import run
@@ -71,7 +68,7 @@ def test_what_one_result_saved_is_a_collection_of_one_and_back(tmp_path):
         Attribution.load(tmp_path / "b.json")
 
 
-@pytest.mark.parametrize("column", ["rest", "shape", "scores", "tokens", "kind"])
+@pytest.mark.parametrize("column", ["rest", "shape", "scores", "units", "kind"])
 def test_damaged_parquet_is_refused(column, tmp_path):
     import pyarrow
     import pyarrow.parquet
@@ -82,7 +79,7 @@ def test_damaged_parquet_is_refused(column, tmp_path):
     with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
         Attributions.load(tmp_path / "b.parquet")
     rows = table.to_pylist()
-    rows[0][column] = {"rest": "[]", "shape": [-5, 7], "scores": [1.0], "tokens": ["a"], "kind": "x"}[column]
+    rows[0][column] = {"rest": "[]", "shape": [-5, 7], "scores": [1.0], "units": ["a"], "kind": "x"}[column]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, table.schema), tmp_path / "b.parquet")
     with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
         Attributions.load(tmp_path / "b.parquet")
@@ -146,7 +143,7 @@ WRITTEN = {
     "explain": (["explain", *tiny.TEXTS, "--model", "bert"], Attributions),
     "explain all labels": (["explain", "the cat", "--model", "bert", "--all-labels", "--layers", "all"], Attributions),
     "explain in words": (["explain", "the cat", "--model", "bert", "--words"], Attributions),
-    "generate": (["generate", "the cat", "--model", "llama", "--max-new-tokens", "2"], GenerationAttribution),
+    "generate": (["generate", "the cat", "--model", "llama", "--max-new-tokens", "2"], Attribution),
     "cite": (["cite", "a.txt", "--question", "a cat ?", "--model", "llama", "--max-new-tokens", "3"], Citations),
     "similarity": (["similarity", "the cat", "a mat", "--model", "encoder", "--matrix"], Attributions),
     "similarities": (["similarity", "the cat", "a mat", "bad", "--model", "encoder"], Attributions),
@@ -166,9 +163,9 @@ def test_what_a_command_writes_is_loaded(words, kind, to, models, capsys, monkey
     loaded = kind.load(file)
     assert kind.from_dict(loaded.to_dict()) == loaded
     if words[0] == "similarity":
-        assert {type(result) for result in loaded} == {Similarity}
+        assert {type(result) for result in loaded} == {Attribution}
     if kind is Citations:
-        assert isinstance(loaded, Sources)
+        assert isinstance(loaded.attribution, Attribution)
 
 
 def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_path):

@@ -19,7 +19,7 @@ def logits_of(model, result):
     """Run the caller's model on the tokens of a result: its logits (C,) where the target is read."""
     with torch.no_grad():
         logits = model(torch.tensor([result.token_ids])).logits[0]
-    place = result.target.position
+    place = result.targets[0].position
     return logits.numpy() if logits.ndim == 1 else logits[0 if place is None else place].numpy()
 
 
@@ -75,7 +75,7 @@ def test_a_completion_sums_to_each_logit_less_the_mean_of_the_vocabulary(family,
     result = explainer.explain_completion("the cat sat", " on the mat", method=f"frozen-gradient:read_at={read_at}")
     with torch.no_grad():
         logits = model(torch.tensor([result.token_ids])).logits[0]
-    rows = [logits[target.position][target.ids[0]] - logits[target.position].mean() for target in result.targets]
+    rows = [logits[target.position][target.id] - logits[target.position].mean() for target in result.targets]
     total = result.scores.sum(-1) + bias_of(result)
     np.testing.assert_allclose(total, rows, **CLOSE)
 
@@ -85,9 +85,9 @@ def test_sources_the_rest_of_the_prompt_and_the_answer_sum_to_all_scores(unit):
     _, explainer = build("llama", "CausalLM")
     result = explainer.explain_completion("the cat sat . a dog was here .", " on the mat")
     sources = result.sources(unit)
-    total = sources.scores.sum() + np.sum(sources.rest) + np.sum(sources.written)
+    total = sources.scores.sum()
     np.testing.assert_allclose(total, result.scores.sum(), **CLOSE)
-    np.testing.assert_allclose(sources.table.sum(0), sources.scores, **CLOSE)
+    np.testing.assert_allclose(sources.scores.sum(0), sources.whole().scores, **CLOSE)
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -113,7 +113,7 @@ def test_integrated_gradients_sum_to_the_difference_from_the_baseline(family, ki
     gaps = []
     for steps in (2, 50):
         result = explainer(tiny.TEXTS[2], target=1, method=f"integrated-gradients:steps={steps}")
-        embeddings = torch.zeros(1, len(result), model.get_input_embeddings().weight.shape[1])
+        embeddings = torch.zeros(1, len(result.units), model.get_input_embeddings().weight.shape[1])
         with torch.no_grad():
             baseline = model(inputs_embeds=embeddings).logits[0]
         baseline = explained(baseline if baseline.ndim == 1 else baseline[-1], kind)

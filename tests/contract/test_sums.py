@@ -104,11 +104,11 @@ def test_every_label_and_layer_has_its_own_bias(explainer, model):
     np.testing.assert_allclose(a.scores.sum(-1) + a.bias, np.repeat(logits[:, None], 3, 1), **CLOSE)
     for label in (0, 2):
         for layer in a.layers:
-            one = a.select(label=label, layer=layer)
+            one = a[label].layer(layer)
             assert one.bias.shape == ()
             assert one.scores.sum() + one.bias == pytest.approx(logits[label], abs=1e-3)
-    assert a.select(layer=2).bias.shape == (3,)
-    assert a.select(label=1).bias.shape == (3,)
+    assert a.layer(2).bias.shape == (3,)
+    assert a[1].bias.shape == (3,)
 
 
 @pytest.mark.parametrize("method", [FROZEN, "decompx", "integrated-gradients:steps=4,aggregate=sum"])
@@ -210,10 +210,10 @@ def test_generated_tokens_have_a_bias_each(completion, language_model):
     for row, index in enumerate(g.token_ids[g.prompt_tokens :]):
         at = logits[g.prompt_tokens + row - 1]
         assert g.scores[row].sum() + g.bias[row] == pytest.approx(float(at[index] - at.mean()), abs=1e-3)
-        one = g.for_token(row)
+        one = g[row]
         assert one.scores.sum() + one.bias == pytest.approx(float(at[index] - at.mean()), abs=1e-3)
     s = g.sources("word", parts="token")
-    np.testing.assert_allclose(s.table.sum(1) + s.rest + s.written + s.bias, g.scores.sum(-1) + g.bias, **CLOSE)
+    np.testing.assert_allclose(s.scores.sum(1) + s.bias, g.scores.sum(-1) + g.bias, **CLOSE)
 
 
 def test_layers_of_generated_tokens_have_a_bias_each(language_model):
@@ -222,8 +222,8 @@ def test_layers_of_generated_tokens_have_a_bias_each(language_model):
     assert g.bias.shape == g.scores.shape[:-1]
     whole = g.scores.sum(-1) + g.bias
     np.testing.assert_allclose(whole, np.repeat(whole[:, -1:], whole.shape[1], 1), **CLOSE)
-    assert g.select(layer=1).bias == pytest.approx(g.bias[:, 0])
-    assert g.for_token(0).bias.shape == (3,)
+    assert g.layer(1).bias == pytest.approx(g.bias[:, 0])
+    assert g[0].bias.shape == (3,)
 
 
 def test_integrated_gradients_of_a_completion_add_up(language_model):

@@ -43,12 +43,12 @@ def log_probability(explainer: Explainer, before: str, ending: str) -> float:
 def test_margins_are_those_of_the_callers_own_model(family: str) -> None:
     explainer = made(family)
     answer = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within 5 days. Anna Berg built it.")
-    prompt = answer.text[: -len(answer.completion)]
+    prompt = answer.text[: -len(answer.answer)]
     swaps = answer.verified.swaps
     assert [(swap.sentence, swap.value) for swap in swaps] == [(0, "5"), (1, "Anna Berg")]
-    sentences = [part.name for part in answer.parts]
+    sentences = list(answer.sentences)
     for swap in swaps:
-        start = answer.parts[swap.sentence].start
+        start = answer.attribution.targets[swap.sentence].span[0]
         before, sentence = answer.text[:start], sentences[swap.sentence]
         assert before.startswith(prompt)
         others = ["30", "1974"] if swap.value == "5" else ["Jonas Holm"]
@@ -68,13 +68,13 @@ def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents(
     explainer = made()
     answer = explainer.cite("When?", DOCUMENTS, answer="Refunds take 5 days. It is old.", verify=1)
     spans = sorted(answer.spans)
-    for part, loss in zip(answer.parts, answer.verified.without_documents, strict=True):
-        before = answer.text[: part.start]
+    for part, loss in zip(answer.attribution.targets, answer.verified.without_documents, strict=True):
+        before = answer.text[: part.span[0]]
         without, end = "", 0
         for first, last in spans:
             without += before[end:first]
             end = last
         without += before[end:]
-        ending = answer.text[part.start : part.end]
+        ending = answer.text[slice(*part.span)]
         expected = log_probability(explainer, before, ending) - log_probability(explainer, without, ending)
         assert loss == pytest.approx(expected, abs=1e-3)

@@ -128,7 +128,7 @@ def test_a_zero_shot_pipeline_is_explained_as_it_asks(labels, multi_label, templ
         a = explainer(TEXT, target=label, method="frozen-gradient")
         hypothesis = (template or "This example is {}.").format(label)
         assert (a.text, a.text_pair) == (TEXT, hypothesis)
-        assert a.target.labels == (label,)
+        assert a.target.name == label
         inputs = pipe.tokenizer(TEXT, hypothesis, return_tensors="pt")
         with torch.inference_mode():
             logits = pipe.model(**inputs).logits[0]
@@ -151,7 +151,7 @@ def test_zero_shot_texts_are_many_and_targets_one_each():
     explainer = Explainer(zero_shot(), labels=CANDIDATES)
     texts = [TEXT, "a cat sat on the mat", "bad"]
     many = explainer(texts, targets=["cat", "movie", 2])
-    assert [a.target.labels[0] for a in many] == ["cat", "movie", "cabinet"]
+    assert [a.target.name for a in many] == ["cat", "movie", "cabinet"]
     for text, target, a in zip(texts, ["cat", "movie", 2], many, strict=True):
         np.testing.assert_allclose(a.scores, explainer(text, target=target).scores, atol=1e-5)
     assert [a.text for a in explainer.compare(TEXT, ["normxlogit", "occlusion"], target="cat")] == [TEXT] * 2

@@ -41,11 +41,11 @@ def test_tokens_and_offsets_are_those_of_the_callers_tokenizer(case, text):
     if not result.notes:
         assert list(result.token_ids) == own["input_ids"]
         assert list(result.offsets) == own["offset_mapping"]
-        assert list(result.sequence_ids) == own.sequence_ids()
+        assert list(result.units.sequence) == own.sequence_ids()
     else:
         assert len(result) <= len(own["input_ids"])
     for (start, end), sequence, special in zip(
-        result.offsets, result.sequence_ids, result.special_tokens_mask, strict=True
+        result.offsets, result.units.sequence, result.special_tokens_mask, strict=True
     ):
         assert special == (sequence is None)
         if special:
@@ -87,7 +87,7 @@ def test_every_token_of_the_text_is_in_one_word(case, text):
     assert sorted(members) == [i for i, special in enumerate(result.special_tokens_mask) if not special]
     for word in words:
         assert word.text == texts_of[word.sequence][word.start : word.end]
-        assert {result.sequence_ids[token] for token in word.tokens} == {word.sequence}
+        assert {result.units.sequence[token] for token in word.tokens} == {word.sequence}
         for token in word.tokens:
             start, end = result.offsets[token]
             seen = texts_of[word.sequence][start:end]
@@ -105,5 +105,5 @@ def test_any_text_is_drawn_without_control_characters(case, text):
     result = explained(case, text)
     for drawn in (str(result), repr(result), result.to_html(), result.to_csv()):
         assert not CONTROL.search(drawn.replace("\r\n", "\n"))
-    ranked = [token.score for token in result.top(len(result), special=True)]
+    ranked = [token.score for token in result.top(len(result.units), special=True)]
     assert ranked == sorted(result.scores.tolist(), reverse=True)

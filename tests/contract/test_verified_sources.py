@@ -19,13 +19,13 @@ def explainer():
 
 def test_measured_sources_are_ranked_by_what_the_answer_loses(explainer):
     answer = explainer.cite("is it good ?", DOCUMENTS, verify="auto", max_new_tokens=5)
-    assert 2 <= len(answer.losses) <= len(answer)
-    ranked = [s.name for s in answer.top(len(answer))]
+    assert 2 <= len(answer.losses) <= len(answer.sources)
+    ranked = [s.name for s in answer.top(len(answer.sources))]
     measured = sorted(answer.losses, key=lambda name: -answer.losses[name])
     assert ranked[: len(measured)] == measured
     left_out = explainer.cite("is it good ?", DOCUMENTS, method="occlusion", max_new_tokens=5)  # all, one at a time
     for name, nats in answer.losses.items():
-        assert nats == pytest.approx(left_out.scores[left_out.names.index(name)], abs=1e-4)
+        assert nats == pytest.approx(left_out.attribution.whole().scores[left_out.names.index(name)], abs=1e-4)
     assert Citations.from_dict(answer.to_dict()) == answer
 
 
@@ -33,7 +33,7 @@ def test_a_number_measures_as_many(explainer):
     answer = explainer.cite("is it good ?", DOCUMENTS, verify=3, max_new_tokens=5)
     plain = explainer.cite("is it good ?", DOCUMENTS, max_new_tokens=5, verify=0)
     assert set(answer.losses) == {s.name for s in plain.top(3)}
-    np.testing.assert_array_equal(answer.scores, plain.scores)
+    np.testing.assert_array_equal(answer.attribution.scores, plain.attribution.scores)
     every = explainer.cite("is it good ?", DOCUMENTS, verify=99, max_new_tokens=5)
     assert set(every.losses) == set(every.names)
 
@@ -55,6 +55,8 @@ def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
     asked = {"question": "the cat", "documents": documents, "max_new_tokens": 3}
     left_out = explainer.cite(**asked, method="occlusion")  # all, one at a time
     ranked = explainer.cite(**asked, method="random", verify=0)
-    assert max(left_out.scores[s.source] for s in ranked.top(2)) < 0, "the two that are measured first"
+    assert max(left_out.attribution.whole().scores[s.position] for s in ranked.top(2)) < 0, (
+        "the two that are measured first"
+    )
     answer = explainer.cite(**asked, method="random", verify="auto")
     assert answer.top(1)[0].name == left_out.top(1)[0].name

@@ -40,7 +40,7 @@ def test_answers_are_those_of_the_callers_own_model_without_the_words(case: Case
             types = case.explainer.encode([case.input_of(TEXT)])[0].inputs["token_type_ids"]
             more = {"token_type_ids": [t for place, t in enumerate(types) if place not in removal.tokens]}
         output = case.answer(ids, **more)
-        (target,) = a.target.ids
+        target = a.target.id
         if case.head == "QuestionAnswering":
             position = a.target.position - sum(token < a.target.position for token in removal.tokens)
             expected = (output.start_logits, output.end_logits)[target][0].softmax(-1)[position]
@@ -123,9 +123,9 @@ def test_verifications_are_saved_and_loaded(explainer: Explainer, tmp_path) -> N
 
 def test_a_label_of_several_keeps_the_verification_that_is_its_own(explainer: Explainer) -> None:
     a = explainer(TEXT, target=ALL, verify=1)
-    other = next(label for label in a.target.labels if label != a.prediction.label)
-    assert a.select(label=a.prediction.label).verified == a.verified
-    assert a.select(label=other).verified is None
+    other = next(target.name for target in a.targets if target.name != a.prediction.label)
+    assert a[a.prediction.label].verified == a.verified
+    assert a[other].verified is None
 
 
 @pytest.mark.parametrize("verify", [-1, 1.5, "all", True, [2]])
@@ -151,7 +151,7 @@ def test_the_model_is_asked_about_a_picture_without_its_regions() -> None:
     values = processor(Image.fromarray(pixels), return_tensors="pt")["pixel_values"]
     for removal in a.verified.single:
         (token,) = removal.tokens
-        row, column = divmod(token - a.first, a.columns)
+        row, column = divmod(token - a.media[0].first, a.media[0].shape[1])
         around = torch.zeros(32, 32, dtype=torch.bool)
         around[max(0, row * 8 - 8) : row * 8 + 16, max(0, column * 8 - 8) : column * 8 + 16] = True
         around[row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = False
@@ -159,7 +159,7 @@ def test_the_model_is_asked_about_a_picture_without_its_regions() -> None:
         mean = values[0][:, around].mean(1)[:, None, None]
         changed[0, :, row * 8 : row * 8 + 8, column * 8 : column * 8 + 8] = mean
         with torch.no_grad():
-            expected = model(pixel_values=changed).logits.softmax(-1)[0, a.target.ids[0]]
+            expected = model(pixel_values=changed).logits.softmax(-1)[0, a.target.id]
         assert removal.value == pytest.approx(float(expected), abs=1e-5)
 
 
@@ -181,12 +181,12 @@ def test_the_model_is_asked_about_a_sound_without_its_moments() -> None:
     a = Explainer(model, extractor)(samples, verify=2)
     values = extractor(samples, sampling_rate=16000, return_tensors="pt")["input_values"]
     for removal in a.verified.single:
-        start, end = a.times[min(removal.tokens)][0], a.times[max(removal.tokens)][1]
+        start, end = a.audio[0].times[min(removal.tokens)][0], a.audio[0].times[max(removal.tokens)][1]
         assert end - start == pytest.approx(0.25, abs=0.03)
         changed = values.clone()
         changed[0, round(start * 16000) : round(end * 16000)] = 0
         with torch.no_grad():
-            expected = model(input_values=changed).logits.softmax(-1)[0, a.target.ids[0]]
+            expected = model(input_values=changed).logits.softmax(-1)[0, a.target.id]
         assert removal.value == pytest.approx(float(expected), abs=1e-4)
 
 
@@ -217,10 +217,8 @@ def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
             return torch.nn.functional.normalize(model(torch.tensor([ids])).last_hidden_state[0].mean(0), dim=0)
 
     for removal in (s.verified.original, *s.verified.single, s.verified.together):
-        kept = [place for place in range(len(s)) if place not in removal.tokens]
-        first, second = (
-            [s.token_ids[place] for place in kept if (place < s.first_tokens) == is_first] for is_first in (True, False)
-        )
+        kept = [place for place in range(len(s.units)) if place not in removal.tokens]
+        first, second = ([s.token_ids[place] for place in kept if s.units.sequence[place] == text] for text in (0, 1))
         assert removal.value == pytest.approx(float(vector(first) @ vector(second)), abs=1e-5)
     assert type(s).from_dict(s.to_dict()) == s
     assert "with all" in str(s)

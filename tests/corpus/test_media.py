@@ -12,11 +12,10 @@ import transformers
 from PIL import Image
 
 from normxlogit import (
+    Attribution,
     Attributions,
-    AudioAttribution,
     DataError,
     Explainer,
-    ImageAttribution,
     InputError,
     attribute,
     summarize,
@@ -85,7 +84,7 @@ def files(folder):
 def same(row, result):
     assert row["scores"] == pytest.approx(result.scores.ravel().tolist(), rel=1e-4, abs=1e-4)
     assert row["shape"] == list(result.scores.shape)
-    assert (row["prediction"], row["target"]) == (result.prediction.label, list(result.target.labels))
+    assert (row["prediction"], row["target"]) == (result.prediction.label, [target.name for target in result.targets])
     assert row["probability"] == pytest.approx(result.prediction.probability, abs=1e-5)
 
 
@@ -102,7 +101,7 @@ def test_rows_are_what_the_explainer_gives_alone_in_their_order(tmp_path, vit, w
 
 
 def test_shards_are_read_back_as_results(tmp_path, vit, wav2vec2, photos, talks):
-    for explainer, folder, kind in ((vit, photos, ImageAttribution), (wav2vec2, talks, AudioAttribution)):
+    for explainer, folder, kind in ((vit, photos, Attribution), (wav2vec2, talks, Attribution)):
         paths = files(folder)[:3]
         attribute(explainer, [{"path": p} for p in paths], tmp_path / folder.name)
         read = Attributions.load(tmp_path / folder.name / "shards" / "00000000.parquet")
@@ -110,11 +109,11 @@ def test_shards_are_read_back_as_results(tmp_path, vit, wav2vec2, photos, talks)
             alone = explainer(path)
             assert type(result) is kind
             np.testing.assert_allclose(result.scores, alone.scores, rtol=1e-4, atol=1e-4)
-            if kind is ImageAttribution:
-                assert result.grid.shape == alone.grid.shape == (2, 2)
-                assert (result.first, result.special_tokens_mask) == (alone.first, alone.special_tokens_mask)
+            if result.images:
+                assert result.images[0].shape == alone.images[0].shape == (2, 2)
+                assert result.units == alone.units
             else:
-                assert result.times == pytest.approx(np.array(alone.times))
+                assert result.audio[0].times == pytest.approx(alone.audio[0].times)
 
 
 def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
@@ -304,7 +303,7 @@ def test_questions_about_pictures(tmp_path, photos):
         for one, alone in zip(read, expected, strict=True):
             np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-5)
             assert one.settings == alone.settings
-    assert read[0].names == ("what is on the left ?", path.name)
+    assert (read[0].units.text[0], read[0].units.name[1]) == ("what is on the left ?", path.name)
     assert "no such file" in errors(tmp_path / "beside")[2]
     assert "hold their pictures themselves" in errors(tmp_path / "beside")[3]
     attribute(

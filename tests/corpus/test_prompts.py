@@ -69,12 +69,12 @@ def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
         else:
             own = writer.explain_completion(given["prompt"], given["completion"], method=method)
             own = own.sources("sentence", parts="word")
-        np.testing.assert_allclose(row["scores"], own.scores, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(row["shares"], own.shares, rtol=1e-5, atol=1e-6)
-        assert row["source_texts"] == [own.text[a:b] for a, b in own.spans]
+        np.testing.assert_allclose(np.reshape(row["scores"], row["shape"]), own.scores, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(row["shares"], own.whole().shares, rtol=1e-5, atol=1e-6)
+        assert row["units"] == list(own.units.text)
         assert (row["text"], row["completion"], row["method"]) == (own.text, own.completion, own.method)
-        np.testing.assert_allclose(read.table, own.table, rtol=1e-5, atol=1e-6)
-        assert (read.sources, read.parts, read.unit) == (own.sources, own.parts, own.unit)
+        np.testing.assert_allclose(read.scores, own.scores, rtol=1e-5, atol=1e-6)
+        assert (read.units, read.targets, read.quantity) == (own.units, own.targets, own.quantity)
         assert dict(read.settings) == dict(own.settings)
 
 
@@ -82,8 +82,8 @@ def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_pat
     path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
     attribute(writer, path, tmp_path / "out", sources="message")
     (row,) = [row for row in results(tmp_path / "out").to_pylist() if row["row"] == 1]
-    assert row["sources"] == ["system", "user"]
-    assert not {"text", "source_texts"} & row.keys()
+    assert row["unit_names"][:2] == ["system", "user"]
+    assert not {"text", "units", "target"} & row.keys()
     file = tmp_path / "out/shards/00000000.parquet"
     assert b"mediocre" not in file.read_bytes()
     with pytest.raises(DataError, match="without their texts"):
@@ -100,7 +100,7 @@ def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
     for row in results(tmp_path / "out").to_pylist():
         own = writer.generate(ROWS[row["row"]]["prompt"], max_new_tokens=3)
         assert row["completion"] == own.completion
-        np.testing.assert_allclose(row["scores"], own.sources("sentence").scores, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(row["scores"], own.sources("sentence").scores[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
@@ -168,7 +168,7 @@ def test_parquet_messages_and_columns_of_other_names(writer, tmp_path):
     wanted = {"text_column": "ask", "completion_column": "answer", "sources": "sentence", "keep_text": True}
     attribute(writer, tmp_path / "in.parquet", tmp_path / "out", **wanted)
     table = results(tmp_path / "out").to_pylist()
-    assert [len(row["scores"]) for row in table] == [4, 3]
+    assert [len(row["scores"]) for row in table] == [6, 5]
     assert table[1]["text"] == writer.explain_completion(CHAT[1:], "bad").sources("sentence").text
 
 

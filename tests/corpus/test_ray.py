@@ -83,8 +83,8 @@ def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
     for engine in ("ray", "local"):  # by default the states in the middle are read
         attribute(model, path, tmp_path / engine, engine=engine, **wanted)
     one, two = (results(tmp_path / engine) for engine in ("ray", "local"))
-    assert one["source_texts"].to_pylist() == two["source_texts"].to_pylist()
-    for row, other in zip(one["part_scores"].to_pylist(), two["part_scores"].to_pylist(), strict=True):
+    assert one["units"].to_pylist() == two["units"].to_pylist()
+    for row, other in zip(one["scores"].to_pylist(), two["scores"].to_pylist(), strict=True):
         np.testing.assert_allclose(row, other, atol=1e-4)
     assert errors(tmp_path / "ray") == {0: "the completion is empty"}
 

@@ -15,7 +15,7 @@ from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
 def same(loaded, wanted):
     """Whether two results agree in all that the files hold."""
-    for name in ("tokens", "token_ids", "offsets", "sequence_ids", "target", "layers", "method", "settings", "notes"):
+    for name in ("units", "targets", "layers", "method", "settings", "notes"):
         assert getattr(loaded, name) == getattr(wanted, name), name
     assert loaded.prediction.label == wanted.prediction.label
     assert loaded.prediction.id == wanted.prediction.id
@@ -85,9 +85,9 @@ def test_four_readers_read_it(tmp_path, bert):
     assert table.column_names[:2] == ["row", "id"]
     assert table.column_names[-1] == "gold"
     first = table.slice(0, 1).to_pylist()[0]
-    assert pandas.read_parquet(tmp_path / "shards")["tokens"][0].tolist() == first["tokens"]
+    assert pandas.read_parquet(tmp_path / "shards")["units"][0].tolist() == first["units"]
     frame = polars.read_parquet(pattern)
-    assert frame["offsets"][0].to_list() == first["offsets"]
+    assert frame["spans"][0].to_list() == first["spans"]
     assert frame["gold"].to_list() == [row["gold"] for row in rows]
     found = duckdb.sql(f"SELECT scores, words, word_scores FROM '{pattern}' ORDER BY row LIMIT 1").fetchall()[0]
     assert found[0] == pytest.approx(first["scores"])
@@ -114,7 +114,7 @@ def test_a_tokenizer_without_offsets_gives_tokens_and_no_words(tmp_path):
         run(made, rows_of(["a movie"]), tmp_path, words=True)
     assert not list(tmp_path.iterdir())
     run(made, rows_of(["a movie"]), tmp_path)
-    assert "".join(results(tmp_path)["tokens"][0].as_py()) == "a movie</s>"
+    assert "".join(results(tmp_path)["units"][0].as_py()) == "a movie</s>"
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):

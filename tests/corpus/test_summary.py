@@ -29,7 +29,7 @@ def places(folder):
     """Scores of each token by label, with the rows they are in."""
     found = defaultdict(list)
     for row in results(folder).to_pylist():
-        for token, score, sequence in zip(row["tokens"], row["scores"], row["sequence_ids"], strict=True):
+        for token, score, sequence in zip(row["units"], row["scores"], row["sequence_ids"], strict=True):
             if sequence is not None and any(c.isalnum() for c in token):
                 found[row["target"][0], token.lower()].append((score, row))
     return found

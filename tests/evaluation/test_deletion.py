@@ -111,12 +111,12 @@ def test_tokens_are_taken_away_where_words_cannot_be_told():
     a = explainer("the cats", method="random")
     scores = np.array([9, 1, 3, 2, 9], np.float32)
     assert a.tokens[1:-1] == ("the", "cat", "##s")
-    wordless = replace(a, scores=scores, offsets=None, word_ids=None)
+    wordless = replace(a, scores=scores, units=replace(a.units, spans=None))
     curve = deletion_curve(explainer, wordless)
     assert curve.units == ("cat", "##s", "the")
     assert curve.shares == pytest.approx((0, 1 / 3, 2 / 3, 1))
     assert deletion_curve(explainer, replace(a, scores=scores)).units == ("cats", "the")
-    nothing = replace(wordless, special_tokens_mask=(True,) * 5)
+    nothing = replace(wordless, units=replace(wordless.units, special=(True,) * 5))
     with pytest.raises(DataError, match="only special tokens, and nothing to delete"):
         deletion_curve(explainer, nothing)
 
@@ -150,7 +150,7 @@ def test_what_has_no_curve_says_why():
         deletion_curve(explainer, replace(own, text=None))
     for token in (0, tiny.SIZE):
         with pytest.raises(DataError, match="not those that this model reads"):
-            deletion_curve(explainer, replace(own, token_ids=(*own.token_ids[:-1], token)))
+            deletion_curve(explainer, replace(own, units=replace(own.units, ids=(*own.token_ids[:-1], token))))
     reader = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="not of question-answering"):
         deletion_curve(reader, reader(tiny.PAIR))

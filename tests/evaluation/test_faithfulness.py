@@ -156,7 +156,7 @@ def test_scores_that_are_not_of_this_models_tokens_are_refused():
 
     for token in (0, tiny.SIZE):
         with pytest.raises(DataError, match="the tokens of attribution 1 are not those"):
-            measured(replace(bad, token_ids=(*bad.token_ids[:-1], token)))
+            measured(replace(bad, units=replace(bad.units, ids=(*bad.token_ids[:-1], token))))
     for other in (replace(bad, text=None), explainer(TEXTS[1], layers=[1, 2])):
         with pytest.raises(DataError, match="attribution 1 needs its text and one score for each token"):
             measured(other)

@@ -76,11 +76,11 @@ def test_what_is_measured_on_a_prompt(explainer):
     found = explain_sources(
         model, completed, Options(method=method_named("frozen-gradient")), completed.named_sources, merge="excess"
     )
-    np.testing.assert_allclose(state["methods"][excess[0]]["scores"], found.scores, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(state["methods"][excess[0]]["scores"], found.scores[0, :-2], rtol=1e-3, atol=1e-4)
     norms = explain_sources(
         model, completed, Options(method=method_named("normxlogit")), completed.named_sources, merge="sum"
     )
-    np.testing.assert_allclose(state["methods"]["normxlogit"]["scores"], norms.scores, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(state["methods"]["normxlogit"]["scores"], norms.scores[0, :-2], rtol=1e-3, atol=1e-4)
     text = completed.sequenced()
     assert state["question"] == question.question
     assert state["answer"] == text.text[text.prompt_characters :]
@@ -146,8 +146,8 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
     gradient = explain_completion(model, completed, Options(method=method_named("frozen-gradient")))
     norms = explain_completion(model, completed, Options(method=method_named("normxlogit")))
     wanted = {
-        "frozen-gradient": gradient.sources("word", tokens).table,
-        "normxlogit": norms.sources("word", tokens, merge="max").table,
+        "frozen-gradient": gradient.sources("word", tokens).scores[:, :-2],
+        "normxlogit": norms.sources("word", tokens, merge="max").scores[:, :-2],
         "length": [[len(w.name) for w in words]] * 3,
         "occlusion": removed,
     }

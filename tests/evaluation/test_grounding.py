@@ -105,7 +105,8 @@ def test_shares_are_those_of_cite_and_what_was_measured_is_kept(explainer, cases
     assert [answer.evidence for answer in answers] == ["there"] * 3 + ["missing"] * 3
     for answer in answers:
         cited = explainer.cite(answer.case.question, answer.case.documents, answer=answer.case.answer)
-        parts = cited.table.sum() + 0.0, cited.rest.sum(), cited.written.sum()
+        sums = cited.attribution.whole().scores.tolist()
+        parts = sum(sums[:-2]), *sums[-2:]
         assert answer.figures.values[SHARE] == pytest.approx(parts[0] / np.abs(parts).sum(), abs=1e-5)
         whole = [*(sum(part) for part in zip(*answer.figures.sentences, strict=True))]
         assert whole[:3] == pytest.approx(parts, abs=1e-4)

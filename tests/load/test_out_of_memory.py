@@ -108,8 +108,8 @@ OUTPUTS = {}
 def numbers(result):
     if hasattr(result, "scores"):
         return np.asarray(result.scores)
-    if hasattr(result, "generation"):
-        return np.asarray(result.generation.scores)
+    if hasattr(result, "attribution"):
+        return np.asarray(result.attribution.scores)
     return np.concatenate([np.ravel(one.scores) for one in getattr(result, "results", result)])
 
 

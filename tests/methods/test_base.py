@@ -70,8 +70,8 @@ def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys)
     for method in (place(factor=2, way="right"), "place:factor=2,way=right", "place:way=right,factor=2.0"):
         together = explainer(tiny.TEXTS, method=method, target=ALL, layers=[1, 3])
         for text, found in zip(tiny.TEXTS, together, strict=True):
-            assert found.scores.shape == (3, 2, len(found))
-            np.testing.assert_array_equal(found.scores[1, 0], -2.0 * np.arange(1, len(found) + 1))
+            assert found.scores.shape == (3, 2, len(found.units))
+            np.testing.assert_array_equal(found.scores[1, 0], -2.0 * np.arange(1, len(found.units) + 1))
             assert (found.method, dict(found.settings)) == ("place", {"factor": 2.0, "way": "right"})
             assert found.diagnostics == {"largest": (-2.0,) * 3}
             assert found.signed

@@ -106,9 +106,9 @@ def test_a_completion_from_one_pass_is_token_by_token(family, settings):
     e, method = explainer(family, "CausalLM"), f"frozen-gradient{settings}"
     g = e.explain_completion("the movie is", " very good and", method=method, contrast=7)
     for index in range(len(g)):
-        own = g.for_token(index)
+        own = g[index]
         ids = {"input_ids": torch.tensor([own.token_ids])}
-        alone = e(ids, method=method, target=own.target.ids[0], contrast=7)[0]
+        alone = e(ids, method=method, target=own.target.id, contrast=7)[0]
         np.testing.assert_allclose(own.scores, alone.scores, rtol=1e-3, atol=1e-5)
         assert own.bias == pytest.approx(alone.bias, rel=1e-3, abs=1e-4)
 

@@ -95,7 +95,7 @@ def test_integrated_gradients_are_complete_and_say_how_far():
         result = e(tiny.TEXTS[2], target=ALL, method=f"integrated-gradients:steps={steps}")
         gap = result.scores.sum(-1) - (whole - nothing).numpy()
         np.testing.assert_allclose(result.diagnostics["convergence_error"], gap, atol=1e-4)
-        assert result.select(label=1).diagnostics["convergence_error"] == result.diagnostics["convergence_error"][1]
+        assert result[1].diagnostics["convergence_error"] == result.diagnostics["convergence_error"][1]
         errors.append(np.abs(gap).max())
     assert errors[1] < 0.02 * np.abs((whole - nothing).numpy()).max()
     assert errors[1] < errors[0]

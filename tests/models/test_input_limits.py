@@ -88,8 +88,8 @@ def test_a_longer_text_is_cut_with_a_note(task, family):
     explainer = Explainer(build(task, family), tokenizer)
     limit = explainer._model.encoder.limit
     fits, longer = explainer(["the " * limit, "the " * (limit + 1)], target=1, long_text="truncate")
-    assert (len(fits), fits.notes) == (limit, ())
-    assert len(longer) == limit
+    assert (len(fits.units), fits.notes) == (limit, ())
+    assert len(longer.units) == limit
     assert f"only the first {limit} were read" in longer.notes[0]
 
 

@@ -192,12 +192,12 @@ def test_what_is_read_before_the_first_batch_is_of_the_model_as_it_is_now():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     explainer = Explainer(model, tokenizer)
     text = "the movie is not good " * 4
-    assert explainer(text).target.labels[0].startswith("LABEL")
+    assert explainer(text).target.name.startswith("LABEL")
     model.config.id2label = {0: "no", 1: "yes"}
-    assert explainer(text, target="yes", contrast="no").target.labels == ("yes",)
+    assert explainer(text, target="yes", contrast="no").target.name == "yes"
     tokenizer.model_max_length = 10
-    assert len(explainer(text)) == len(explainer.encode(text)[0]) == 10
+    assert len(explainer(text).units) == len(explainer.encode(text)[0]) == 10
     tokenizer.model_max_length = 20
-    assert len(explainer(text)) == 20, "the tokenizer's limit is read anew, larger ones too"
+    assert len(explainer(text).units) == 20, "the tokenizer's limit is read anew, larger ones too"
     model.resize_token_embeddings(80)
     assert explainer({"input_ids": [[2, 79, 3]]})[0].token_ids == (2, 79, 3)

@@ -29,7 +29,7 @@ def test_a_model_that_makes_as_many_distances_as_its_configuration_says_is_cut_t
     tokenizer.model_max_length = 1000
     assert Explainer(model, tokenizer)("the " * 30).notes == ()
     cut = Explainer(model, tokenizer)("the " * 31)
-    assert (len(cut), cut.notes) == (30, ("the text has 31 tokens; only the first 30 were read",))
+    assert (len(cut.units), cut.notes) == (30, ("the text has 31 tokens; only the first 30 were read",))
     with pytest.raises(InputError, match="31 tokens and the model reads 30; shorten it"):
         Explainer(model, tokenizer)("the " * 31, long_text="error")
 

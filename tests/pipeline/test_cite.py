@@ -43,8 +43,8 @@ def test_the_template_is_grey_and_never_ranked():
     shown = [t for t, special in zip(g.tokens[: g.prompt_tokens], g.special_tokens_mask, strict=False) if not special]
     assert "".join(shown) == content
     assert {t.text for t in g.top(30)} <= set(shown)
-    assert g.sources("message").names == ("system", "user")
-    assert g.sources().names == ("The film was bad.", "The cat sat.", "Is this good?")
+    assert g.sources("message").units.name[:-2] == ("system", "user")
+    assert g.sources().units.text[:-2] == ("The film was bad.", "The cat sat.", "Is this good?")
 
 
 def test_sentences_that_the_tokenizer_does_not_know_are_no_sources():
@@ -74,15 +74,14 @@ def test_scores_of_sources_are_sums_over_tokens_however_they_are_computed(method
     whole = explain_sources(model, completed, options, "sentence")
     g = explainer.explain_completion(CHAT, completed.encoding.ids[completed.prompt_tokens :], method=method)
     summed = g.sources("sentence", "token")
-    scale = np.abs(summed.table).max()
-    np.testing.assert_allclose(direct.table, summed.table, atol=1e-4 * scale)
-    np.testing.assert_allclose(direct.rest, summed.rest, atol=1e-4 * np.abs(summed.rest).max())
-    np.testing.assert_allclose(direct.written, summed.written, atol=1e-4 * scale)
-    np.testing.assert_allclose(whole.scores, summed.scores, atol=1e-3 * scale)
+    assert direct.units == summed.units
+    scale = np.abs(summed.scores).max()
+    np.testing.assert_allclose(direct.scores, summed.scores, atol=1e-4 * scale)
+    np.testing.assert_allclose(whole.scores[0], summed.whole().scores, atol=1e-3 * scale)
     assert whole.diagnostics["forward_passes"] == (6 if method == "gradient-x-input" else 1)
     if method == "frozen-gradient":
         assert whole.diagnostics["backward_passes"] == 1
-        total = whole.scores.sum() + whole.rest[0] + whole.written[0] + whole.bias[0]
+        total = whole.scores.sum() + whole.bias[0]
         with torch.inference_mode():
             logits = made()[0](torch.tensor([completed.encoding.ids])).logits[0]  # (T, V)
         places = range(completed.prompt_tokens, len(completed.encoding))
@@ -104,8 +103,8 @@ def test_leave_one_out_takes_the_tokens_of_a_source_out():
     whole = log_probabilities(model, ids, 5)
     for i, source in enumerate(prompt_sources(completed.sequenced(), "sentence")):
         without = log_probabilities(model, [t for place, t in enumerate(ids) if place not in source.tokens], 5)
-        np.testing.assert_allclose(found.table[:, i], np.subtract(whole, without), atol=1e-4)
-    assert found.unit == "nats"
+        np.testing.assert_allclose(found.scores[:, i], np.subtract(whole, without), atol=1e-4)
+    assert found.quantity == "nats"
     assert found.diagnostics["forward_passes"] == 4
     with pytest.raises(MethodError, match="window must be 1"):
         explain_sources(
@@ -157,22 +156,22 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
     scaled = (present - present.mean(0)) / present.std(0)
     odds = (nats - np.log1p(-np.exp(nats))) / 4
     expected = Lasso(alpha=0.01).fit(scaled, odds).coef_ / present.std(0) * 4
-    np.testing.assert_allclose(cited.scores, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(cited.scores[0], expected, rtol=1e-3, atol=1e-4)
     present = method_named("lime:samples=20,seed=3").subsets(3)
     kernel = np.exp(-((1 - np.sqrt(present.mean(1))) ** 2) / 2)
     expected = Lasso(alpha=0.01).fit(present, measure(present).sum(1), sample_weight=kernel).coef_
-    np.testing.assert_allclose(lime.scores, expected, rtol=1e-3, atol=1e-4)
-    assert (cited.unit, lime.unit) == ("logit of the answer's probability", "nats")
+    np.testing.assert_allclose(lime.scores[0], expected, rtol=1e-3, atol=1e-4)
+    assert (cited.quantity, lime.quantity) == ("log odds", "nats")
     assert cited.diagnostics["forward_passes"] <= 8, "of three sources there are eight subsets"
 
 
 def test_named_sources_of_texts_and_messages():
     explainer = explainer_for()
     g = explainer.explain_completion("The cat sat. The movie is bad.", " a cat", sources={"film": (13, 30)})
-    assert g.sources().names == ("film",)
-    assert g.text[slice(*g.sources().spans[0])] == "The movie is bad."
+    assert g.sources().units.name[:-2] == ("film",)
+    assert g.text[slice(*g.sources().units.spans[0])] == "The movie is bad."
     g = explainer.explain_completion(CHAT, " a cat", sources={"cat": (1, 4, 7), "film": (0, 0, 17)})
-    assert [g.text[a:b] for a, b in g.sources().spans] == ["cat", "The film was bad."]
+    assert [g.text[a:b] for a, b in g.sources().units.spans[:-2]] == ["cat", "The film was bad."]
     for prompt, span, message in (
         (CHAT, (0, 3), r"\(message, start, end\)"),
         ("the cat", (0, 0, 3), r"\(start, end\)"),
@@ -201,26 +200,26 @@ def test_shapley_values_of_three_sources_are_those_of_all_orders():
             before = measure(there)[0]
             there[0, player] = True
             wanted[:, player] += (measure(there)[0] - before) / 6
-    np.testing.assert_allclose(found.table, wanted, atol=2e-3)
-    assert (found.unit, found.diagnostics["forward_passes"]) == ("nats", 8)
+    np.testing.assert_allclose(found.scores, wanted, atol=2e-3)
+    assert (found.quantity, found.diagnostics["forward_passes"]) == ("nats", 8)
 
 
 def test_guided_lime_over_sources_starts_from_its_prior_and_ends_in_the_measurements():
     far = "guided-lime:prior=frozen-gradient,samples=8,alpha="
-    prior = ablated("frozen-gradient")[2].scores
+    prior = ablated("frozen-gradient")[2].scores[:, :3]
     model, completed, kept = ablated(far + "1e9")
-    assert np.corrcoef(kept.scores, prior)[0, 1] == pytest.approx(1, abs=1e-4)
+    assert np.corrcoef(kept.scores[0], prior[0])[0, 1] == pytest.approx(1, abs=1e-4)
     free = ablated(far + "1e-6")[2]
     sources = prompt_sources(completed.sequenced(), "sentence")
     measure = Ablations(model, completed, sources)
     halves = np.array([[1, *rest] for rest in itertools.product((0, 1), repeat=2)], bool)
     differences = (measure(halves) - measure(~halves)).sum(1)
     best = np.linalg.lstsq(2.0 * halves - 1, differences, rcond=None)[0]
-    np.testing.assert_allclose(free.scores, best, atol=1e-3)
+    np.testing.assert_allclose(free.scores[0], best, atol=1e-3)
     assert free.diagnostics["forward_passes"] == 8 + 1
     assert free.diagnostics["backward_passes"] == 1
     assert free.diagnostics["r2"][0] <= 1
-    assert free.unit == "nats"
+    assert free.quantity == "nats"
 
 
 def test_a_prior_away_from_the_text_costs_one_backward_pass_too():

@@ -101,7 +101,7 @@ def test_targets_and_contrast():
     np.testing.assert_allclose(one.scores, by_hand(model, ids, start, [mat] * 3), rtol=2e-3, atol=1e-3)
     each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"], method="normxlogit")
     np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
-    assert [t.labels[0] for t in each.targets] == ["mat", "cat", "a"]
+    assert [t.name for t in each.targets] == ["mat", "cat", "a"]
     less = explainer.explain_completion(PROMPT, completion, contrast="mat", method="normxlogit")
     np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
     assert less.targets[0].contrast == "mat"
@@ -142,26 +142,26 @@ def test_layers_add_an_axis():
     every = explainer.explain_completion(PROMPT, " the cat", layers=ALL, method="normxlogit")
     base = explainer.explain_completion(PROMPT, " the cat", method="normxlogit")
     assert every.scores.shape == (2, 3, 6)
-    np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
-    assert not np.allclose(every.select(layer=1).scores, base.scores, rtol=1e-2)
+    np.testing.assert_allclose(every.layer(3).scores, base.scores, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(every.layer(1).scores, base.scores, rtol=1e-2)
     assert (every.scores[0, :, 4:] == 0).all()
     with pytest.raises(MethodError, match="no layer 4"):
-        every.select(layer=4)
+        every.layer(4)
 
 
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
     alone = explainer(PROMPT + " the", target="cat", method="normxlogit")
-    one = found.for_token(1)
-    assert one == found.for_token(-2)
+    one = found[1]
+    assert one == found[-2]
     assert one.tokens == alone.tokens
     assert one.target == alone.target
     np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-4)
     assert one.prediction.id == alone.prediction.id
     assert one.text == PROMPT + " the "
-    with pytest.raises(InputError, match="no generated token 3"):
-        found.for_token(3)
+    with pytest.raises(TargetError, match="no target 3"):
+        found[3]
 
 
 def test_chat_messages_go_through_the_template():
@@ -220,7 +220,7 @@ def test_a_chat_is_explained_as_the_first_token_that_is_generated_after_it(metho
     chats = [[{"role": "user", "content": PROMPT}], [{"role": "user", "content": "the movie is not good at all"}]]
     for chat, alone in zip(chats, explainer(chats, method=method), strict=True):
         (generated,) = explainer.generate(chat, max_new_tokens=1, method=method).predictions
-        first = explainer.generate(chat, max_new_tokens=1, method=method).for_token(0)
+        first = explainer.generate(chat, max_new_tokens=1, method=method)[0]
         assert alone.prediction.id == generated.id
         assert alone.tokens == first.tokens
         assert alone.special_tokens_mask == first.special_tokens_mask

@@ -10,10 +10,10 @@ import transformers
 from transformers.models.t5 import modeling_t5
 
 from normxlogit import (
+    Attribution,
     Citations,
     DataError,
     Explainer,
-    GenerationAttribution,
     MethodError,
 )
 from normxlogit.methods import FrozenGradient
@@ -66,7 +66,7 @@ def test_shares_of_source_and_completion_and_the_bias_are_the_models_own_logits(
         assert g.generated[row].value == pytest.approx(float(own), abs=1e-4)
         assert (scores[len(source) + row + 1 :] == 0).all()
         assert (scores[: len(source)] != 0).all()
-    assert GenerationAttribution.from_dict(json.loads(json.dumps(g.to_dict()))) == g
+    assert Attribution.from_dict(json.loads(json.dumps(g.to_dict()))) == g
     assert g.text == f"{DOCUMENT}\n{g.completion}"
     assert g.tokens[g.prompt_tokens - 1] == "[CLS]"
     assert g.special_tokens_mask[g.prompt_tokens - 1]
@@ -139,29 +139,31 @@ def test_sources_add_up_with_the_rest_the_answers_own_words_and_the_bias(family)
     explainer = shared(family)
     g = explainer.explain_completion(DOCUMENT, ANSWER)
     found = g.sources("sentence", parts="token")
-    assert found.names == ("The movie is good.", "The cat sat on the mat.", "A plot with charm!")
-    totals = found.table.sum(1) + found.rest + found.written + found.bias
+    assert found.units.text[:3] == ("The movie is good.", "The cat sat on the mat.", "A plot with charm!")
+    totals = found.scores.sum(1) + found.bias
     source, written = split(g)
     logits = logits_of(explainer, source, written)
     own = [float(logits[k, i] - logits[k].mean()) for k, i in enumerate(written[1:])]
     np.testing.assert_allclose(totals, own[: len(totals)], atol=1e-4)
-    np.testing.assert_allclose(found.written[0], 0, atol=1e-6)  # the first token has no earlier one
-    assert np.abs(found.written[1:]).min() > 1e-6
+    earlier = found.scores[:, found.units.kind.index("answer")]
+    np.testing.assert_allclose(earlier[0], 0, atol=1e-6)  # the first token has no earlier one
+    assert np.abs(earlier[1:]).min() > 1e-6
     named = explainer.explain_completion(DOCUMENT, ANSWER, sources={"first": (0, 18), "rest": (19, 60)}).sources()
-    assert named.names == ("first", "rest")
-    assert named.scores[0] == pytest.approx(found.table[:, 0].sum(), abs=1e-4)
+    assert named.units.name[:2] == ("first", "rest")
+    assert named.scores[0, 0] == pytest.approx(found.scores[:, 0].sum(), abs=1e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_answer_is_cited_from_one_backward_pass(family):
     explainer = shared(family)
     cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, verify=2)
-    prompt = cited.text[: len(cited.text) - len(cited.completion) - 1]
+    prompt = cited.text[: len(cited.text) - len(cited.answer) - 1]
     assert prompt == f"{DOCUMENT}\n\nQuestion: is this good?\nAnswer:"
     ids = explainer.generate(prompt, max_new_tokens=6).token_ids
     g = explainer.explain_completion(prompt, ids[len(tiny.tokenizer()(prompt).input_ids) + 1 :])
     spans = dict(zip(cited.names, cited.spans, strict=True))
-    np.testing.assert_allclose(cited.scores, g.sources(spans, parts=(0, len(cited.completion))).scores, atol=1e-3)
+    expected = g.sources(spans, parts=(0, len(cited.answer))).scores[0]
+    np.testing.assert_allclose(cited.attribution.whole().scores, expected, atol=1e-3)
     assert len(cited.losses) == 2
     assert Citations.from_dict(cited.to_dict()).names == ("a:1", "a:2", "a:3")
     assert "a:1" in cited.to_html()
@@ -171,7 +173,7 @@ def test_an_answer_is_cited_from_one_backward_pass(family):
 def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
     explainer = shared(family)
     cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, method="occlusion")
-    prompt = cited.text[: len(cited.text) - len(cited.completion) - 1]
+    prompt = cited.text[: len(cited.text) - len(cited.answer) - 1]
     tokenizer = tiny.tokenizer()
     read = tokenizer(prompt, return_offsets_mapping=True)
     g = explainer.generate(prompt, max_new_tokens=6)
@@ -184,7 +186,7 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
 
     assert not any(g.special_tokens_mask[g.prompt_tokens : g.prompt_tokens + count])
     whole = said(read.input_ids)
-    for score, (start, end) in zip(cited.scores, cited.spans, strict=True):
+    for score, (start, end) in zip(cited.attribution.whole().scores, cited.spans, strict=True):
         out = [not start <= a < b <= end for a, b in read.offset_mapping]
         left = [i for i, there in zip(read.input_ids, out, strict=True) if there]
         assert score == pytest.approx(whole - said(left), abs=1e-3)

@@ -6,7 +6,7 @@ import torch
 import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from normxlogit import ALL, Explainer, HeadMismatchError, ImageAttribution, UnsupportedModelError
+from normxlogit import ALL, Attribution, Explainer, HeadMismatchError, UnsupportedModelError
 from tests.pipeline.test_signals import picture, pixels, shaken
 
 PROCESSOR = ViTImageProcessorPil(size={"height": 32, "width": 48})
@@ -60,9 +60,9 @@ def test_a_convolutional_network_is_its_own_gradient_times_its_first_feature_map
         logits[k].backward(retain_graph=True)
         expected = (maps[0].grad * maps[0])[0].sum(0).detach().numpy()
         maps[0].grad = None
-        np.testing.assert_allclose(a.grid[k], expected, rtol=1e-4, atol=1e-6)
-    assert isinstance(a, ImageAttribution)
-    assert (a.rows, a.columns, a.first) == (16, 24, 0)
+        np.testing.assert_allclose(a.images[0].scores[k], expected, rtol=1e-4, atol=1e-6)
+    assert isinstance(a, Attribution)
+    assert (a.media[0].shape, a.media[0].first) == ((16, 24), 0)
     np.testing.assert_allclose(a.scores.sum(-1) + a.bias, logits.detach(), rtol=1e-4)
     assert a.method == "frozen-gradient"
 
@@ -78,13 +78,13 @@ def test_contributions_add_up_to_the_logit_alone_and_in_a_batch(make):
         alone = explainer(image, target=1, contrast=0)
         np.testing.assert_allclose(a.scores, alone.scores, rtol=1e-3, atol=1e-5)
         assert a.scores.sum() + a.bias == pytest.approx(float(logits[1] - logits[0]), rel=1e-4, abs=1e-5)
-        assert a.tokens[a.columns + 2] == "1,2"
+        assert a.tokens[a.media[0].shape[1] + 2] == "1,2"
 
 
 def test_pictures_of_another_size_have_a_grid_of_their_own():
     explainer = Explainer(resnet(), lambda image, **_: {"pixel_values": torch.as_tensor(image)[None].float()})
     for size, grid in (((32, 48), (16, 24)), ((24, 24), (12, 12))):
-        assert explainer(np.ones((3, *size), np.float32)).grid.shape == grid
+        assert explainer(np.ones((3, *size), np.float32)).media[0].shape == grid
 
 
 def test_a_bright_patch_in_a_dark_picture_is_not_taken_for_an_attention_sink():
@@ -93,10 +93,11 @@ def test_a_bright_patch_in_a_dark_picture_is_not_taken_for_an_attention_sink():
     model = resnet()
     a = Explainer(model, PROCESSOR)({"pixel_values": values})[0]
     assert a.sink is None
-    outside = np.ones_like(a.grid, dtype=bool)
+    grid = a.images[0].scores
+    outside = np.ones_like(grid, dtype=bool)
     outside[2:10, 2:10] = False
-    assert not a.grid[outside].any(), "a convolution without bias makes nothing of black"
-    assert a.grid[~outside].any()
+    assert not grid[outside].any(), "a convolution without bias makes nothing of black"
+    assert grid[~outside].any()
     with torch.inference_mode():
         assert a.scores.sum() + a.bias == pytest.approx(float(model(values).logits.max()), rel=1e-4)
 

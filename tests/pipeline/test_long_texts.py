@@ -65,11 +65,11 @@ def windowed(explainer, length, first, last, ids, segments=None):
 
 def test_scores_are_the_mean_over_windows_and_the_prediction_that_of_the_mean_logits(explainer):
     a = explainer(LONG, long_text="window", method="normxlogit")
-    mean, merged = windowed(explainer, len(a), 1, len(a) - 2, a.token_ids)
+    mean, merged = windowed(explainer, len(a.units), 1, len(a.units) - 2, a.token_ids)
     best = int(mean.argmax())
     assert a.prediction.id == best
     assert a.prediction.value == pytest.approx(float(mean[best]), rel=1e-4)
-    assert a.target.ids == (best,)
+    assert a.target.id == best
     np.testing.assert_allclose(a.scores, merged[:, best], rtol=1e-3, atol=1e-4)
     every = explainer(LONG, long_text="window", method="normxlogit", target=ALL)
     np.testing.assert_allclose(every.scores, merged.T, rtol=1e-3, atol=1e-4)
@@ -95,7 +95,7 @@ def test_all_windows_explain_the_prediction_of_the_whole(explainer):
         model.classifier.bias -= torch.cat([model(input_ids=some).logits for some in ids]).mean(0)
     a = own(LONG, long_text="window", method="normxlogit")
     _, parts = windows_of(own, LONG, target=a.prediction.id, method="normxlogit")
-    total, count = np.zeros(len(a)), np.zeros(len(a))
+    total, count = np.zeros(len(a.units)), np.zeros(len(a.units))
     for places, part in zip(kept, parts, strict=True):
         total[places] += part.scores
         count[places] += 1
@@ -106,7 +106,7 @@ def test_all_windows_explain_the_prediction_of_the_whole(explainer):
 def test_a_token_is_said_to_be_what_the_window_around_it_says(explainer):
     a = explainer(LONG, long_text="window")
     kept, parts = windows_of(explainer, LONG)
-    for place in range(1, len(a) - 1):
+    for place in range(1, len(a.units) - 1):
         holding = [(min(p.index(place), len(p) - 1 - p.index(place)), w) for w, p in enumerate(kept) if place in p]
         best = max(holding)[0]
         said = [parts[w].token_predictions[kept[w].index(place)].value for margin, w in holding if margin == best]
@@ -127,7 +127,9 @@ def test_of_a_pair_the_longer_text_is_cut(explainer):
     a = explainer(pair, long_text="window", method="normxlogit")
     encoded = tiny.tokenizer_for("bert")(*pair, truncation=False, verbose=False)
     first = encoded.sequence_ids(0).index(1)
-    mean, merged = windowed(explainer, len(a), first, len(a) - 2, encoded.input_ids, segments=encoded.token_type_ids)
+    mean, merged = windowed(
+        explainer, len(a.units), first, len(a.units) - 2, encoded.input_ids, segments=encoded.token_type_ids
+    )
     assert a.prediction.id == int(mean.argmax())
     np.testing.assert_allclose(a.scores, merged[:, a.prediction.id], rtol=1e-3, atol=1e-4)
     with pytest.raises(InputError, match="no room"):
@@ -156,7 +158,7 @@ def test_a_mask_is_read_in_the_window_around_it():
     a = explainer(text, long_text="window", target="cat")
     start = place - 38 // 2
     window = explainer(" ".join(text.split(" ")[start - 1 : start + 37]), target="cat")
-    assert len(window) == LIMIT
+    assert len(window.units) == LIMIT
     np.testing.assert_allclose(a.scores[start : start + 38], window.scores[1:-1], rtol=1e-3, atol=1e-4)
     assert (a.scores[1:start] == 0).all()
     assert (a.scores[start + 38 : -1] == 0).all()

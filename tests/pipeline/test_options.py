@@ -27,7 +27,7 @@ def test_any_integer_is_an_index_or_a_layer(integer):
     expected = e(tiny.TEXTS[0], target=2, contrast=1, layers=2)
     found = e(tiny.TEXTS[0], target=integer(2), contrast=integer(1), layers=integer(2))
     assert found == expected
-    assert [type(i) for i in (*found.target.ids, found.target.contrast_id, *found.layers)] == [int] * 3
+    assert [type(i) for i in (found.target.id, found.target.contrast_id, *found.layers)] == [int] * 3
     several = e(tiny.TEXTS[0], target=[integer(2), integer(0)], layers=[integer(3), integer(1)])
     assert several == e(tiny.TEXTS[0], target=[2, 0], layers=[3, 1])
     assert e(tiny.TEXTS[:2], targets=[integer(2), integer(0)]) == e(tiny.TEXTS[:2], targets=[2, 0])
@@ -37,8 +37,8 @@ def test_any_integer_is_an_index_or_a_layer(integer):
 def test_a_label_may_have_any_name(name):
     e = of_three({0: "bad", 1: "good", 2: name})
     found = e(tiny.TEXTS, target=name)
-    assert [a.target.ids for a in found] == [(2,)] * 3
-    assert [a.target.labels for a in found] == [(name,)] * 3
+    assert [a.target.id for a in found] == [2] * 3
+    assert [a.target.name for a in found] == [name] * 3
     assert found[0].scores.ndim == 1
 
 
@@ -62,11 +62,11 @@ def test_targets_of_a_column_of_a_long_text_and_of_questions():
     e = of_three()
     texts = ["the movie is bad " * 20, "bad"]
     found = e(texts, targets=np.array([2, 0]), long_text="window")
-    assert [a.target.ids for a in found] == [(2,), (0,)]
-    assert [a.target.ids for a in e(texts, targets=iter(["good", "bad"]))] == [(1,), (0,)]
+    assert [a.target.id for a in found] == [2, 0]
+    assert [a.target.id for a in e(texts, targets=iter(["good", "bad"]))] == [1, 0]
     chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
     question = ("the cat sat", ["on the mat", "here"])
-    assert [a.target.ids for a in chooser([question] * 3, targets=[1, "on the mat", 1])] == [(1,), (0,), (1,)]
+    assert [a.target.id for a in chooser([question] * 3, targets=[1, "on the mat", 1])] == [1, 0, 1]
 
 
 def test_targets_of_a_forward_pass_that_was_already_run():

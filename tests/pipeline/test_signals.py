@@ -7,7 +7,7 @@ import transformers
 from PIL import Image
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from normxlogit import ALL, AudioAttribution, DataError, Explainer, HeadMismatchError, ImageAttribution, InputError
+from normxlogit import ALL, Attribution, DataError, Explainer, HeadMismatchError, InputError
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
 HIGH, WIDE, PATCH = 32, 48, 8
@@ -47,14 +47,14 @@ def test_a_picture_is_a_grid_of_patch_norms_times_the_head_on_each_patch():
         wanted = [
             float(out.hidden_states[0][0, i].norm() * model.classifier(hidden[i])[label]) for i in range(len(hidden))
         ]
-    assert isinstance(a, ImageAttribution)
+    assert isinstance(a, Attribution)
     assert a.token_ids == ()  # patches stand in no vocabulary
     assert a.prediction.id == label
     assert a.prediction.probability == pytest.approx(float(out.logits.softmax(-1)[0, label]), rel=1e-4)
     np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)
-    assert (a.rows, a.columns, a.first) == (4, 6, 1)
+    assert (a.media[0].shape, a.media[0].first) == ((4, 6), 1)
     assert a.special_tokens_mask == (True, *[False] * 24)
-    np.testing.assert_array_equal(a.grid, a.scores[1:].reshape(4, 6))
+    np.testing.assert_array_equal(a.images[0].scores, a.scores[1:].reshape(4, 6))
 
 
 def test_each_field_of_the_grid_is_the_patch_at_its_place():
@@ -67,20 +67,20 @@ def test_each_field_of_the_grid_is_the_patch_at_its_place():
             changed = values.clone()
             changed[..., row * PATCH : (row + 1) * PATCH, column * PATCH : (column + 1) * PATCH] += 1
             moved = (model.vit.embeddings(changed)[0] - before).abs().sum(-1)
-            assert moved.nonzero().flatten().tolist() == [a.first + row * a.columns + column]
-            assert a.tokens[a.first + row * a.columns + column] == f"{row},{column}"
+            assert moved.nonzero().flatten().tolist() == [1 + row * 6 + column]
+            assert a.tokens[1 + row * 6 + column] == f"{row},{column}"
 
 
 def test_labels_layers_and_batches():
     explainer = Explainer(vit(), PROCESSOR)
     images = [picture(seed) for seed in range(3)]
     together = explainer(images, target=ALL, layers=ALL, method="normxlogit")
-    assert together[0].grid.shape == (3, 3, 4, 6)
+    assert together[0].images[0].scores.shape == (3, 3, 4, 6)
     for image, a in zip(images, together, strict=True):
         alone = explainer(image, target=2, layers=3, method="normxlogit")
-        np.testing.assert_allclose(a.select(label=2, layer=3).scores, alone.scores[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(a[2].layer(3).scores, alone.scores[0], rtol=1e-4, atol=1e-5)
     last = explainer(images[0], target=2, method="normxlogit")
-    np.testing.assert_allclose(last.scores, together[0].select(label=2, layer=3).scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(last.scores, together[0][2].layer(3).scores, rtol=1e-4, atol=1e-5)
     encoded = explainer({"pixel_values": torch.cat([pixels(i) for i in images])}, target=2, method="normxlogit")
     np.testing.assert_allclose(encoded[0].scores, last.scores, rtol=1e-4, atol=1e-5)
     contrast = explainer(images[0], target=2, contrast=0, method="normxlogit")
@@ -102,9 +102,9 @@ def test_a_head_that_reads_two_places_finds_the_patch_in_both():
 def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
     a = Explainer(vit(), PROCESSOR)(picture())
     white = Image.new("RGB", (60, 40), "white")
-    drawn = np.asarray(a.overlay(white)).astype(int)
+    drawn = np.asarray(a.images[0].overlay(white)).astype(int)
     assert drawn.shape == (40, 60, 3)
-    strength = a.grid / np.abs(a.grid).max()
+    strength = a.images[0].scores / np.abs(a.scores[1:]).max()
     for row in range(4):
         for column in range(6):
             red, _, blue = drawn[row * 10 + 5, column * 10 + 5]
@@ -115,8 +115,8 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
     best = np.unravel_index(np.abs(strength).argmax(), strength.shape)
     fading = 255 - drawn.min(-1)[5::10, 5::10]
     assert fading[best] == fading.max()
-    with pytest.raises(DataError, match="select"):
-        Explainer(vit(), PROCESSOR)(picture(), target=ALL).overlay(white)
+    with pytest.raises(DataError, match="choose"):
+        Explainer(vit(), PROCESSOR)(picture(), target=ALL).images[0].overlay(white)
 
 
 def test_inputs_that_are_no_pictures():
@@ -156,7 +156,7 @@ def test_a_sound_is_a_row_of_frame_norms_times_the_head_on_each_frame():
             float(out.hidden_states[0][0, i].norm() * model.classifier(model.projector(hidden[i]))[label])
             for i in range(len(hidden))
         ]
-    assert isinstance(a, AudioAttribution)
+    assert isinstance(a, Attribution)
     assert a.prediction.id == label
     np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)
 
@@ -164,11 +164,12 @@ def test_a_sound_is_a_row_of_frame_norms_times_the_head_on_each_frame():
 def test_frames_lie_on_a_time_axis():
     a = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())(sound())
     step = 5 * 4 * 4 / RATE
-    assert len(a.times) == len(a)
-    for i, (start, end) in enumerate(a.times):
+    times = a.audio[0].times
+    assert len(times) == len(a.units)
+    for i, (start, end) in enumerate(times):
         assert start == pytest.approx(i * step)
         assert end == pytest.approx((i + 1) * step)
-    assert a.times[-1][1] <= 4000 / RATE
+    assert times[-1][1] <= 4000 / RATE
 
 
 def test_sounds_of_different_length_are_read_without_padding():
@@ -176,7 +177,7 @@ def test_sounds_of_different_length_are_read_without_padding():
     sounds = [sound(4000), sound(3000, 1), {"array": sound(4000, 2), "sampling_rate": RATE}]
     for one, a in zip(sounds, explainer(sounds), strict=True):
         np.testing.assert_allclose(a.scores, explainer(one).scores, rtol=1e-4, atol=1e-5)
-    assert len(explainer(list(sound().tolist()))) == len(explainer(sounds[0]))
+    assert explainer(list(sound().tolist())).units == explainer(sounds[0]).units
 
 
 def test_spectrogram_encoders_read_a_whole_chunk():
@@ -196,8 +197,8 @@ def test_spectrogram_encoders_read_a_whole_chunk():
     )
     model = shaken(transformers.WhisperForAudioClassification(config))
     a = Explainer(model, transformers.WhisperFeatureExtractor(chunk_length=1))(sound())
-    assert len(a) == 50
-    assert a.times[1] == pytest.approx((0.02, 0.04))
+    assert len(a.units) == 50
+    assert a.audio[0].times[1] == pytest.approx((0.02, 0.04))
 
 
 def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():

@@ -1,7 +1,6 @@
 """Cosines of embedded texts: shares that sum to them, on every way to pool, against the model with tokens masked."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +10,9 @@ import transformers
 from benchmarks.similarity import evaluate_similarity, similarity_table
 from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.errors import DataError
+from normxlogit.render.similarity_blocks import word_pairs
+from normxlogit.results.attribution import Attribution
 from normxlogit.results.collection import Attributions
-from normxlogit.results.similarity import Similarity
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 from tests.commands import run, run_benchmark
@@ -39,6 +39,15 @@ def made(family="bert", pooling="mean"):
     return Explainer(bare(family), tokenizer, task="embedding", pooling=pooling, name="tiny")
 
 
+def first_tokens(s):
+    """Return how many units are of the first text."""
+    return s.units.sequence.count(0)
+
+
+def state_cosines(s):
+    return np.array([prediction.value for prediction in s.token_predictions], np.float32)
+
+
 def vector_of(model, tokenizer, text, pooling):
     """The pooled vector by hand, of one text without padding."""
     with torch.inference_mode():
@@ -52,13 +61,13 @@ def test_the_shares_of_tokens_and_of_pairs_sum_to_the_cosine(family, pooling):
     model, tokenizer = bare(family), tiny.tokenizer_for(family)
     wanted = torch.cosine_similarity(*(vector_of(model, tokenizer, text, pooling) for text in (A, B)), dim=0)
     s = explainer.similarity(A, B, matrix=True)
-    assert s.cosine == pytest.approx(float(wanted), abs=1e-5)
-    halves = s.scores[: s.first_tokens], s.scores[s.first_tokens :]
+    assert s.prediction.value == pytest.approx(float(wanted), abs=1e-5)
+    halves = s.scores[: first_tokens(s)], s.scores[first_tokens(s) :]
     for half, bias in zip(halves, s.bias, strict=True):
-        assert half.sum() + bias == pytest.approx(s.cosine, abs=1e-4)
-    assert s.matrix.sum() == pytest.approx(s.cosine, abs=1e-4)
-    np.testing.assert_allclose(s.matrix[:-1].sum(1), halves[0], atol=1e-4)
-    np.testing.assert_allclose(s.matrix[:, :-1].sum(0), halves[1], atol=1e-4)
+        assert half.sum() + bias == pytest.approx(s.prediction.value, abs=1e-4)
+    assert s.pairs.scores.sum() == pytest.approx(s.prediction.value, abs=1e-4)
+    np.testing.assert_allclose(s.pairs.scores[:-1].sum(1), halves[0], atol=1e-4)
+    np.testing.assert_allclose(s.pairs.scores[:, :-1].sum(0), halves[1], atol=1e-4)
 
 
 def test_a_token_has_no_share_beside_one_that_holds_all():
@@ -68,9 +77,9 @@ def test_a_token_has_no_share_beside_one_that_holds_all():
         layer.self_attn.o_proj.weight.data.zero_()
     s = Explainer(model, tiny.tokenizer_for("llama"), task="embedding", pooling="first").similarity(A, B, matrix=True)
     assert abs(s.scores[0]) > 1e-3
-    np.testing.assert_allclose(s.scores[1 : s.first_tokens], 0, atol=1e-6)
-    assert abs(s.matrix[0, 0]) > 1e-3
-    np.testing.assert_allclose(s.matrix[1:-1, 1:-1], 0, atol=1e-6)
+    np.testing.assert_allclose(s.scores[1 : first_tokens(s)], 0, atol=1e-6)
+    assert abs(s.pairs.scores[0, 0]) > 1e-3
+    np.testing.assert_allclose(s.pairs.scores[1:-1, 1:-1], 0, atol=1e-6)
 
 
 def test_own_states_are_normxlogits_form():
@@ -80,14 +89,14 @@ def test_own_states_are_normxlogits_form():
     with torch.inference_mode():
         first, second = (model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text in (A, B))
     wanted = torch.cosine_similarity(first[:, None], second[None], dim=-1)
-    np.testing.assert_allclose(s.state_cosine_matrix, wanted, atol=1e-5)
+    np.testing.assert_allclose(s.pairs.state_cosines, wanted, atol=1e-5)
     np.testing.assert_allclose(
-        s.state_cosines[: s.first_tokens], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5
+        state_cosines(s)[: first_tokens(s)], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5
     )
-    np.testing.assert_allclose(explainer.similarity(A, B, method="logat").scores, s.state_cosines, atol=1e-5)
+    np.testing.assert_allclose(explainer.similarity(A, B, method="logat").scores, state_cosines(s), atol=1e-5)
     norms = explainer.similarity(A, B, method="input-norm").scores
     np.testing.assert_allclose(
-        explainer.similarity(A, B, method="normxlogit").scores, s.state_cosines * norms, rtol=1e-4
+        explainer.similarity(A, B, method="normxlogit").scores, state_cosines(s) * norms, rtol=1e-4
     )
 
 
@@ -99,7 +108,9 @@ def test_occlusion_masks_tokens_of_one_text_while_the_other_stays():
     with torch.inference_mode():
         masked = model(**inputs).last_hidden_state[0].mean(0)
     other = vector_of(model, tokenizer, B, "mean")
-    assert s.scores[2] == pytest.approx(s.cosine - float(torch.cosine_similarity(masked, other, dim=0)), abs=1e-5)
+    assert s.scores[2] == pytest.approx(
+        s.prediction.value - float(torch.cosine_similarity(masked, other, dim=0)), abs=1e-5
+    )
     assert s.bias is None
 
 
@@ -112,27 +123,23 @@ def test_many_documents_are_explained_as_each_alone(family):
         alone = explainer.similarity(A, text, matrix=True)
         assert (found.text, found.text_pair) == (A, text)
         np.testing.assert_allclose(found.scores, alone.scores, atol=1e-5)
-        np.testing.assert_allclose(found.matrix, alone.matrix, atol=1e-5)
-    assert many[2].cosine == pytest.approx(1, abs=1e-5)
+        np.testing.assert_allclose(found.pairs.scores, alone.pairs.scores, atol=1e-5)
+    assert many[2].prediction.value == pytest.approx(1, abs=1e-5)
 
 
 def test_the_result_is_kept_in_files_and_tables(tmp_path):
     many = made().similarity(A, [B, C], matrix=True)
-    assert Similarity.from_dict(json.loads(json.dumps(many[0].to_dict()))) == many[0]
+    assert Attribution.from_dict(json.loads(json.dumps(many[0].to_dict()))) == many[0]
     for name in ("s.json", "s.parquet"):
         many.save(tmp_path / name)
         assert Attributions.load(tmp_path / name) == many
-    table = many[0].to_pandas()
-    assert table["state_cosines"].tolist() == pytest.approx(many[0].state_cosines.tolist())
     state = many[0].to_dict()
-    for broken in ({"first_tokens": 0}, {"matrix": [[0.0]]}, {"state_cosines": [1.0]}, {"bias": [1.0]}):
+    for broken in ({"token_predictions": []}, {"bias": [1.0]}):
         with pytest.raises(DataError, match=next(iter(broken))):
-            Similarity.from_dict(state | broken)
-    words = many[0].word_matrix()
+            Attribution.from_dict(state | broken)
+    words = word_pairs(many[0], many[0].pairs)
     assert words.shape == (5, 8)
-    assert words.sum() == pytest.approx(many[0].matrix[1:-2, 1:-2].sum(), abs=1e-4)
-    with pytest.raises(DataError, match="matrix=True"):
-        replace(many[0], matrix=None).word_matrix()
+    assert words.sum() == pytest.approx(many[0].pairs.scores[1:-2, 1:-2].sum(), abs=1e-4)
 
 
 def files(folder, *steps, **more):
@@ -166,13 +173,16 @@ def test_a_folder_is_pooled_as_its_files_say(tmp_path):
     assert explainer._model.task.name == "embedding"
     s = explainer.similarity("GOOD", B)
     assert s.text == "here good"
-    assert len(s.tokens) - s.first_tokens == 6
+    assert len(s.tokens) - first_tokens(s) == 6
     assert s.notes
     model, tokenizer = bare(), tiny.tokenizer_for("bert")
     found = vectors(explainer._model, ["good"])[0]
     wanted = vector_of(model, tokenizer, "here good", "first")
     torch.testing.assert_close(found, wanted / wanted.norm(), atol=1e-5, rtol=1e-4)
-    assert Explainer.from_pretrained(folder, task="embedding", pooling="mean").similarity(A, B).cosine != s.cosine
+    assert (
+        Explainer.from_pretrained(folder, task="embedding", pooling="mean").similarity(A, B).prediction.value
+        != s.prediction.value
+    )
 
 
 def test_a_trunk_in_a_folder_of_its_own_is_named(tmp_path):
@@ -202,7 +212,7 @@ def test_sentence_transformers_gives_the_same_vectors(tmp_path):
             found = vectors(inner, [A, B, C])
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
             s = explainer.similarity(A, B, matrix=True)
-            assert s.matrix.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
+            assert s.pairs.scores.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
 
 
 @pytest.mark.parametrize("normalized", [True, False])
@@ -219,11 +229,11 @@ def test_a_truncated_vector_is_the_one_whose_cosine_is_explained(tmp_path, norma
     expected = float(torch.nn.functional.cosine_similarity(first, second, dim=0))
     assert first.shape == (8,)
     s = Explainer(model).similarity(A, B)
-    assert s.cosine == pytest.approx(expected, abs=1e-5)
-    assert s.scores[: s.first_tokens].sum() + s.bias[0] == pytest.approx(expected, abs=1e-4)
+    assert s.prediction.value == pytest.approx(expected, abs=1e-5)
+    assert s.scores[: first_tokens(s)].sum() + s.bias[0] == pytest.approx(expected, abs=1e-4)
     again = st.SentenceTransformer(str(tmp_path / "saved"))
     if again.truncate_dim is not None:
-        assert Explainer.from_pretrained(tmp_path / "saved").similarity(A, B).cosine == pytest.approx(
+        assert Explainer.from_pretrained(tmp_path / "saved").similarity(A, B).prediction.value == pytest.approx(
             expected, abs=1e-5
         )
 
@@ -306,14 +316,14 @@ def test_the_callers_model_is_only_read_and_seen_as_it_is_now():
     model = bare()
     config, mode = model.config.to_dict(), model.training
     explainer = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean")
-    before = explainer.similarity(A, B).cosine
+    before = explainer.similarity(A, B).prediction.value
     assert (model.config.to_dict(), model.training) == (config, mode)
     assert not model._forward_hooks
     model.encoder.layer[2] = bare(seed=1).encoder.layer[2]
     after = explainer.similarity(A, B)
     fresh = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean").similarity(A, B)
-    assert after.cosine != before
-    assert after.cosine == fresh.cosine
+    assert after.prediction.value != before
+    assert after.prediction.value == fresh.prediction.value
 
 
 def test_commands(tmp_path, capsys):
@@ -356,5 +366,7 @@ def test_methods_are_measured_against_leaving_tokens_out(tmp_path, capsys):
 def test_steps_of_a_wrapped_model_are_taken_as_they_are():
     model = SentenceEmbedding(bare(), Steps(("cls",)))
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    assert explainer.similarity(A, B).cosine == pytest.approx(made(pooling="first").similarity(A, B).cosine, abs=1e-6)
+    assert explainer.similarity(A, B).prediction.value == pytest.approx(
+        made(pooling="first").similarity(A, B).prediction.value, abs=1e-6
+    )
     assert isinstance(explainer._model.tokenizer, transformers.PreTrainedTokenizerFast)

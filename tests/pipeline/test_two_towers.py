@@ -6,7 +6,8 @@ import torch
 import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
-from normxlogit import Explainer, InputError, Similarity, UnsupportedModelError
+from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit.results.attribution import Attribution
 from tests import tiny
 from tests.pipeline.test_signals import picture, shaken
 
@@ -55,56 +56,58 @@ def test_two_pictures_are_drawn_without_a_sentence():
     assert "word" not in shown
 
 
+def side(result, sequence):
+    """Return the scores of one of the two inputs."""
+    return result.scores[np.array(result.units.sequence) == sequence]
+
+
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
     model, tokenizer, explainer = explained(kind)
     texts, images = [TEXT, "a great film"], [picture(0), picture(1)]
     result = explainer.similarity(TEXT, images[0])
-    words, patches = result.scores[: result.first_tokens], result.scores[result.first_tokens :]
+    words, patches = side(result, 0), side(result, 1)
     (image,) = result.images
     cosine = own_cosine(model, tokenizer, TEXT, images[0])
-    assert result.cosine == pytest.approx(cosine, abs=1e-5)
+    assert result.prediction.value == pytest.approx(cosine, abs=1e-5)
     assert words.sum() + result.bias[0] == pytest.approx(cosine, abs=1e-5)
-    assert patches.sum() + image.total + result.bias[1] == pytest.approx(cosine, abs=1e-5)
-    assert not patches[[token - result.first_tokens for token in image.tokens]].any()
+    assert patches.sum() + result.bias[1] == pytest.approx(cosine, abs=1e-5)
+    np.testing.assert_array_equal(patches[-16:], image.scores.ravel())
     assert image.scores.shape == (4, 4)
     np.testing.assert_allclose(image.boxes[0, 1], [15, 0, 30, 12.5], atol=0.6)
-    assert [word.text for word in result.words_of(0)] == TEXT.split()
+    assert [word.text for word in result.words(sequence=0)] == TEXT.split()
     for image, each in zip(images, explainer.similarity(TEXT, images), strict=True):
-        assert each.cosine == pytest.approx(own_cosine(model, tokenizer, TEXT, image), abs=1e-5)
+        assert each.prediction.value == pytest.approx(own_cosine(model, tokenizer, TEXT, image), abs=1e-5)
         alone = explainer.similarity(TEXT, image)
         np.testing.assert_allclose(each.scores, alone.scores, rtol=1e-3, atol=1e-6)
     for text, each in zip(texts, explainer.similarity(images[0], texts), strict=True):
-        assert each.cosine == pytest.approx(own_cosine(model, tokenizer, text, images[0]), abs=1e-5)
+        assert each.prediction.value == pytest.approx(own_cosine(model, tokenizer, text, images[0]), abs=1e-5)
         alone = explainer.similarity(text, images[0])
         np.testing.assert_allclose(each.images[0].scores, alone.images[0].scores, rtol=1e-3, atol=1e-6)
-        total = each.scores[: each.first_tokens].sum() + each.images[0].total + each.bias[0]
-        np.testing.assert_allclose(total, each.cosine, atol=1e-5)
+        total = side(each, 0).sum() + each.bias[0]
+        np.testing.assert_allclose(total, each.prediction.value, atol=1e-5)
 
 
 def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     _, _, explainer = explained("clip")
     result = explainer.similarity(TEXT, picture(), matrix=True)
-    assert result.matrix.sum() == pytest.approx(result.cosine, abs=1e-5)
-    np.testing.assert_allclose(result.matrix.sum(1)[:-1], result.scores[: result.first_tokens], atol=1e-5)
-    (image,) = result.images
-    expected = result.scores[result.first_tokens :].copy()
-    expected[[token - result.first_tokens for token in image.tokens]] = image.scores.ravel()
-    np.testing.assert_allclose(result.matrix.sum(0)[:-1], expected, atol=1e-5)
+    assert result.pairs.scores.sum() == pytest.approx(result.prediction.value, abs=1e-5)
+    np.testing.assert_allclose(result.pairs.scores.sum(1)[:-1], side(result, 0), atol=1e-5)
+    np.testing.assert_allclose(result.pairs.scores.sum(0)[:-1], side(result, 1), atol=1e-5)
 
 
 def test_a_result_survives_a_file_and_is_drawn(tmp_path):
     _, _, explainer = explained("clip")
     result = explainer.similarity(picture(), TEXT)
     result.save(tmp_path / "why.json")
-    assert Similarity.load(tmp_path / "why.json") == result
+    assert Attribution.load(tmp_path / "why.json") == result
     picture().save(tmp_path / "cat.png")
     from_file = explainer.similarity(tmp_path / "cat.png", TEXT)
     np.testing.assert_array_equal(from_file.images[0].scores, result.images[0].scores)
     assert from_file.images[0].name == "cat.png"
     result.to_html(tmp_path / "why.html")
     assert (tmp_path / "why.html").read_text().count("nxl-patch") >= result.images[0].scores.size
-    assert [word.text for word in result.words_of(1)] == TEXT.split()
+    assert [word.text for word in result.words(sequence=1)] == TEXT.split()
     assert "movie" in str(result)
 
 
@@ -117,7 +120,7 @@ def test_the_callers_model_is_untouched_and_followed():
     with torch.no_grad():
         model.visual_projection.weight.add_(0.5)
     cosine = own_cosine(model, tokenizer, TEXT, picture())
-    assert explainer.similarity(TEXT, picture()).cosine == pytest.approx(cosine, abs=1e-5)
+    assert explainer.similarity(TEXT, picture()).prediction.value == pytest.approx(cosine, abs=1e-5)
 
 
 def test_what_cannot_be_compared_is_refused():
@@ -137,7 +140,7 @@ def test_a_folder_with_its_processor(tmp_path):
     model.save_pretrained(tmp_path)
     transformers.CLIPProcessor(PICTURES, tokenizer).save_pretrained(tmp_path)
     result = Explainer.from_pretrained(tmp_path).similarity(TEXT, picture())
-    assert result.cosine == pytest.approx(own_cosine(model, tokenizer, TEXT, picture()), abs=1e-5)
+    assert result.prediction.value == pytest.approx(own_cosine(model, tokenizer, TEXT, picture()), abs=1e-5)
 
 
 def test_a_zero_shot_pipeline_is_read_by_its_image_processor_and_its_tokenizer():
@@ -146,4 +149,4 @@ def test_a_zero_shot_pipeline_is_read_by_its_image_processor_and_its_tokenizer()
     pipeline = transformers.pipeline("zero-shot-image-classification", model=model, **parts)
     expected = Explainer(model, processor).similarity(TEXT, picture())
     result = Explainer(pipeline).similarity(TEXT, picture())
-    assert result.cosine == expected.cosine
+    assert result.prediction.value == expected.prediction.value

@@ -1,15 +1,15 @@
 """Several methods on one text, and many results in a table."""
 
-import dataclasses
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from normxlogit import Attributions, DataError, TargetInfo
+from normxlogit import Attributions, DataError
 from normxlogit.render.curves import Curve, Curves
 from normxlogit.results.comparison import Comparison
+from normxlogit.results.targets import Target
 from tests.factories import MOVIE, all_labels, all_layers, make_attribution, pair
 from tests.render.test_html import Page
 
@@ -83,22 +83,21 @@ def test_results_that_do_not_go_together_are_refused(other, draw):
 @pytest.mark.parametrize(
     "other",
     [
-        {"target": TargetInfo("label", ("positive",), (1,))},
-        {"target": TargetInfo("label", ("negative",), (0,), "positive", 1)},
+        {"target": Target("label", "positive", 1)},
+        {"target": Target("label", "negative", 0, "positive", 1)},
         {"model": "another"},
     ],
     ids=["target", "contrast", "model"],
 )
 def test_other_targets_and_models_are_refused(other):
-    both = Comparison([make_attribution(target=TargetInfo("label", ("negative",), (0,))), make_attribution(**other)])
+    both = Comparison([make_attribution(targets=(Target("label", "negative", 0),)), make_attribution(**other)])
     for draw in (both.to_text, both.to_html, both.plot, lambda: both.agreement):
         with pytest.raises(DataError, match="one text, one target and one model"):
             draw()
 
 
 def test_many_results_are_a_table_with_a_card_each():
-    results = Attributions([make_attribution() for _ in range(5)])
-    results[2] = dataclasses.replace(pair(), scores=pair().scores.copy())
+    results = Attributions([*(make_attribution() for _ in range(2)), pair(), *(make_attribution() for _ in range(2))])
     content = results.to_html(title="All")
     drawn = Page(content)
     assert columns(drawn)[:5] == ["#", "text", "label", "probability", "rests on"]

@@ -10,7 +10,7 @@ from PIL import Image
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.render.terminal import text_of_blocks
-from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.attribution import Attribution
 from tests.factories import make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -26,9 +26,14 @@ PICTURE = encoded(Image.new("RGB", (16, 12), "red"))
 
 
 def drawn(**changes):
-    state = make_media().to_dict()
-    state["images"][0] |= {"preview": PIXEL} | changes
-    return GenerationAttribution.from_dict(state)
+    """Return a result with another picture; `scores` are those of its patches, for every token."""
+    g = make_media()
+    scores = g.scores.copy()
+    if patches := changes.pop("scores", None):
+        scores[:, 7:11] = np.array(patches).reshape(3, 4)
+    state = replace(g, scores=scores).to_dict()
+    state["media"][0] |= {"preview": PIXEL} | changes
+    return Attribution.from_dict(state)
 
 
 def test_a_page_has_every_patch_at_its_place_over_the_picture_and_its_scores_for_every_token():
@@ -71,9 +76,17 @@ def test_a_file_cannot_make_a_page_load_something_else(preview):
         drawn(preview=preview)
 
 
+def only_sound():
+    """Return a result whose words rest on the sound alone."""
+    g = make_media()
+    kept = [*range(7), *range(11, 14)]
+    sound = replace(g.media[1], first=7)
+    scores = np.concatenate([np.zeros((3, 7)), g.scores[:, 11:]], 1, dtype=np.float32)
+    return replace(g, units=g.units.take(kept), media=(sound,), scores=scores)
+
+
 def test_a_page_links_the_moments_of_a_sound_with_words_that_rest_on_nothing_else():
-    state = make_media().to_dict() | {"images": []}
-    g = GenerationAttribution.from_dict(state | {"scores": np.zeros_like(make_media().scores).tolist()})
+    g = only_sound()
     page = g.to_html()
     places = re.findall(r"position:absolute;left:([\d.]+)%;top:0.000%;width:([\d.]+)%", page)
     np.testing.assert_allclose(np.array(places, float), [[0, 33.333], [33.333, 33.333], [66.667, 33.333]], atol=1e-3)
@@ -86,29 +99,32 @@ def test_a_page_links_the_moments_of_a_sound_with_words_that_rest_on_nothing_els
 def test_a_long_sound_is_drawn_in_fewer_moments_with_the_same_sum():
     (audio,) = make_media().audio
     times = np.stack([np.arange(7), np.arange(1, 8)], -1).astype(np.float32)
-    coarse = replace(audio, times=times, scores=np.arange(14, dtype=np.float32).reshape(2, 7)).coarser(3)
+    coarse = replace(audio, places=times, scores=np.arange(14, dtype=np.float32).reshape(2, 7)).coarser(3)
     assert coarse.times.tolist() == [[0, 3], [3, 6], [6, 7]]
     assert coarse.scores.tolist() == [[3, 12, 6], [24, 33, 13]]
 
 
 def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment():
-    audio = make_media().to_dict()["audio"][0] | {"scores": [[0.0, 3.0, 1.0]] * 3}
-    g = GenerationAttribution.from_dict(make_media().to_dict() | {"audio": [audio]})
+    g = make_media()
+    g = replace(g, scores=np.concatenate([g.scores[:, :11], [[0.0, 3.0, 1.0]] * 3], 1, dtype=np.float32))
     assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(g._blocks(), color=False)
     assert "\u2588" in text_of_blocks(g._blocks(), color=True)
 
 
-def test_one_token_has_the_pictures_share_in_its_bias():
+def test_one_token_has_the_picture_and_the_sound_beside_its_words():
     g = replace(make_media(), bias=np.array([0.5, 1.0, 2.0], np.float32), method="frozen-gradient")
-    one = g.for_token(1)
-    whole = g.scores[1].sum() + g.bias[1] + sum(medium.total[1] for medium in g.media)
-    assert one.scores.sum() + one.bias == pytest.approx(whole, abs=1e-6)
-    assert "cat.png contributes" in one.notes[-1]
+    one = g[1]
+    assert one.tokens == g.tokens[:5]
+    assert one.scores.sum() + one.bias == pytest.approx(g.scores[1].sum() + g.bias[1], abs=1e-6)
+    for medium, of_all in zip((*one.images, *one.audio), (*g.images, *g.audio), strict=True):
+        assert np.array_equal(medium.scores, of_all.scores[1])
+    assert "cat.png" in str(one)
+    assert Attribution.from_dict(one.to_dict()) == one
 
 
 def test_a_figure_has_each_picture_for_the_answer_and_every_word_and_a_row_for_each_word_of_a_sound():
     g = drawn(preview=PICTURE)
-    axes = g.plot(parts="word").get_axes()
+    axes = g.group_targets("word").plot().get_axes()
     titles = [a.get_title() for a in axes if a.get_title()]
     assert [title.split("  ")[0] for title in titles] == ["the whole answer", "mat", "is", "red.", "cat.wav"]
     (patches,) = axes[1].collections

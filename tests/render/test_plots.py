@@ -13,9 +13,10 @@ from PIL import Image
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.frontier_report import frontier_figure
 from normxlogit.render.matplotlib_figure import SIGNS, save_figure
+from normxlogit.render.similarity_blocks import word_pairs
+from normxlogit.results.attribution import Pairs
 from normxlogit.results.collection import Attributions
 from normxlogit.results.comparison import Comparison
-from normxlogit.results.similarity import Similarity
 from tests.evaluation.test_frontier import point
 from tests.factories import (
     all_labels,
@@ -103,10 +104,10 @@ def test_generated_tokens_are_rows_and_words_or_sources_columns():
     g = make_generation()
     figure = g.plot()
     assert labels(figure.axes[0].yaxis) == ["mat", "is", "red."]
-    assert labels(figure.axes[0].xaxis) == [g.sources("word").text[slice(*s)] for s in g.sources("word").spans]
-    scores = g.sources("word", parts="token").table
+    assert labels(figure.axes[0].xaxis) == list(g.sources("word").units.text[:-2])
+    scores = g.sources("word", parts="token").scores[:, :-2]
     assert np.allclose(table(figure), scores / np.maximum(np.abs(scores).max(1, keepdims=True), 1e-30))
-    assert table(g.plot({"a": (0, 6), "b": (6, 10)}, parts="sentence")).shape == (1, 2)
+    assert table(g.sources({"a": (0, 6), "b": (6, 10)}, "sentence").plot()).shape == (2, 1)
     assert len(labels(g.plot(k=1).axes[0].xaxis)) == 1
 
 
@@ -114,7 +115,7 @@ def test_sources_are_rows_with_their_shares_of_each_sentence():
     g = make_generation()
     s = g.sources({"the first half of what the model was given": (0, 6), "b": (6, 10)}, parts="sentence")
     figure = s.plot()
-    assert np.array_equal(table(figure), s.part_shares.T)
+    assert np.array_equal(table(figure), s.shares[:, :-2].T)
     assert len(labels(figure.axes[0].yaxis)) == 2
     assert len(labels(s.plot(k=1).axes[0].yaxis)) == 1
     assert "the 1 strongest of 2" in s.plot(k=1).get_suptitle()
@@ -152,9 +153,9 @@ def test_words_of_several_texts():
 
 
 def test_pictures_are_grids_and_sounds_lie_in_time():
-    assert np.array_equal(table(make_image().plot()), make_image().grid)
+    assert np.array_equal(table(make_image().plot()), make_image().images[0].scores)
     sound = make_audio().plot().axes[0]
-    assert [bar.get_x() for bar in sound.patches] == [0, 0.5, 1, 1.5, 2]
+    assert [bar.get_x() for bar in sound.patches] == [0, 0.5, 1, 1.5]
 
 
 def test_a_frontier_of_many_settings_names_eight_and_is_no_wider_than_a_phone():
@@ -213,12 +214,12 @@ def test_what_cannot_be_drawn_is_an_error():
 
 def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     base, first = pair(), 6
-    second = len(base) - first
+    second = len(base.units) - first
     matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
-    both = Similarity(**vars(base), first_tokens=first, state_cosines=base.scores, matrix=matrix)
+    both = dataclasses.replace(base, pairs=Pairs(matrix, np.zeros((first, second), np.float32)), quantity="cosine")
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
-    assert np.array_equal(table(figure), both.word_matrix())
+    assert np.array_equal(table(figure), word_pairs(both, both.pairs))
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")
 

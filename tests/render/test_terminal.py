@@ -10,7 +10,7 @@ from normxlogit.render.charts import number
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text_blocks import attribution_blocks
-from normxlogit.results.targets import TargetInfo
+from normxlogit.results.targets import Target
 from tests.factories import MOVIE, make_attribution
 
 
@@ -96,7 +96,7 @@ def test_environment_decides_on_color(environment, terminal, colored, monkeypatc
 
 def test_tokens_that_share_a_character_are_one_piece():
     a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
-    shared = replace(a, offsets=((0, 1), (1, 2), (1, 2), (2, 4)))
+    shared = replace(a, units=replace(a.units, spans=((0, 1), (1, 2), (1, 2), (2, 4))))
     assert "x(+)🙂(+++)yz" in to_text(shared)
     assert [c.tokens for c in layout(shared, words=False).columns] == [(0,), (1, 2), (3,)]
 
@@ -158,7 +158,7 @@ def test_the_colour_of_a_bar_is_that_of_the_sign():
 
 def test_words_that_the_model_does_not_know_are_noted():
     a = make_attribution(("☃",), (1.0,), text="☃")
-    unknown = replace(a, tokens=("[CLS]", "[UNK]", "[SEP]"))
+    unknown = replace(a, units=replace(a.units, text=("[CLS]", "[UNK]", "[SEP]")))
     assert "note        not in the model's vocabulary: the only token, read as [UNK]" in str(unknown)
     assert "☃(" not in str(unknown), "no confident colour"
     assert "☃(+++)" in str(a)
@@ -166,7 +166,7 @@ def test_words_that_the_model_does_not_know_are_noted():
 
 
 def test_a_contrast_says_what_a_negative_score_is_for():
-    target = TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1)
+    target = Target("label", "negative", 0, contrast="positive", contrast_id=1)
     assert re.search(r"-0\.60 +--- +for positive$", to_text(make_attribution(target=target)), re.M)
 
 

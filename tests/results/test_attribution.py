@@ -5,7 +5,7 @@ import pytest
 
 from normxlogit.errors import DataError, InputError, MethodError, TargetError
 from normxlogit.results.attribution import Attribution
-from tests.factories import LABELS, all_labels, all_layers, labels_and_layers, make_attribution, pair
+from tests.factories import LABELS, all_labels, all_layers, labels_and_layers, make_attribution, make_generation, pair
 
 
 def byte_level() -> Attribution:
@@ -70,36 +70,46 @@ def test_top_leaves_special_tokens_out_unless_asked():
 
 
 def test_top_needs_one_row():
-    with pytest.raises(DataError, match="select"):
+    with pytest.raises(DataError, match="choose"):
         all_labels().top()
-    assert all_labels().select(label="negative").top(1)[0].text == "bad"
+    assert all_labels()["negative"].top(1)[0].text == "bad"
 
 
-def test_select_takes_one_label_or_layer():
+def test_one_label_or_layer_is_taken():
     a = labels_and_layers()
-    assert a.has_label_axis
-    label = a.select(label="positive")
-    assert label.target.labels == ("positive",)
-    assert label.target.ids == (1,)
-    assert not label.has_label_axis
+    assert a.has_target_axis
+    label = a["positive"]
+    assert (label.target.name, label.target.id) == ("positive", 1)
+    assert not label.has_target_axis
     np.testing.assert_array_equal(label.scores, a.scores[1])
-    assert a.select(label=1) == label
-    layer = a.select(layer=2)
+    assert a[1] == label
+    layer = a.layer(2)
     assert layer.layers is None
-    assert layer.has_label_axis
+    assert layer.has_target_axis
     np.testing.assert_array_equal(layer.scores, a.scores[:, 1])
-    assert a.select(label="positive", layer=2) == label.select(layer=2)
-    assert a.target.labels == LABELS
+    assert a["positive"].layer(2) == label.layer(2)
+    assert [target.name for target in a.targets] == list(LABELS)
+    assert [each.target.name for each in a] == list(LABELS)
+    with pytest.raises(DataError, match="2 targets"):
+        _ = a.target
 
 
-@pytest.mark.parametrize("choice", [{"label": "neutral"}, {"label": 7}, {"layer": 9}])
-def test_select_refuses_what_is_not_there(choice):
-    error = TargetError if "label" in choice else MethodError
-    with pytest.raises(error):
-        labels_and_layers().select(**choice)
-    with pytest.raises(error):
-        make_attribution().select(**choice)
+@pytest.mark.parametrize("target", ["neutral", 7, -3])
+def test_a_target_that_is_not_there_is_refused(target):
+    with pytest.raises(TargetError):
+        labels_and_layers()[target]
+    with pytest.raises(TargetError):
+        make_attribution()[target]
+
+
+def test_a_layer_that_is_not_there_is_refused():
+    for a in (labels_and_layers(), make_attribution()):
+        with pytest.raises(MethodError):
+            a.layer(9)
 
 
 def test_repr_is_one_short_line():
-    assert repr(all_layers()) == "Attribution(normxlogit, 'negative', target=['negative'], 3x12)"
+    about = "'The movie is mediocre, maybe ev…' -> negative 98.2%"
+    assert repr(all_layers()) == f"Attribution({about}: scores 3x12)"
+    assert repr(make_attribution()) == f"Attribution({about}: bad +3.00, mediocre +2.20)"
+    assert repr(make_generation()) == """Attribution("<s>the cat's" -> 'mat is red.': cat's +2.00, the +0.75)"""

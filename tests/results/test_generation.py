@@ -28,13 +28,13 @@ def test_top_sums_over_the_answer_and_stays_in_the_prompt():
     top = make_generation().top(3)
     assert [(t.position, t.text, t.score) for t in top] == [(3, "'s", 2.0), (1, "the", 0.75), (2, " cat", 0.0)]
     assert make_generation().top(1, special=True)[0].text == "<s>"
-    with pytest.raises(DataError, match="select"):
+    with pytest.raises(DataError, match="choose"):
         layered().top()
-    assert layered().select(layer=2).top(1)[0].score == 4.0
+    assert layered().layer(2).top(1)[0].score == 4.0
 
 
 def test_one_token_carries_what_the_method_measured():
-    one = make_generation(merge="max").for_token(1)
+    one = make_generation(merge="max")[1]
     assert one.diagnostics == {"convergence_error": 0.5}
     assert one.merge == "max"
     assert one.text == "<s>the cat's mat"
@@ -44,11 +44,13 @@ def test_one_token_carries_what_the_method_measured():
 def test_a_token_between_the_bytes_of_a_character_is_saved_and_loaded():
     g = make_generation()
     bytes_of_one = ((14, 18), (17, 18), (18, 24))  # " mat" ends in a character that the next token ends too
-    shared = replace(g, offsets=(*g.offsets[:4], *bytes_of_one))
+    shared = replace(g, units=replace(g.units, spans=(*g.offsets[:4], *bytes_of_one)))
     for index in range(3):
-        one = shared.for_token(index)
+        one = shared[index]
         assert one.text == g.text[: len(one.text)]
         assert type(one).from_dict(one.to_dict()) == one
-    assert shared.for_token(1).text == g.text[:18]
-    unplaced = replace(g, offsets=(*g.offsets[:5], (0, 0), (18, 24)))  # a special token that stands nowhere
-    assert unplaced.for_token(1).text == g.text[: g.offsets[4][1]]
+    assert shared[1].text == g.text[:18]
+    unplaced = replace(
+        g, units=replace(g.units, spans=(*g.offsets[:5], (0, 0), (18, 24)))
+    )  # a special token that stands nowhere
+    assert unplaced[1].text == g.text[: g.offsets[4][1]]

@@ -3,7 +3,7 @@ import pytest
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.inputs.encoding import Spread
-from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.attribution import Attribution
 from normxlogit.results.regions import Region, regions_of
 from tests.factories import make_media
 
@@ -12,7 +12,7 @@ from tests.factories import make_media
 def test_pictures_and_sounds_are_saved_with_the_words(tmp_path, suffix):
     before = make_media()
     before.save(tmp_path / f"g.{suffix}")
-    after = GenerationAttribution.load(tmp_path / f"g.{suffix}")
+    after = Attribution.load(tmp_path / f"g.{suffix}")
     assert after == before
     assert after.images[0].boxes.dtype == np.float32
     with pytest.raises(ValueError, match="read-only"):
@@ -21,23 +21,23 @@ def test_pictures_and_sounds_are_saved_with_the_words(tmp_path, suffix):
 
 def test_other_scores_of_a_patch_are_another_result():
     other = make_media().to_dict()
-    other["images"][0]["scores"][0][0][0] += 1
-    assert GenerationAttribution.from_dict(other) != make_media()
+    other["scores"][0][7] += 1
+    assert Attribution.from_dict(other) != make_media()
 
 
 @pytest.mark.parametrize(
     ("path", "value", "problem"),
     [
-        (("images", "scores"), [[[1.0]]], "not of shape"),
-        (("images", "boxes"), [[[0.0, 0.0, 1.0]] * 2] * 2, "four numbers"),
-        (("audio", "times"), [[0.0], [1.0], [2.0]], "two numbers"),
+        ((0, "first"), 11, "more parts than units"),
+        ((0, "places"), [[[0.0, 0.0, 1.0]] * 2] * 2, "4 numbers"),
+        ((1, "places"), [[0.0], [1.0], [2.0]], "2 numbers"),
     ],
 )
 def test_parts_without_a_place_are_refused(path, value, problem):
     state = make_media().to_dict()
-    state[path[0]][0][path[1]] = value
+    state["media"][path[0]][path[1]] = value
     with pytest.raises(DataError, match=problem):
-        GenerationAttribution.from_dict(state)
+        Attribution.from_dict(state)
 
 
 def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():
@@ -52,7 +52,12 @@ def test_a_region_has_the_patches_by_the_share_of_their_area_in_it():
     (image,) = make_media().images  # four patches of 8 x 6 pixels
     s = image.scores
     expected = s[:, 0, 0] / 2 + s[:, 0, 1] + s[:, 1, 0] / 2 / 3 + s[:, 1, 1] / 3
-    np.testing.assert_allclose(Region("a", 0, (4, 0, 16, 8)).scores(image), expected, rtol=1e-5)
+    inside = Region("a", 0, (4, 0, 16, 8)).inside(image)
+    np.testing.assert_allclose((image.scores * inside).sum((1, 2)), expected, rtol=1e-5)
+    sums = make_media().group({"a": (4, 0, 16, 8)})
+    region = sums.units.name.index("a")
+    np.testing.assert_allclose(sums.scores[:, region], expected, rtol=1e-5)
+    np.testing.assert_allclose(sums.scores.sum(1), make_media().scores.sum(1), rtol=1e-5)  # the rest is there too
 
 
 def test_regions_of_several_pictures_are_named_with_their_number():

@@ -41,24 +41,39 @@ def result(**changes):
     count, written = len(PIECES), len(PIECES) - PROMPT
     scores = np.random.default_rng(0).normal(size=(written, count)).astype(np.float32)
     scores[np.arange(count) >= PROMPT + np.arange(written)[:, None]] = 0
+    offsets = list(zip([0, *ends[:-1]], ends, strict=True))
     base = make_generation()
-    one = base.generated[0], base.targets[0]
+    prediction, target = base.generated[0], base.targets[0]
     values = {
         "scores": scores,
         "tokens": PIECES,
         "token_ids": tuple(range(count)),
-        "offsets": tuple(zip([0, *ends[:-1]], ends, strict=True)),
         "special_tokens_mask": tuple(p == "<s>" for p in PIECES),
+        "offsets": tuple(offsets),
         "text": text,
         "completion": "".join(PIECES[PROMPT:]),
         "prompt_tokens": PROMPT,
-        "predictions": (one[0],) * written,
-        "generated": (one[0],) * written,
-        "targets": (one[1],) * written,
+        "predictions": (prediction,) * written,
+        "generated": (prediction,) * written,
+        "targets": tuple(target._replace(span=span) for span in offsets[PROMPT:]),
         "diagnostics": {},
         "bias": np.arange(written, dtype=np.float32),
     }
     return make_generation(**(values | changes))
+
+
+def table(s):
+    """Return the scores of the sources, without the rest of the prompt and the answer's own words."""
+    return s.scores[:, [kind not in ("rest", "answer") for kind in s.units.kind]]
+
+
+def column(s, kind):
+    return s.scores[:, s.units.kind.index(kind)]
+
+
+def names(s):
+    called = zip(s.units.name, s.units.text, s.units.special, strict=True)
+    return tuple(name or text for name, text, special in called if not special)
 
 
 def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
@@ -75,72 +90,75 @@ def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
             (0, 8): [0, 1],
         }[of]
         total = g.scores[list(rows)].sum()
-        assert s.table.sum() + s.rest.sum() + s.written.sum() == pytest.approx(total, abs=1e-5)
+        assert s.scores.sum() == pytest.approx(total, abs=1e-5)
         assert s.bias.sum() == pytest.approx(sum(rows))
-        np.testing.assert_allclose(s.scores, s.table.sum(0), atol=1e-6)
+        np.testing.assert_allclose(s.whole().scores, s.scores.sum(0), atol=1e-6)
+        either_way = g.group_targets(of).group("sentence")
+        np.testing.assert_allclose(s.scores, either_way.scores, atol=1e-6)
+        assert either_way.targets == s.targets
 
 
 def test_each_source_holds_its_own_tokens_and_each_part_its_own_rows():
     g = result()
     s = g.sources("sentence", parts="sentence")
-    assert s.names == ("The cat sat.", "A dog ran.", "Who?") == tuple(g.text[a:b] for a, b in s.spans)
-    assert [p.name for p in s.parts] == ["The cat.", "It sat."]
-    np.testing.assert_allclose(s.table[0, 1], g.scores[:3, 5:9].sum(), rtol=1e-5)
-    np.testing.assert_allclose(s.table[1, 2], g.scores[3:, 10:12].sum(), rtol=1e-5)
-    np.testing.assert_allclose(s.rest, [g.scores[:3, [0, 9]].sum(), g.scores[3:, [0, 9]].sum()], rtol=1e-5)
-    np.testing.assert_allclose(s.written, [g.scores[:3, 12:].sum(), g.scores[3:, 12:].sum()], rtol=1e-5)
+    assert names(s) == ("The cat sat.", "A dog ran.", "Who?") == tuple(g.text[a:b] for a, b in s.units.spans[:3])
+    assert [target.name for target in s.targets] == ["The cat.", "It sat."]
+    np.testing.assert_allclose(s.scores[0, 1], g.scores[:3, 5:9].sum(), rtol=1e-5)
+    np.testing.assert_allclose(s.scores[1, 2], g.scores[3:, 10:12].sum(), rtol=1e-5)
+    np.testing.assert_allclose(column(s, "rest"), [g.scores[:3, [0, 9]].sum(), g.scores[3:, [0, 9]].sum()], rtol=1e-5)
+    np.testing.assert_allclose(column(s, "answer"), [g.scores[:3, 12:].sum(), g.scores[3:, 12:].sum()], rtol=1e-5)
 
 
 def test_words_paragraphs_messages_and_named_spans():
     g = result()
-    assert g.sources("word").names == ("The", "cat", "sat", ".", "A", "dog", "ran", ".", "Who", "?")
-    assert g.sources("paragraph").names == ("The cat sat. A dog ran.", "Who?")
-    assert g.sources("message").names == ("prompt",)
+    assert names(g.sources("word")) == ("The", "cat", "sat", ".", "A", "dog", "ran", ".", "Who", "?")
+    assert names(g.sources("paragraph")) == ("The cat sat. A dog ran.", "Who?")
+    assert names(g.sources("message")) == ("prompt",)
     chat = replace(g, messages=(MessageSpan("system", 0, 12), MessageSpan("user", 25, 29)))
-    assert chat.sources("message").names == ("system", "user")
-    assert chat.sources("sentence").names == ("The cat sat.", "Who?")  # the rest is the template's
+    assert names(chat.sources("message")) == ("system", "user")
+    assert names(chat.sources("sentence")) == ("The cat sat.", "Who?")  # the rest is the template's
     named = g.sources({"dog": (13, 23), "cat": (4, 7)})
-    np.testing.assert_allclose(named.scores, [g.scores[:, 5:9].sum(), g.scores[:, 2].sum()], rtol=1e-5)
-    assert replace(g, named_sources={"dog": (13, 23)}).sources().names == ("dog",)
+    np.testing.assert_allclose(table(named)[0], [g.scores[:, 5:9].sum(), g.scores[:, 2].sum()], rtol=1e-5)
+    assert names(replace(g, named_sources={"dog": (13, 23)}).sources()) == ("dog",)
 
 
 def test_special_tokens_are_in_no_source():
     s = result().sources({"all": (0, 28)})
-    np.testing.assert_allclose(s.scores[0], result().scores[:, 1:11].sum(), rtol=1e-5)
+    np.testing.assert_allclose(s.scores[0, 0], result().scores[:, 1:11].sum(), rtol=1e-5)
 
 
 def test_shares_are_of_what_speaks_for_the_answer():
     scores = np.zeros((6, 18), np.float32)
     scores[:, 1], scores[:, 5], scores[:, 10] = 3, 1, -2
     s = result(scores=scores).sources("sentence", parts="sentence")
-    np.testing.assert_allclose(s.shares, [0.75, 0.25, 0])
-    np.testing.assert_allclose(s.part_shares.sum(1), 1)
-    assert [(t.source, t.text, round(t.share, 2)) for t in s.top(2)] == [
+    np.testing.assert_allclose(s.whole().shares, [0.75, 0.25, 0, 0, 0])
+    np.testing.assert_allclose(s.shares.sum(1), 1)
+    assert [(t.position, t.text, round(t.share, 2)) for t in s.top(2)] == [
         (0, "The cat sat.", 0.75),
         (1, "A dog ran.", 0.25),
     ]
-    assert s.top(1, part=1)[0].score == 9
+    assert s[1].top(1)[0].score == 9
     assert not result(scores=-np.abs(scores)).sources("sentence").shares.any()
 
 
 def test_the_largest_score_and_scores_less_what_all_tokens_have_in_common():
     g = result()
     most = g.sources("sentence", parts=3, merge="max")
-    assert most.table[0, 0] == g.scores[3, 1:5].max()
+    assert most.scores[0, 0] == g.scores[3, 1:5].max()
     centered = g.sources("sentence", parts="token", centered=True)
     less = g.scores[:, 1:5].sum(1) - g.scores[:, 1:5].sum(1).mean()
-    np.testing.assert_allclose(centered.table[:, 0], less, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(centered.scores, 0, atol=1e-4)
+    np.testing.assert_allclose(centered.scores[:, 0], less, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(table(centered).sum(0), 0, atol=1e-4)
     assert centered.settings["centered"] is True
     excess = g.sources("sentence", parts=2, merge="excess")
     row = g.scores[2]
     mean = row[[*range(1, 9), 10, 11]].mean()
     wanted = [row[1:5].sum() - 4 * mean, row[5:9].sum() - 4 * mean, row[10:12].sum() - 2 * mean]
-    np.testing.assert_allclose(excess.table[0], wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(table(excess)[0], wanted, rtol=1e-4, atol=1e-5)
     assert excess.bias is None
     assert excess.settings["merge"] == "excess"
-    with pytest.raises(InputError, match="'sum', 'max' or 'excess'"):
-        g.sources(merge="mean")
+    with pytest.raises(InputError, match="'sum', 'max', "):
+        g.sources(merge="median")
 
 
 @pytest.mark.parametrize(
@@ -163,12 +181,13 @@ def test_what_is_no_source_or_part_is_refused(by, of, message):
         result().sources(by, of)
 
 
-def test_layers_and_offsets_are_needed():
+def test_offsets_are_needed_and_layers_stay():
     with pytest.raises(DataError, match="offsets"):
         result(offsets=None).sources()
     g = result()
-    with pytest.raises(DataError, match="select"):
-        replace(g, scores=np.stack([g.scores] * 2, 1), layers=(1, 2)).sources()
+    layered = replace(g, scores=np.stack([g.scores, 2 * g.scores], 1), bias=np.stack([g.bias] * 2, 1), layers=(1, 2))
+    both = layered.sources(parts="sentence")
+    np.testing.assert_allclose(both.layer(2).scores, 2 * g.sources(parts="sentence").scores, rtol=1e-5)
 
 
 def citations():
@@ -176,7 +195,7 @@ def citations():
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
     s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
     verified = citation_test([np.nan, 4.0, np.nan], [np.nan, 1.25, np.nan])
-    return Citations(**vars(s), question="Who <sat>?", verified=verified)
+    return Citations(attribution=s, question="Who <sat>?", verified=verified)
 
 
 def citation_test(*losses, without=(5.0, 5.0), swaps=()):
@@ -228,7 +247,9 @@ def test_a_sentence_whose_value_is_less_likely_than_another_contradicts_its_sour
 
 def test_what_only_an_unsupported_sentence_would_cite_has_no_number():
     c = citations()
-    c = replace(c, rest=np.array([99.0, 0.0], np.float32))
+    scores = c.attribution.scores.copy()
+    scores[0, c.attribution.units.kind.index("rest")] = 99
+    c = replace(c, attribution=replace(c.attribution, scores=scores))
     assert [s.rests for s in c.support] == [False, True]
     assert c.cited == ((), (1, 0))
     assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:2"), (2, "a.txt:1")]

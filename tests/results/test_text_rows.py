@@ -3,7 +3,6 @@
 import dataclasses
 import warnings
 
-import numpy as np
 import pytest
 
 from normxlogit import DataError, Explainer, InputError
@@ -50,15 +49,25 @@ def test_generated_text_and_sources_are_rows_too():
     assert {entry.rpartition(" ")[0] for entry in row["top_for"].split(", ")} <= words
     s = g.sources({"first": (0, 6), "rest": (6, 10)})
     (row,) = s.to_pandas(level="text").to_dict("records")
-    best = s.names[int(np.argmax(s.scores))]
-    text = s.text[slice(*s.spans[s.names.index(best)])]
-    assert row["top_for"].startswith(text)
+    assert row["top_for"].startswith(s.top(1)[0].name)
+
+
+def test_words_are_rows_with_their_text_and_prediction():
+    table = Attributions([GOOD, make_attribution()]).to_pandas(level="word")
+    first = table[(table["text_index"] == 0) & ~table["special"]]
+    assert list(first["unit"]) == ["good", "bad", "!"]
+    assert list(first["score"]) == [3.0, -2.0, 5.0]
+    assert set(first["text"]) == {"good bad!"}
+    assert set(first["prediction"]) == {"negative"}
+    assert table.groupby("text_index")["score"].sum().tolist() == pytest.approx(
+        [float(a.scores.sum()) for a in (GOOD, make_attribution())]
+    )
 
 
 def test_what_has_several_scores_for_a_word_or_no_such_level_is_an_error():
-    with pytest.raises(DataError, match="select"):
+    with pytest.raises(DataError, match="choose"):
         all_labels().to_pandas(level="text")
-    with pytest.raises(InputError, match='"token" or "text"'):
+    with pytest.raises(InputError, match='"token", "word" or "text"'):
         GOOD.to_pandas(level="row")
 
 

@@ -34,7 +34,7 @@ def test_tokens_take_the_state_that_they_are_pooled_into():
     with torch.no_grad():
         outputs = model(input_ids=ids, output_hidden_states=True)
         norms = outputs.hidden_states[0][0].norm(dim=-1)  # (T,)
-        logits = model.classifier(outputs.hidden_states[-1][0])[:, result.target.ids[0]]  # (T',)
+        logits = model.classifier(outputs.hidden_states[-1][0])[:, result.target.id]  # (T',)
     assert len(logits) < len(norms)
     # The class token stands alone; two blocks of stride two then pool the others by four.
     places = [0] + [1 + (i - 1) // 4 for i in range(1, len(norms))]
@@ -65,7 +65,7 @@ def test_a_head_that_compares_tokens_is_read_in_the_text():
     ids = torch.tensor([result.token_ids])
     with torch.no_grad():
         outputs = model(input_ids=ids, output_hidden_states=True)
-    own = torch.stack((outputs.start_logits, outputs.end_logits), -1)[0, :, result.target.ids[0]]  # (T,)
+    own = torch.stack((outputs.start_logits, outputs.end_logits), -1)[0, :, result.target.id]  # (T,)
     norms = outputs.hidden_states[0][0].norm(dim=-1)  # (T,)
     kept = own.abs() < 1e4
     torch.testing.assert_close(torch.tensor(result.scores)[kept], (norms * own)[kept], atol=1e-4, rtol=1e-4)

@@ -51,8 +51,7 @@ def explained(logits, written):
 
 
 def total(g):
-    pictures = sum(picture.total for picture in g.images)
-    return g.scores.sum(-1) + pictures + g.bias + (0 if g.sink is None else g.sink)
+    return g.scores.sum(-1) + g.bias + (0 if g.sink is None else g.sink)
 
 
 @pytest.mark.parametrize("read_at", READ)
@@ -262,7 +261,7 @@ def test_the_text_holds_one_token_for_a_picture_and_the_question_is_a_source():
 def test_layers_are_an_axis_of_pictures_too():
     g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2, layers=[1, 2])
     assert g.images[0].scores.shape == (2, 2, 4, 4)
-    one = g.select(layer=2)
+    one = g.layer(2)
     np.testing.assert_array_equal(one.images[0].scores, g.images[0].scores[:, 1])
 
 
@@ -271,10 +270,10 @@ def test_a_picture_is_a_source_with_the_sum_of_its_patches(name):
     messages = vlm.question(vlm.picture())
     g = explainer(name).generate(messages, max_new_tokens=2)
     s = explainer(name).explain_sources(messages, list(g.token_ids[g.prompt_tokens :]), sources="message")
-    by_name = dict(zip(s.names, s.scores, strict=True))
+    by_name = dict(zip(s.units.name, s.whole().scores, strict=True))
     assert by_name["picture 1"] == pytest.approx(g.images[0].scores.sum(), rel=1e-4)
     sink = 0 if s.sink is None else s.sink
-    np.testing.assert_allclose(s.table.sum(1) + s.rest + s.written + s.bias + sink, total(g).sum(), rtol=1e-4)
+    np.testing.assert_allclose(s.scores.sum(1) + s.bias + sink, total(g).sum(), rtol=1e-4)
     assert str(s)
     with pytest.raises(MethodError, match="leaves words out"):
         explainer(name).explain_sources(messages, " the cat", sources="message", method="occlusion")
@@ -285,17 +284,16 @@ def test_regions_of_a_picture_and_its_rest_add_up_to_it(name):
     picture = vlm.picture()
     width, height = picture.size
     g = explainer(name).generate(vlm.question(picture), max_new_tokens=3)
-    whole = {
-        s.name: column for s, column in zip(g.sources("message").sources, g.sources("message").table.T, strict=True)
-    }
+    messages = g.sources("message")
+    whole = dict(zip(messages.units.name, messages.scores.T, strict=True))
     cut, low = width // 3 + 1, height // 2  # through the middle of a patch
     boxes = {"left": (0, 0, cut, height), "lower right": (cut, low, width, height)}
     s = g.sources(boxes, parts="token")
-    assert [source.name for source in s.sources] == ["left", "lower right", "the rest of picture 1"]
-    np.testing.assert_allclose(s.table.sum(1), g.images[0].total, rtol=1e-4, atol=1e-6)
+    assert s.units.name[:3] == ("left", "lower right", "the rest of picture 1")
+    np.testing.assert_allclose(s.scores[:, :3].sum(1), g.images[0].total, rtol=1e-4, atol=1e-6)
     everything = g.sources({"all": (0, 0, width, height)})
-    np.testing.assert_allclose(everything.table[:, 0], whole["picture 1"], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(everything.table[:, 1], 0, atol=1e-4)
+    np.testing.assert_allclose(everything.scores[:, 0], whole["picture 1"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(everything.scores[:, 1], 0, atol=1e-4)
     assert "lower right" in str(s)
 
 
@@ -306,7 +304,7 @@ def test_regions_are_sources_of_explain_sources_and_checked():
     box = (0, 0, width // 2, height)
     s = e.explain_sources(messages, " the cat", sources={"left": box})
     expected = e.explain_completion(messages, " the cat").sources({"left": box})
-    np.testing.assert_allclose(s.table, expected.table, rtol=1e-5)
+    np.testing.assert_allclose(s.scores, expected.scores, rtol=1e-5)
     for wrong, message in [
         ({"a": (0, 0, width + 1, 5)}, "not a box"),
         ({"a": box, "b": (1, 1, 5, 5)}, "overlap"),

@@ -62,19 +62,21 @@ def test_targets_are_described_by_kind_name_and_place():
     first, second = describe_targets(
         task, Target(None, None, None, True, task.task), np.array([[0, 2], [1, 1]]), np.array([1, 1]), None
     )
-    assert (first.kind, first.labels, first.ids) == ("label", ("LABEL_0", "LABEL_2"), (0, 2))
-    assert (first.contrast, first.contrast_id, first.position) == ("LABEL_1", 1, None)
-    assert second.labels == ("LABEL_1", "LABEL_1")
+    assert [(t.kind, t.name, t.id) for t in first] == [("label", "LABEL_0", 0), ("label", "LABEL_2", 2)]
+    assert {(t.contrast, t.contrast_id, t.position) for t in first} == {("LABEL_1", 1, None)}
+    assert [t.name for t in second] == ["LABEL_1", "LABEL_1"]
     words, _ = ran("llama", "CausalLM")
-    (one,) = describe_targets(words, Target(None, None, None, False, words.task), np.array([[7]]), None, np.array([4]))
-    assert (one.kind, one.labels, one.contrast, one.contrast_id, one.position) == ("token", ("movie",), None, None, 4)
+    ((one,),) = describe_targets(
+        words, Target(None, None, None, False, words.task), np.array([[7]]), None, np.array([4])
+    )
+    assert (one.kind, one.name, one.contrast, one.contrast_id, one.position) == ("token", "movie", None, None, 4)
     reader, _ = ran(kind="QuestionAnswering")
     places = np.array([[3, 5], [6, 6]])
-    for ids, positions in (([0], [3, 6]), ([1], [5, 6]), ([0, 1], [None, 6])):
+    for ids, positions in (([0], [[3], [6]]), ([1], [[5], [6]]), ([0, 1], [[3, 5], [6, 6]])):
         found = describe_targets(reader, Target(None, None, None, True, reader.task), np.array([ids] * 2), None, places)
-        assert [one.position for one in found] == positions
+        assert [[one.position for one in targets] for targets in found] == positions
     values, _ = ran(num_labels=1)
-    (one, _) = describe_targets(values, Target(None, None, None, True, values.task), np.array([[0]] * 2), None, None)
+    ((one,), _) = describe_targets(values, Target(None, None, None, True, values.task), np.array([[0]] * 2), None, None)
     assert one.kind == "value"
 
 

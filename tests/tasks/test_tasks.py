@@ -38,7 +38,7 @@ def test_multiple_choice_explains_the_row_of_a_choice(family):
     assert said.prediction.id == best
     assert said.prediction.value == pytest.approx(float(logits[best]), abs=1e-4)
     assert said.prediction.probability == pytest.approx(float(logits.softmax(-1)[best]), abs=1e-4)
-    assert said.target.labels == (choices[best],)
+    assert said.target.name == choices[best]
     assert said.text_pair == choices[best]
     for index, choice in enumerate(choices):
         encoded = tokenizer(prompt, choice, return_tensors="pt")
@@ -50,7 +50,7 @@ def test_multiple_choice_explains_the_row_of_a_choice(family):
                 for i in range(hidden.shape[1])
             ]
         a = explainer(QUESTION, target=index, method="normxlogit")
-        assert a.target.ids == (index,)
+        assert a.target.id == index
         torch.testing.assert_close(torch.tensor(a.scores), torch.stack(wanted), rtol=1e-4, atol=1e-5)
         assert (explainer(QUESTION, target=choice, method="normxlogit").scores == a.scores).all()
 
@@ -130,13 +130,13 @@ def test_an_answer_of_a_reader_ends_with_its_last_token():
 def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs):
     model = tiny.model("bert", kind, num_labels=3)
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    assert explainer("a cat").target.labels
+    assert explainer("a cat").target.name
     model.classifier = torch.nn.Linear(32, outputs)
     for call in ({}, {"target": 0}):
         with pytest.raises(UnsupportedModelError, match=f"answers with {outputs} numbers and .* names 3 labels"):
             explainer("a cat", **call)
     model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
-    assert explainer("a cat", target=outputs - 1).target.labels == (f"kind {outputs - 1}",)
+    assert explainer("a cat", target=outputs - 1).target.name == f"kind {outputs - 1}"
 
 
 def test_what_wraps_a_model_is_refused_with_the_way_to_it():

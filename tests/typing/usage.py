@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from normxlogit import ALL, Attribution, Explainer, GenerationAttribution, Similarity
+from normxlogit import ALL, Attribution, Explainer
 from normxlogit.methods import IntegratedGradients
 
 
@@ -21,13 +21,13 @@ def accepted(explainer: Explainer) -> None:
     explainer([("a", "b")], method=IntegratedGradients(steps=20))
     explainer("a", method="integrated-gradients:steps=20", token_predictions=True, position=3)
     print(first.words(), first.top(3))
-    written: GenerationAttribution = explainer.generate("a", max_new_tokens=3, do_sample=True)
-    chat: GenerationAttribution = explainer.explain_completion([{"role": "user", "content": "a"}], [1, 2], target="b")
-    many: GenerationAttribution = explainer.explain_completion(["a", "b"], ["c", "d"], targets=[["a"], ["b"]])[1]
+    written: Attribution = explainer.generate("a", max_new_tokens=3, do_sample=True)
+    chat: Attribution = explainer.explain_completion([{"role": "user", "content": "a"}], [1, 2], target="b")
+    many: Attribution = explainer.explain_completion(["a", "b"], ["c", "d"], targets=[["a"], ["b"]])[1]
     print(written.scores, chat.scores, many.scores)
-    near: Similarity = explainer.similarity("a", "b", matrix=True)
-    other: Similarity = explainer.similarity("a", texts())[0]
-    print(near.cosine, other.cosine)
+    near: Attribution = explainer.similarity("a", "b", matrix=True)
+    other: Attribution = explainer.similarity("a", texts())[0]
+    print(near.prediction.value, other[0].layers)
 
 
 def refused(explainer: Explainer) -> None:
@@ -39,7 +39,7 @@ def refused(explainer: Explainer) -> None:
     explainer(3)  # wrong
     print(explainer(["a"]).tokens)  # wrong
     explainer.explain_completion("a", "b", taget="c")  # wrong
-    print(explainer.similarity("a", ["b"]).cosine)  # wrong
+    print(explainer.similarity("a", ["b"]).prediction)  # wrong
     explainer.similarity("a", "b", matrx=True)  # wrong
     IntegratedGradients(steps="20")  # wrong
     IntegratedGradients(stepz=20)  # wrong

@@ -237,7 +237,7 @@ class App:
             result = explainer(image, method=chosen)
         else:
             compared = explainer.similarity(image, self.limits.lines(text), method=chosen)
-            result = Attributions(sorted(compared, key=lambda s: -s.cosine))
+            result = Attributions(sorted(compared, key=lambda s: -s.prediction.value))
         return _shown(result)
 
     def _writer(self, model: str | None) -> Explainer:
@@ -307,14 +307,14 @@ def _short(seconds: float) -> str:
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:
     """Measure how faithful a result is; of several labels the first, of several layers the last that has scores."""
-    if result.has_label_axis:
-        result = result.select(label=result.target.ids[0])
-    plain = ~np.array(result.special_tokens_mask)
+    if result.has_target_axis:
+        result = result[0]
+    plain = ~np.array(result.units.special)
     if result.layers is not None:
         scored = [layer for layer, row in zip(result.layers, result.scores, strict=True) if row[plain].any()]
         if not scored:
             return None
-        result, name = result.select(layer=scored[-1]), f"{name}, layer {scored[-1]}"
+        result, name = result.layer(scored[-1]), f"{name}, layer {scored[-1]}"
     try:
         curve: DeletionCurve = deletion_curve(explainer, result)
     except NormXLogitError:  # a model that is not a classifier: the scores are there, the curve is not

@@ -65,7 +65,7 @@ def cite(
             method=method,
             verify="auto" if verify == "auto" else int(verify),
         )
-        result = replace(result, notes=(*notes, *result.notes))
+        result = replace(result, attribution=replace(result.attribution, notes=(*notes, *result.attribution.notes)))
     deliver_result(result, kind, output)
 
 

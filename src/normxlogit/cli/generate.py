@@ -68,7 +68,7 @@ def generate(
         keywords |= typed_targets(explainer._model, [] if target is None else [target], contrast)
         if completion is None:
             result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
-            ended = all(result.special_tokens_mask[result.prompt_tokens :])
+            ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
             if ended and isinstance(request, str) and getattr(explainer._model.tokenizer, "chat_template", None):
                 result = replace(result, notes=(*result.notes, ENDED))
         else:

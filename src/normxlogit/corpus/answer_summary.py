@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..results.citations import LEAST_SHARE
+from ..results.grouping import APART
 from ..results.schema import plain
 from .run_tables import RunTables
 
@@ -90,7 +91,10 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     documents = run.ask(
         f"""
         WITH used AS (
-            SELECT list_transform(sources, lambda source: {name.format("source")}) AS names,
+            SELECT list_transform(
+                       list_filter(list_zip(unit_names, unit_kinds), lambda unit: unit[2] NOT IN {APART}),
+                       lambda unit: {name.format("unit[1]")}
+                   ) AS names,
                    list_transform(flatten(sentence_sources), lambda source: {name.format("source")}) AS cited
             FROM shards
         ), each AS (SELECT unnest(list_distinct(names)) AS name, cited FROM used)

@@ -94,10 +94,11 @@ def _drawn_places(
     """Return places of units in the texts that explain their label."""
     arrow = arrow_module()
     run.register("wanted", arrow.table({"label": [label for label, _ in listed], "unit": [text for _, text in listed]}))
+    column = "words" if run.unit == "words" else "units"
     rows = run.ask(
         f"""
         WITH flat AS (
-            SELECT row, target, lower(trim(unnest({run.unit}))) AS unit, unnest(range(len({run.unit}))) AS place
+            SELECT row, target, lower(trim(unnest({column}))) AS unit, unnest(range(len({column}))) AS place
             FROM shards
         )
         SELECT wanted.label, wanted.unit, row, place

@@ -11,8 +11,8 @@ from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..pipeline.writing import generate_each, opened, read_completion
+from ..results.attribution import Attribution
 from ..results.citations import Citations
-from ..results.sources import Sources
 from ..results.spans import PartSpec, SourceKind, SourceSpec
 from .halving import Halving
 from .media import BESIDE, media_of
@@ -106,7 +106,7 @@ class PromptWorker:
         settings, problems = self.settings, dict(prepared.problems)
         options, answers = settings.options(), settings.columns.documents is not None
         completed = dict(prepared.completed)
-        sources: dict[int, Sources] = {}
+        sources: dict[int, Attribution | Citations] = {}
 
         def write(rows: list[int]) -> list[Any]:
             count = settings.max_new_tokens or 1
@@ -151,5 +151,5 @@ def _about_picture(prompt: Prompt, picture: Any, problems: dict[int, str], row: 
     return [{"role": "user", "content": [{"type": "image", "image": picture}, {"type": "text", "text": prompt}]}]
 
 
-def _cited(sources: Sources, question: Prompt) -> Citations:
-    return Citations(**vars(sources), question=str(question))
+def _cited(sources: Attribution, question: Prompt) -> Citations:
+    return Citations(question=str(question), attribution=sources)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError, InputError
 from ..inputs.documents import documents_by_name
-from ..results.columns import CORPUS_CITATIONS, CORPUS_SIGNALS, CORPUS_SOURCES, CORPUS_TEXTS
+from ..results.columns import CORPUS
 from ..results.schema import Index
 from .formats import Block, arrow_module, check_columns
 from .media import BESIDE, DEFAULTS, media_columns
@@ -126,8 +126,8 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
 
 def _result_columns(columns: InputColumns) -> Mapping[str, Any]:
     if columns.documents is not None:
-        return CORPUS_CITATIONS
-    return CORPUS_SOURCES if columns.prompts else CORPUS_SIGNALS if columns.media else CORPUS_TEXTS
+        return CORPUS["citations"]
+    return CORPUS["sources" if columns.prompts else "image" if columns.media else "text"]
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:

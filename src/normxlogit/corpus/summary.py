@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, InputError
 from ..inputs.texts import counted
 from ..pipeline.arguments import checked_arguments
-from ..results.columns import CORPUS_TEXTS
+from ..results.columns import CORPUS
 from ..results.gold import read_gold
 from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
@@ -148,7 +148,7 @@ class _Run(RunTables):
             unit: "words" or "tokens"; by default that of the run.
         """
         words = (unit or self.unit) == "words"
-        units, scores = ("words", "word_scores") if words else ("tokens", "scores")
+        units, scores = ("words", "word_scores") if words else ("units", "scores")
         sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
         n = f"len({units})"
         layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
@@ -299,7 +299,7 @@ class _Run(RunTables):
         arrow = arrow_module()
         if gold not in self.kinds:
             raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
-        if gold in CORPUS_TEXTS:
+        if gold in CORPUS["text"]:
             raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
         if arrow.types.is_nested(self.kinds[gold]):
             raise DataError(f"column {gold!r} holds {self.kinds[gold]}; right labels are names or numbers")

@@ -13,18 +13,10 @@ from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import method_named
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
-from ..results.attribution import Attribution
 from ..results.citations import Citations
-from ..results.columns import (
-    CORPUS,
-    METADATA,
-    arrow_types,
-    source_row,
-    text_row,
-)
+from ..results.columns import CORPUS, METADATA, arrow_types, attribution_of, result_row
 from ..results.files import json_text
 from ..results.schema import FloatArray, plain
-from ..results.sources import Sources
 from ..results.versions import FORMAT_VERSION
 from ..results.words import merge_words
 from ..tasks.targets import index_of, name_of, output_count, same_as_contrast
@@ -37,9 +29,9 @@ from .worker import Explained
 def result_table(model: TaskModel, settings: Settings, explained: Explained, about: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows."""
     arrow, of_sources = arrow_module(), settings.sources is not None
-    kind = model.task.result_type.kind
+    kind: str = model.task.result_kind
     if of_sources:
-        kind = Sources.kind if settings.columns.documents is None else Citations.kind
+        kind = "sources" if settings.columns.documents is None else Citations.kind
     types = arrow_types(CORPUS[kind], _absent(settings, kind))
     tables = [_columns_of_results(settings, explained, types)]
     if isinstance(explained.encodings, EncodingColumns):
@@ -73,9 +65,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
 def _absent(settings: Settings, kind: str) -> list[str]:
     """Return the columns that the results do not have."""
     if settings.sources is not None:
-        texts = ["text", "source_texts", "question"]
-        named = settings.sources == "message" or kind == Citations.kind  # others are called by their texts
-        return [] if settings.keep_text else texts if named else [*texts, "sources"]
+        return [] if settings.keep_text else ["text", "units", "target", "question"]
     absent = [] if settings.words else ["words", "word_scores"]
     absent += [] if settings.keep_text else ["text"]
     return absent if settings.keep_text and settings.columns.pair is not None else [*absent, "text_pair"]
@@ -94,9 +84,7 @@ def _common_of_texts(model: TaskModel, settings: Settings, explained: Explained)
             "contrast": None if contrast is None else name_of(model, contrast),
             "contrast_id": contrast,
         },
-        "word_ids": None,
-        "token_predictions": None,
-        "verified": None,
+        "quantity": "value" if model.task.target_kind == "value" else "logit",
         "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
         "merge": method.word_merge,
@@ -106,10 +94,9 @@ def _common_of_texts(model: TaskModel, settings: Settings, explained: Explained)
 def _common_of_sources(model: TaskModel, settings: Settings, explained: Explained) -> dict[str, Any]:
     """Return the values that the sources of all completions of a run share."""
     return {
-        "unit": next((getattr(one, "unit", None) for one in explained.results.values()), None),
+        "quantity": next((attribution_of(result).quantity for result in explained.results.values()), "logit"),
         "source_kind": settings.sources,
         "part_kind": settings.parts,
-        **({} if settings.columns.documents is None else {"verified": None}),
     }
 
 
@@ -131,9 +118,9 @@ def _batch_columns(
     masks = [] if scored.sinks is None else np.split(scored.sinks, bounds[1:-1])
     sinks: list[list[int]] = [mask.nonzero()[0].tolist() for mask in masks] or [[]] * count
     columns = {
-        "tokens": lists(_names(model, encodings.ids, readable=True)),
-        "token_ids": lists(arrow.array(encodings.ids.astype(np.int32))),
-        "offsets": arrow.nulls(count, types["offsets"]),
+        "units": lists(_names(model, encodings.ids, readable=True)),
+        "unit_ids": lists(arrow.array(encodings.ids.astype(np.int32))),
+        "spans": arrow.nulls(count, types["spans"]),
         "sequence_ids": lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL)),
         "scores": lists(arrow.array(_by_row(scored.scores, encodings.bounds)), bounds * (labels * layers)),
         "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
@@ -151,7 +138,7 @@ def _batch_columns(
     }
     if encodings.offsets is not None:
         pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
-        columns["offsets"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
+        columns["spans"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
     if scored.bias is not None:
         columns["bias"] = arrow.array(list(scored.bias.reshape(count, -1)), types["bias"])
     if scored.sink is not None:
@@ -173,12 +160,10 @@ def _columns_of_results(settings: Settings, explained: Explained, types: dict[st
     arrow = arrow_module()
     rows = []
     for index, result in explained.results.items():
-        row = source_row(result) if isinstance(result, Sources) else text_row(result, types)
-        if isinstance(result, Citations):
-            row |= _citation_row(result)
-        if isinstance(result, Attribution) and settings.words:
-            shape = (len(result.target.ids), len(result.layers or ()) or 1, -1)
-            row |= _words(explained.encodings[index], result.scores.reshape(shape), settings)
+        row, a = result_row(result), attribution_of(result)
+        if settings.words and a.completion is None:
+            shape = (len(a.targets), len(a.layers or ()) or 1, -1)
+            row |= _words(explained.encodings[index], a.scores.reshape(shape), settings)
         rows.append(row)
     return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
 
@@ -207,16 +192,6 @@ def _notes(
     for i in (i for i, tokens in enumerate(sinks) if tokens):
         notes[i] += sink_note(encodings[i].tokens, encodings[i].special, sinks[i])
     return notes
-
-
-def _citation_row(result: Citations) -> dict[str, Any]:
-    """Return each sentence's share of the documents, if scores add up, and the names of the sources it rests on."""
-    names = {citation.number: citation.name for citation in result.citations()}
-    return {
-        "question": result.question,
-        "sentence_shares": [] if result.bias is None else [support.share for support in result.support],
-        "sentence_sources": [[names[number] for number in numbers] for numbers in result.marks],
-    }
 
 
 def error_table(explained: Explained) -> Any:

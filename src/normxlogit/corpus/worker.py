@@ -15,7 +15,7 @@ from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.texts import explain_encodings
 from ..results.attribution import Attribution
-from ..results.base import Result
+from ..results.base import Record
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
 from .halving import Halving
 from .media import media_of
@@ -57,7 +57,7 @@ class Explained:
     rows: list[int]
     encodings: Sequence[Encoding]
     batches: list[tuple[list[int], ScoreColumns]]
-    results: Mapping[int, Result]
+    results: Mapping[int, Record]
     problems: dict[int, str]
 
     @property

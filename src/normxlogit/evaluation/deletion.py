@@ -46,7 +46,7 @@ class DeletionCurve:
 def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: int = 20) -> DeletionCurve:
     """Delete the words of a text in the order of their scores, and record the model's answer after each step.
 
-    Of a result with several labels or layers, choose one with `select` first.
+    Of a result with several labels or layers, choose one first.
 
     Args:
         explainer: The model that the result is of.
@@ -59,7 +59,9 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     """
     a, model = attribution, explainer._model
     if a.text is None or a.scores.ndim != 1:
-        raise DataError("a deletion curve needs the text and one score for each token; choose with select(...)")
+        raise DataError(
+            "a deletion curve needs the text and one score for each token; choose by a[target] and a.layer(...)"
+        )
     if not (model.task.head_reads_tokens and model.task.reads_tokens):
         raise UnsupportedModelError(f"deletion curves are of classifiers and language models, not of {model.task.name}")
     (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
@@ -76,9 +78,8 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         for n in counts
     ]
     values = [answer.value for answer in Answers(model, [encoding], [a], masked=masks(model))(removed)]
-    (label,) = a.target.labels
     return DeletionCurve(
-        target=label,
+        target=a.target.name,
         quantity="value" if a.target.kind == "value" else "probability",
         units=tuple(part.text for part in order),
         shares=tuple(n / len(order) for n in counts),

@@ -22,7 +22,7 @@ from ..pipeline.ablations import Ablations, leave_one_out, score_sources, verifi
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights, sources_and_parts
-from ..results.sources import Merging
+from ..results.grouping import Merging
 from ..results.spans import PartSpec, Sequenced, SourceSpec
 from .questions import Asked
 from .ranking import Column, RankingResult, agreement, ranking_table, summarise
@@ -249,7 +249,7 @@ class Prompt:
         def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
             merge: Merging = "max" if self.words and method.word_merge == "max" else "sum"
             explained = explain_sources(self.model, self.completed, Options(method=method), *self.division, merge)
-            return explained.table.astype(np.float64), explained.diagnostics
+            return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
 
         passes: Mapping[str, float]
         if isinstance(method, Perturbation):

@@ -17,6 +17,7 @@ from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
+from ..results.grouping import APART
 from ..results.schema import Number
 from ..surgery.clone import returning_attention
 from ..surgery.memory import enough_memory
@@ -89,7 +90,10 @@ class SignalReader:
                 f"the documents' share needs scores that add up, such as frozen-gradient's, not {self.method.spec}'s"
             )
         sinks = np.zeros_like(scores.bias) if scores.sink is None else scores.sink
-        sentences = np.stack([scores.table.sum(1), scores.rest, scores.written, sinks, scores.bias], 1)  # (K, 5)
+        kinds = np.array(scores.units.kind)
+        apart = [scores.scores[:, kinds == kind].sum(1) for kind in APART]  # the rest of the prompt, the answer
+        of_documents = scores.scores[:, ~np.isin(kinds, APART)].sum(1)  # (K,)
+        sentences = np.stack([of_documents, *apart, sinks, scores.bias], 1)  # (K, 5)
         documents, prompt, answer = sentences[:, :3].sum(0).astype(np.float64)
         sources, _ = sources_and_parts(completed, completed.named_sources, None)
         log_probabilities, entropies, heads = self._pass(completed, [i for s in sources for i in s.tokens])
@@ -109,7 +113,7 @@ class SignalReader:
             name = f"ContextCite, {samples} ablations"
             values[name], passes[name] = _context_cite(ablations, tokens, samples)
         return Figures(
-            scores.completion,
+            scores.completion or "",
             {name: float(value) for name, value in values.items()},
             {name: float(count) for name, count in passes.items()},
             tuple(map(tuple, sentences.astype(float).tolist())),

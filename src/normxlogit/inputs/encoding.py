@@ -127,20 +127,6 @@ class Encoding:
         """Return the token ids."""
         return self.inputs["input_ids"]
 
-    def result_fields(self) -> dict[str, Any]:
-        """Return the fields of an `Attribution` that describe its text and tokens, by name."""
-        return {
-            "tokens": self.tokens,
-            "token_ids": tuple(self.ids),
-            "offsets": self.offsets,
-            "word_ids": self.word_ids,
-            "sequence_ids": self.sequence_ids,
-            "special_tokens_mask": self.special,
-            "text": self.text,
-            "text_pair": self.text_pair,
-            "notes": self.notes,
-        }
-
     def take(self, indices: Iterable[int]) -> "Encoding":
         """Return some of the tokens, as the model would read them by themselves.
 

@@ -105,7 +105,7 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
     answers = ablations(present) @ weights.T  # (N, K)
     unit, tokens = "nats", np.ones(len(weights))  # (K,)
     if method.log_odds:
-        unit, tokens = "logit of the answer's probability", weights.sum(1)
+        unit, tokens = "log odds", weights.sum(1)
         answers = log_odds(answers) / tokens
     fit = method.fit(present, answers, start)
     forward = len(np.unique(present, axis=0)) + cost.get("forward_passes", 0.0)

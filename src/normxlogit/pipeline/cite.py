@@ -14,11 +14,11 @@ from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..methods import Method
 from ..models.task_model import TaskModel
+from ..results.attribution import Attribution
 from ..results.citation_test import CitationTest
 from ..results.citations import Citations
 from ..results.collection import Attributions
 from ..results.sentences import sentence_spans
-from ..results.sources import Sources
 from ..results.spans import answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
 from .ablations import Ablations, leave_one_out, verified
@@ -60,7 +60,7 @@ def cite(
     completed = ask(model, question, documents, **prompt)
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
-    return Citations(**vars(sources), question=question or "", verified=tested)
+    return Citations(question=question or "", attribution=sources, verified=tested)
 
 
 def cite_each(
@@ -224,7 +224,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _tested(model: TaskModel, completed: Completed, ranked: Sources, count: int | None) -> CitationTest:
+def _tested(model: TaskModel, completed: Completed, ranked: Attribution, count: int | None) -> CitationTest:
     """Measure what each sentence loses without the first sources and without all, and swap the values of both.
 
     Args:
@@ -239,9 +239,10 @@ def _tested(model: TaskModel, completed: Completed, ranked: Sources, count: int 
     whole = part_weights(completed, answer_parts(sequence, None))  # (1, G)
     ablations = Ablations(model, completed, sources)
     if count is None:
-        places = list(verified(ablations, whole[0], ranked.scores.astype(np.float64)))
+        scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+        places = list(verified(ablations, whole[0], scores))
     else:
-        places = [source.source for source in ranked.top(count)]
+        places = [source.position for source in ranked.top(count)]
     losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
     losses[:, places] = leave_one_out(ablations, weights, places)
     present = np.ones((2, len(sources)), bool)  # with all sources, and without any

@@ -16,14 +16,16 @@ from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
-from ..results.generation import GenerationAttribution
-from ..results.targets import Prediction, TargetInfo
+from ..results.attribution import Attribution
+from ..results.targets import Prediction
+from ..results.targets import Target as ExplainedTarget
+from ..results.units import Units
 from ..surgery.autocast import autocast_note
 from ..surgery.memory import enough_memory
 from ..tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from .completed import Completed
 from .explain import sink_note
-from .media import check_reads_media, joined_media, with_media
+from .media import appended, check_reads_media, with_media
 from .options import Options, provenance
 from .predictions import predictions_of
 from .progress import progress_bar
@@ -71,7 +73,7 @@ class Explained(NamedTuple):
         return self._replace(completed=completed, context=sequence.take(range(end - 1)), ids=self.ids[first:last])
 
 
-def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
+def explain_completion(model: TaskModel, completed: Completed, options: Options) -> Attribution:
     """Explain every token of a completion; see `explain_completions`."""
     return explain_completions(model, [completed], [options])[0]
 
@@ -80,7 +82,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_completions(
     model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
-) -> list[GenerationAttribution]:
+) -> list[Attribution]:
     """Explain every token of completions, in batches of one forward pass over whole sequences.
 
     score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
@@ -98,7 +100,7 @@ def explain_completions(
     if any(one.context.media for one in every):  # read one by one
         return [_explain(model, [one])[0] for one in every]
 
-    def work(places: list[int]) -> list[GenerationAttribution]:
+    def work(places: list[int]) -> list[Attribution]:
         batch = [every[i] for i in places]
         results = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
         advance(len(places))
@@ -132,7 +134,7 @@ def _parts(batch: list[Explained], vocabulary: int) -> Iterator[list[Explained]]
     yield part
 
 
-def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribution]:
+def _explain(model: TaskModel, batch: list[Explained]) -> list[Attribution]:
     """Explain completions from one forward pass over all."""
     options = batch[0].options
     method = options.method
@@ -148,11 +150,13 @@ def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribu
     return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
 
 
-def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribution]) -> GenerationAttribution:
+def _in_halves(one: Explained, explain: Callable[[Explained], Attribution]) -> Attribution:
     """Explain the first half of the generated tokens by itself, so that no pass over more tokens is needed for it."""
     half = len(one.ids) // 2
     first, second = explain(one.part(0, half)), explain(one.part(half, len(one.ids)))
-    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.scores.shape[-1] - first.scores.shape[-1])]
+    count = first.text_units
+    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
+    padded = np.pad(first.scores[..., :count], after)  # the later tokens have no scores
     sinks = [result.sink for result in (first, second)]
     if any(sink is not None for sink in sinks):  # a text may have none while it is short
         sinks = [np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in (first, second)]
@@ -162,7 +166,8 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
     )
     return replace(
         second,
-        scores=np.concatenate([np.pad(first.scores, after), second.scores]),
+        scores=np.concatenate([np.concatenate([padded, first.scores[..., count:]], -1), second.scores]),
+        completion=second.completion if second.text is not None else f"{first.completion}{second.completion}",
         prompt_tokens=first.prompt_tokens,
         predictions=first.predictions + second.predictions,
         generated=first.generated + second.generated,
@@ -171,13 +176,11 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
         bias=bias,
         sink=sink,
         sinks=tuple(sorted({*first.sinks, *second.sinks})),
-        images=joined_media(first.images, second.images),
-        audio=joined_media(first.audio, second.audio),
         notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
     )
 
 
-def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
+def _with_source(model: TaskModel, one: Explained) -> Attribution:
     """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
     method = one.options.method
     if not isinstance(method, FrozenGradient):
@@ -206,7 +209,7 @@ def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
     return _result(model, one if heard else one._replace(completed=one.completed.joined()), (), scores, described)
 
 
-def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
+def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
         layers = layer_numbers(batch[0].options.layers, model)
@@ -266,33 +269,28 @@ def _result(
     layers: tuple[int, ...],
     row_scores: Scores,
     described: tuple[list[Prediction], list[Prediction]],
-) -> GenerationAttribution:
+) -> Attribution:
     completed, options, start = one.completed, one.options, one.start
     sequence, text = completed.encoding, completed.encoding.text
-    row_scores, media = with_media(one.context, row_scores, layers=bool(layers))
+    row_scores, placed = with_media(one.context, row_scores)
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
     is_read = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
-    scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
+    token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
     alone = sequence.source is not None  # the decoder's tokens without those of the source
     axes = (slice(None), slice(None) if layers else 0)
     sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
-    names = [name_of(model, i) for i in one.ids]
-    other = None if one.contrast is None else name_of(model, one.contrast)
-    return GenerationAttribution(
-        scores=scores[axes].contiguous().numpy(),
-        tokens=sequence.tokens,
-        token_ids=tuple(sequence.ids),
-        offsets=sequence.offsets,
-        special_tokens_mask=sequence.special,
+    units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
+    units, scores, media = appended(units, token_scores[axes].contiguous().numpy(), placed, layers=bool(layers))
+    return Attribution(
+        scores=scores,
+        units=units,
+        media=media,
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
         prompt_tokens=start,
         predictions=tuple(described[0]),
         generated=tuple(described[1]),
-        targets=tuple(
-            TargetInfo("token", (name,), (index,), other, one.contrast, start + g - 1)
-            for g, (name, index) in enumerate(zip(names, one.ids, strict=True))
-        ),
+        targets=_explained_targets(model, one),
         layers=layers or None,
         **provenance(model, options.method),
         notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
@@ -303,8 +301,19 @@ def _result(
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
         named_sources={} if alone else completed.named_sources,
-        **media,
     )
+
+
+def _explained_targets(model: TaskModel, one: Explained) -> tuple[ExplainedTarget, ...]:
+    """Return what each generated token is explained for, with its own place in the text."""
+    sequence = one.completed.encoding
+    other = None if one.contrast is None else name_of(model, one.contrast)
+    targets = []
+    for position, index in enumerate(one.ids, start=one.start):
+        span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
+        name = name_of(model, index)
+        targets.append(ExplainedTarget("token", name, index, other, one.contrast, position - 1, span))
+    return tuple(targets)
 
 
 def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..models.task_model import TaskModel
-from ..results.generation import GenerationAttribution
+from ..results.attribution import Attribution
 from ..results.spans import Piece
 from ..results.verification import Unit
 from .ablations import Ablations
@@ -16,8 +16,8 @@ from .verification import SHOWN, Answer, Measured, Part, Tokens, run_searches
 
 
 def with_completion_verifications(
-    model: TaskModel, completed: Sequence[Completed], results: Sequence[GenerationAttribution], verify: Verify
-) -> list[GenerationAttribution]:
+    model: TaskModel, completed: Sequence[Completed], results: Sequence[Attribution], verify: Verify
+) -> list[Attribution]:
     """Return results with the log-probability of each completion without words of its prompt.
 
     Args:
@@ -31,10 +31,8 @@ def with_completion_verifications(
     return [_verified(model, one, result, verify) for one, result in zip(completed, results, strict=True)]
 
 
-def _verified(
-    model: TaskModel, completed: Completed, g: GenerationAttribution, verify: Verify
-) -> GenerationAttribution:
-    parts = _parts(g) if len(g.tokens) == len(completed.joined().encoding) else []
+def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Verify) -> Attribution:
+    parts = _parts(g) if g.text_units == len(completed.joined().encoding) else []
     if len(parts) < 2 or verify is None:
         return replace(g, notes=(*g.notes, "not verified: the prompt has no two words that could be removed"))
     count = min(SHOWN if verify == "auto" else verify, len(parts) - 1)  # a completion of nothing is none
@@ -52,14 +50,15 @@ def _verified(
     return replace(g, verified=verification)
 
 
-def _parts(g: GenerationAttribution) -> list[Part]:
+def _parts(g: Attribution) -> list[Part]:
     """Return the words of the prompt with their scores, summed over the completion; of several layers the last."""
-    g = g if g.layers is None else g.select(layer=g.layers[-1])
+    g = g if g.layers is None else g.layer(g.layers[-1])
+    prompt_tokens = g.prompt_tokens or 0
     totals = g.scores.sum(0)  # (T,)
     if g.has_words:
-        units = [(word.text, tuple(i for i in word.tokens if i < g.prompt_tokens)) for word in g.words()]
+        units = [(word.text, tuple(i for i in word.tokens if i < prompt_tokens)) for word in g.words()]
     else:
-        units = [(g.tokens[i], (i,)) for i in range(g.prompt_tokens) if not g.special_tokens_mask[i]]
+        units = [(g.tokens[i], (i,)) for i in range(prompt_tokens) if not g.special_tokens_mask[i]]
     media = {token for medium in g.media for token in medium.tokens}
     return [
         Part(text, tokens, float(totals[list(tokens)].sum()))

@@ -114,16 +114,18 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
             None if values is None else np.array(values[row][axes], np.float32, order="C")
             for values in (columns.bias, columns.sink if sinks else None)
         )
-        info, about = infos[row], encoding.result_fields()
-        same = same_as_contrast(info.ids, info.contrast_id, info.contrast)
+        targets, inputs = infos[row], model.task.result_inputs(encoding)
+        ids = [chosen.id for chosen in targets if chosen.id is not None]
+        same = same_as_contrast(ids, targets[0].contrast_id, targets[0].contrast)
+        notes = (*inputs.pop("notes"), *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))
         results.append(
-            model.task.result(
-                encoding,
+            Attribution(
                 scores=np.array(values, np.float32, order="C"),
-                **about
-                | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))},
-                prediction=texts[row],  # type: ignore[index]
-                target=info,
+                **inputs,
+                notes=notes,
+                predictions=(texts[row],),  # type: ignore[index]
+                targets=targets,
+                quantity="value" if model.task.target_kind == "value" else "logit",
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 **provenance(model, method),

@@ -14,8 +14,8 @@ from ..models.forward_pass import ForwardPass
 from ..models.given_outputs import check_layer_count, check_same, read_embedded
 from ..models.task_model import TaskModel
 from ..models.write_each import end_ids, until_end
+from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.generation import GenerationAttribution
 from ..surgery.proofs import tolerance_for
 from .completed import Completed
 from .completion import Explained, explain_run, explained
@@ -26,7 +26,7 @@ WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits
 
 def explain_generation(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
-) -> Attributions[GenerationAttribution]:
+) -> Attributions[Attribution]:
     """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
     model.refresh()
     if not options.method.info.tokenwise:

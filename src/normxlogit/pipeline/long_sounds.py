@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..inputs.sounds import Sound
-from ..results.generation import GenerationAttribution
+from ..results.attribution import Attribution
+from ..results.targets import Target
+from ..results.units import Units
 
 LAST = 0.2
 """Share of a window at whose quietest moment it ends."""
@@ -47,9 +48,7 @@ def _quiet(samples: npt.NDArray[np.float32], rate: int) -> int:
     return (count - quietest) * moment - moment // 2
 
 
-def joined(
-    sound: Sound, results: Sequence[tuple[float, GenerationAttribution]], end: int | None
-) -> GenerationAttribution:
+def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int | None) -> Attribution:
     """Return the results of windows as that of the whole sound.
 
     A token rests on the moments and the tokens of its own window; to others it has a score of 0. What attention sinks
@@ -62,20 +61,20 @@ def joined(
         end: The token that ends a transcript, which is left out between windows.
     """
     first = results[0][1]
-    prompt = first.prompt_tokens  # P
+    prompt = first.prompt_tokens or 0  # P
     counts = [_count(result, end, last=result is results[-1][1]) for _, result in results]
     width, moments = prompt + sum(counts), sum(len(result.audio[0].times) for _, result in results)  # T, n
-    scores, heard, biases = [], [], []
+    scores, biases, targets, text = [], [], [], ""
     times: list[npt.NDArray[np.float32]] = []
-    tokens, ids, special = list(first.tokens[:prompt]), list(first.token_ids[:prompt]), [True] * prompt
-    offsets, targets, text = list((first.offsets or ())[:prompt]), [], ""
+    tokens = first.units.take(range(prompt))
     for (start, result), count in zip(results, counts, strict=True):
-        before, inside = result.prompt_tokens, slice(result.prompt_tokens, result.prompt_tokens + count)
-        column, moment = len(tokens), sum(map(len, times))
+        before = result.prompt_tokens or 0
+        inside = slice(before, before + count)
+        column, moment = len(tokens), width + sum(map(len, times))
         audio = result.audio[0]
-        rows, shares = np.zeros((count, width), np.float32), np.zeros((count, moments), np.float32)
+        rows = np.zeros((count, width + moments), np.float32)
         rows[:, column : column + count] = result.scores[:count, inside]
-        shares[:, moment : moment + len(audio.times)] = audio.scores[:count]
+        rows[:, moment : moment + len(audio.times)] = audio.scores[:count]
         bias = np.zeros(count, np.float32) if result.bias is None else result.bias[:count]
         bias = bias if result.sink is None else bias + result.sink[:count]
         if result.token_ids[:before] == first.token_ids[:prompt]:
@@ -83,28 +82,30 @@ def joined(
         else:
             bias = bias + result.scores[:count, :before].sum(-1)
         scores.append(rows)
-        heard.append(shares)
         biases.append(bias)
         times.append(audio.times + np.float32(start))
-        targets += [replace(t, position=None if t.position is None else t.position - before + column)
-                    for t in result.targets[:count]]  # fmt: skip
-        spans = list((result.offsets or ())[inside])
-        text += " " if text and not text[-1].isspace() and not result.completion[:1].isspace() else ""
-        offsets += [(begin + len(text), stop + len(text)) for begin, stop in spans]
-        tokens += result.tokens[inside]
-        ids += result.token_ids[inside]
-        special += result.special_tokens_mask[inside]
-        text += (result.text or "")[: spans[-1][1]] if spans else result.completion
+        text += " " if text and not text[-1].isspace() and not (result.completion or "")[:1].isspace() else ""
+        targets += [_moved(target, column - before, len(text)) for target in result.targets[:count]]
+        units = result.units.take(range(before, before + count))
+        spans = units.spans or ()
+        moved = tuple((begin + len(text), stop + len(text)) for begin, stop in spans)
+        tokens += replace(units, spans=None if units.spans is None else moved)
+        text += (result.text or "")[: spans[-1][1]] if spans else result.completion or ""
     note = f"the sound has {sound.seconds or 0.0:.1f} s and was read in {len(results)} windows, cut at quiet moments"
-    about: dict[str, Any] = {"seconds": sound.seconds, "loudness": sound.loudness, "times": np.concatenate(times)}
+    whole = replace(
+        first.media[0],
+        first=width,
+        places=np.concatenate(times),
+        seconds=sound.seconds or first.media[0].seconds,
+        loudness=sound.loudness,
+    )
+    parts = Units.of_parts("moment", whole.part_names(), spans=tokens.spans is not None, ids=bool(tokens.ids))
     kept = [(result, slice(0, count)) for (_, result), count in zip(results, counts, strict=True)]
     return replace(
         first,
         scores=np.concatenate(scores),
-        tokens=tuple(tokens),
-        token_ids=tuple(ids),
-        offsets=None if first.offsets is None else tuple(offsets),
-        special_tokens_mask=tuple(special),
+        units=tokens + parts,
+        media=(whole,),
         text=None if first.text is None else text,
         completion=text,
         predictions=tuple(p for result, part in kept for p in result.predictions[part]),
@@ -114,12 +115,18 @@ def joined(
         bias=None if first.bias is None else np.concatenate(biases),
         sink=None,
         sinks=(),
-        audio=(replace(first.audio[0], scores=np.concatenate(heard), **about),),
         notes=tuple(dict.fromkeys((*(note for result, _ in kept for note in result.notes), note))),
     )
 
 
-def _count(result: GenerationAttribution, end: int | None, *, last: bool) -> int:
+def _moved(target: Target, tokens: int, characters: int) -> Target:
+    """Return a target of a window as one of the whole sound."""
+    position = None if target.position is None else target.position + tokens
+    span = None if target.span is None else (target.span[0] + characters, target.span[1] + characters)
+    return target._replace(position=position, span=span)
+
+
+def _count(result: Attribution, end: int | None, *, last: bool) -> int:
     """Return how many of the generated tokens of a window are kept."""
-    count = len(result.token_ids) - result.prompt_tokens
-    return count - 1 if not last and count > 1 and result.token_ids[-1] == end else count
+    count = len(result.generated)
+    return count - 1 if not last and count > 1 and result.generated[-1].id == end else count

@@ -13,6 +13,7 @@ from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
 from ..surgery.memory import enough_memory
+from ..tasks.base import units_of_tokens
 from .explain import explain_batch, sink_note, to_host
 from .options import Options
 
@@ -43,14 +44,15 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     if model.task.per_token:
         chosen = model.task.answering_window(runs)
         result = explain_batch(model, runs[chosen], options)[0]
-        result = replace(result, prediction=model.task.in_whole_text(result.prediction, kept_windows[chosen]))
+        answer = model.task.in_whole_text(result.predictions[0], kept_windows[chosen])
+        result = replace(result, predictions=(answer,))
         return _spread(encoding, kept_windows[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(_merged(encoding, kept_windows, results, limit), prediction=prediction)
+    return replace(_merged(encoding, kept_windows, results, limit), predictions=(prediction,))
 
 
 def windows(encoding: Encoding, limit: int) -> list[Places]:
@@ -107,11 +109,9 @@ def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int)
         f"the text has {len(encoding)} tokens and the model reads {limit}: the answer comes from the window of tokens "
         f"{content[0]} to {content[-1]}; the others have no score"
     )
-    target = result.target
-    if target.position is not None:
-        target = replace(target, position=places[target.position])
+    targets = tuple(t if t.position is None else t._replace(position=places[t.position]) for t in result.targets)
     sinks = tuple(places[i] for i in result.sinks)
-    return _whole(encoding, result, scores, note, target=target, token_predictions=None, sinks=sinks)
+    return _whole(encoding, result, scores, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
 def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int) -> Attribution:
@@ -153,13 +153,16 @@ def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attrib
     sinks = tuple(sorted({int(places[i]) for places, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
     besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
-    notes = [
-        text for text in first.notes if text not in sink_note(first.tokens, first.special_tokens_mask, first.sinks)
-    ]
+    notes = [text for text in first.notes if text not in sink_note(first.tokens, first.units.special, first.sinks)]
     first = replace(first, notes=(*notes, *sink_note(encoding.tokens, encoding.special, sinks)))  # those of all windows
     return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, **besides)
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    about = encoding.result_fields() | {"notes": (*result.notes, note)}
-    return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **about, **changes)
+    inputs: dict[str, Any] = {
+        "units": units_of_tokens(encoding),
+        "text": encoding.text,
+        "text_pair": encoding.text_pair,
+    }
+    notes = (*result.notes, note)
+    return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **inputs, notes=notes, **changes)

@@ -1,7 +1,8 @@
 """Scores of pictures and sounds, from those of the tokens that stand for them or of the parts that they enter by."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -10,10 +11,23 @@ from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..inputs.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
-from ..results.media import AudioScores, ImageScores
+from ..results.media import Medium
+from ..results.schema import FloatArray
+from ..results.units import UnitKind, Units
 
-Media = dict[str, Any]
-"""The fields `images` and `audio` of a result."""
+
+class Placed(NamedTuple):
+    """A picture or a sound of a prompt with its scores.
+
+    Attributes:
+        medium: Where its parts are; its `first` is that of the units once they are appended.
+        scores: float32, (G, L, parts).
+        sequence: Which of two inputs it is.
+    """
+
+    medium: Medium
+    scores: FloatArray
+    sequence: int = 0
 
 
 def check_reads_media(method: Method) -> None:
@@ -29,7 +43,7 @@ def check_reads_media(method: Method) -> None:
         )
 
 
-def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scores, Media]:
+def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
     """Return scores of words alone, and those of the pictures and sounds of their prompt.
 
     What parts of padding contribute, which are nowhere in a picture, is added to the bias: the sum stays. So is what
@@ -38,12 +52,10 @@ def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scor
     Args:
         context: What was read.
         scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
-        layers: Whether results have an axis of layers.
 
     Raises:
         UnsupportedModelError: If the places of a picture are not known.
     """
-    fields: Media = {"images": (), "audio": ()}
     media, signal = context.media, context.signal
     if signal is not None and signal.sound is not None:
         scores, frames = _frames_as_parts(scores, len(context)), scores.values.shape[-1] - len(context)
@@ -52,9 +64,10 @@ def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scor
     elif signal is not None and signal.picture is not None:
         media = (signal.picture,)
     if not media:
-        return scores, fields
+        return scores, []
     values = scores.values.clone()
     nowhere = np.zeros(values.shape[:2]) if scores.parts is None else scores.parts.sum(-1).double().numpy()  # (G, L)
+    placed_media = []
     for medium in media:
         tokens = list(medium.tokens)
         spread = medium.by_token if scores.parts is None else medium.by_part
@@ -66,16 +79,38 @@ def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scor
             )
         part_scores = (values[..., tokens] if scores.parts is None else scores.parts).numpy()  # (G, L, N)
         placed = spread(part_scores)  # (G, L, ...)
-        nowhere -= placed.reshape(*placed.shape[:2], -1).sum(-1, dtype=np.float64)
+        flat = placed.reshape(*placed.shape[:2], -1)  # (G, L, parts)
+        nowhere -= flat.sum(-1, dtype=np.float64)
         if scores.parts is None:
             nowhere += part_scores.sum(-1, dtype=np.float64)
         values[..., tokens] = 0
-        name = "images" if placed.ndim == 4 else "audio"
-        kept: type[ImageScores | AudioScores] = ImageScores if placed.ndim == 4 else AudioScores
-        more_fields: dict[str, Any] = {kept.geometry: spread.where, "tokens": medium.tokens, **medium.about}
-        fields[name] += (kept(scores=placed if layers else placed[:, 0], name=medium.name, **more_fields),)
+        kind: Literal["picture", "sound"] = "picture" if placed.ndim == 4 else "sound"
+        about = {"places": spread.where, "tokens": medium.tokens, **medium.about}
+        placed_media.append(Placed(Medium(kind=kind, name=medium.name, first=0, **about), flat))
     bias = None if scores.bias is None else scores.bias + torch.from_numpy(nowhere).to(scores.bias)
-    return replace(scores, values=values, bias=bias, parts=None), fields
+    return replace(scores, values=values, bias=bias, parts=None), placed_media
+
+
+def appended(
+    units: Units, scores: FloatArray, placed: Sequence[Placed], *, layers: bool
+) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
+    """Return units and scores with the parts of pictures and sounds behind those of the text.
+
+    Args:
+        units: The T units of the text.
+        scores: Theirs, (G, T), with layers (G, L, T).
+        placed: The pictures and sounds.
+        layers: Whether there is an axis of layers.
+    """
+    media = []
+    for medium, part_scores, sequence in placed:
+        first = len(units)
+        media.append(replace(medium, first=first))
+        kind: UnitKind = "patch" if medium.kind == "picture" else "moment"
+        names, spans, ids = medium.part_names(), units.spans is not None, bool(units.ids)
+        units += Units.of_parts(kind, names, sequence=sequence, spans=spans, ids=ids)
+        scores = np.concatenate([scores, part_scores if layers else part_scores[:, 0]], -1)
+    return units, scores, tuple(media)
 
 
 def _frames_as_parts(scores: Scores, tokens: int) -> Scores:
@@ -86,11 +121,3 @@ def _frames_as_parts(scores: Scores, tokens: int) -> Scores:
     if scores.bias is None or scores.sink is None or (sinks is not None and bool(sinks.any())):
         return scores
     return replace(scores, bias=scores.bias + scores.sink, sink=None, sinks=None)
-
-
-def joined_media(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the scores of the same pictures or sounds for the generated tokens of two results, one after the other."""
-    return tuple(
-        replace(after, scores=np.concatenate([before.scores, after.scores]))
-        for before, after in zip(first, second, strict=True)
-    )

@@ -8,15 +8,15 @@ from ..errors import InputError
 from ..inputs.append_tokens import with_decoded_text
 from ..inputs.chat import read_prompts
 from ..models.task_model import TaskModel
+from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.generation import GenerationAttribution
 from .completion import explain_completions
 from .completion_verification import with_completion_verifications
 from .options import Options
 from .speech import explain_speech
 from .writing import generate_each, read_completion
 
-Explained = GenerationAttribution | Attributions[GenerationAttribution]
+Explained = Attribution | Attributions[Attribution]
 
 
 def explain_generated(

@@ -16,14 +16,16 @@ from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
 from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
+from ..results.attribution import Attribution, Pairs
 from ..results.collection import Attributions
-from ..results.media import ImageScores
 from ..results.schema import FloatArray
-from ..results.similarity import Similarity
-from ..results.targets import Prediction, TargetInfo
+from ..results.targets import Prediction, Target
+from ..results.units import Units
 from ..results.verification import Unit
+from ..tasks.base import units_of_tokens
 from ..tasks.embedding import Direction
-from .media import with_media
+from ..tasks.signals import units_of_parts
+from .media import Placed, appended, with_media
 from .options import Verify, provenance
 from .verification import Answer, Measured, Tokens, parts_of, run_searches
 
@@ -63,7 +65,7 @@ class Shares(NamedTuple):
 
 def explain_similarity(
     model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool = False, verify: Verify = None
-) -> Similarity | Attributions[Similarity]:
+) -> Attribution | Attributions[Attribution]:
     """Explain the cosine of a text with another, or with each of several; see `_explain`.
 
     Raises:
@@ -82,7 +84,7 @@ def explain_similarity(
 
 def _explain(
     model: TaskModel, first: Any, others: Sequence[Any], method: Method, matrix: bool, verify: Verify
-) -> list[Similarity]:
+) -> list[Attribution]:
     """Explain the cosine of a text with each of several others.
 
     The cosine is <p, q> / (|p| |q|), p and q the two vectors. With the frozen network p is a sum over the tokens of its
@@ -142,11 +144,11 @@ def _verified(
     models: tuple[TaskModel, TaskModel],
     query: Side,
     documents: Sequence[Side],
-    results: Sequence[Similarity],
+    results: Sequence[Attribution],
     verify: int | Literal["auto"],
-) -> list[Similarity]:
+) -> list[Attribution]:
     """Return results with the cosine without the words of either text that have the highest scores."""
-    count = len(query.encoding)
+    count = len(_without_places(query.encoding))
 
     def vectors(model: TaskModel, sides: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
         encodings = [remove_tokens(model, side.encoding, removed, masked=False) for side, removed in sides if removed]
@@ -173,7 +175,7 @@ def _verified(
     return verified
 
 
-def _part_of(s: Similarity) -> Unit:
+def _part_of(s: Attribution) -> Unit:
     return "word" if s.has_words else "token"
 
 
@@ -225,61 +227,81 @@ def _result(
     sides: tuple[Side, Side],
     shares: tuple[Shares, Shares],
     method: Method,
-) -> Similarity:
+) -> Attribution:
     (one, other), (first, second) = sides, shares
     cosine = float(one.vector.double() @ other.vector.double())
-    (values, bias, images), (other_values, other_bias, other_images) = _placed(one, first), _placed(other, second)
-    count = len(one.encoding)
-    other_images = tuple(replace(i, tokens=tuple(count + token for token in i.tokens)) for i in other_images)
-    state_cosines = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
-    pairs = len(second.scores) > 1
-    held = [one.encoding.tokens[i] for i in first.sinks] + [other.encoding.tokens[i] for i in second.sinks]
-    note = (f"attention sink: {', '.join(map(repr, held))}; what a sink contributes is in the bias",) if held else ()
-    fields = _fields(one.encoding, other.encoding)
-    return Similarity(
-        scores=_host(torch.cat([values, other_values])),
-        **fields,
+    left, right = _explained(one, first, 0), _explained(other, second, 1)
+    units = _spelled(left.units, right.units) + _spelled(right.units, left.units)
+    scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
+    units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
+    states = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
+    of_texts = one.encoding.signal is None and other.encoding.signal is None and not bool(states.isnan().all())
+    alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
+    pairs = Pairs(_host(second.whole()[1:]), _host(one.states @ other.states.T)) if len(second.scores) > 1 else None
+    sinks = [one.encoding.tokens[i] for i in first.sinks] + [other.encoding.tokens[i] for i in second.sinks]
+    note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
+    biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
+    return Attribution(
+        scores=scores[0],
+        units=units,
+        media=tuple(replace(medium, tokens=()) for medium in media),
         text="" if one.encoding.signal else one.encoding.text,
         text_pair=other.encoding.text,
-        prediction=Prediction("cosine", 0, cosine, None),
-        target=TargetInfo("value", ("the cosine",), (0,)),
-        layers=None,
-        token_predictions=None,
+        predictions=(Prediction("cosine", 0, cosine, None),),
+        targets=(Target("cosine", "the cosine", 0),),
+        token_predictions=alone if of_texts else None,
         **provenance(model, method),
         notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes, *note))),
         merge=method.word_merge,
-        first_tokens=count,
-        images=(*images, *other_images),
-        state_cosines=_host(state_cosines),
-        bias=None if bias is None or other_bias is None else _host(torch.stack([bias, other_bias])),
-        matrix=_host(second.whole()[1:]) if pairs else None,
-        state_cosine_matrix=_host(one.states @ other.states.T) if pairs else None,
+        quantity="cosine",
+        bias=None if biases is None else _host(biases),
+        pairs=pairs,
     )
 
 
-def _placed(side: Side, shares: Shares) -> tuple[Tensor, Tensor | None, tuple[ImageScores, ...]]:
-    """Return the scores of tokens, (T,), for the first vector, the bias, and the scores of the picture they are of."""
+class Half(NamedTuple):
+    """One of two texts or pictures with its shares of the cosine.
+
+    Attributes:
+        units: Its units, without the parts of a picture that have places.
+        scores: float32, (U,).
+        placed: Its picture.
+        bias: The bias, (); None where the method reports none.
+    """
+
+    units: Units
+    scores: FloatArray
+    placed: list[Placed]
+    bias: Tensor | None
+
+
+def _explained(side: Side, shares: Shares, sequence: int) -> Half:
+    """Return the scores of a text's tokens, or of a picture's patches."""
+    encoding = side.encoding
     bias = None if shares.bias is None else shares.bias.reshape(-1)[:1, None].cpu()  # (1, 1)
-    scores = Scores(shares.scores.reshape(-1, 1, len(side.encoding))[:1].cpu(), bias=bias)  # (1, 1, T)
-    scores, media = with_media(side.encoding, scores, layers=False)
-    images = tuple(replace(image, scores=image.scores[0]) for image in media["images"])
-    return scores.values[0, 0], None if scores.bias is None else scores.bias[0, 0], images
+    scores = Scores(shares.scores.reshape(-1, 1, len(encoding))[:1].cpu(), bias=bias)  # (1, 1, T)
+    scores, placed = with_media(encoding, scores)
+    # Patches have no characters, and no vocabulary.
+    units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
+    units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
+    kept = _without_places(encoding)
+    return Half(
+        units.take(kept),
+        _host(scores.values[0, 0])[kept],
+        [one._replace(sequence=sequence) for one in placed],
+        None if scores.bias is None else scores.bias[0, 0],
+    )
 
 
-def _fields(one: Encoding, other: Encoding) -> dict[str, Any]:
-    """Return the fields that describe the tokens of both texts, one after the other."""
-    # Patches have no characters.
-    both = [replace(e, offsets=((0, 0),) * len(e), word_ids=(None,) * len(e)) if e.signal else e for e in (one, other)]
-    have_offsets = all(e.offsets is not None for e in both)
-    named = all(e.word_ids is not None for e in both)
-    return {
-        "tokens": (*one.tokens, *other.tokens),
-        "token_ids": () if any(e.signal for e in both) else (*one.ids, *other.ids),
-        "offsets": tuple(span for e in both for span in e.offsets or ()) if have_offsets else None,
-        "word_ids": tuple(word for e in both for word in e.word_ids or ()) if named else None,
-        "sequence_ids": tuple(None if s is None else index for index, e in enumerate(both) for s in e.sequence_ids),
-        "special_tokens_mask": (*one.special, *other.special),
-    }
+def _without_places(encoding: Encoding) -> list[int]:
+    """Return the tokens that are no parts of a picture with places."""
+    picture = None if encoding.signal is None else encoding.signal.picture
+    return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
+
+
+def _spelled(units: Units, other: Units) -> Units:
+    """Return units with spans where the other ones have some: patches have no characters."""
+    return units if other.spans is None or units.spans is not None else replace(units, spans=((0, 0),) * len(units))
 
 
 def _unit(vectors: Tensor) -> Tensor:

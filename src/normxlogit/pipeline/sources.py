@@ -1,6 +1,8 @@
 """Explain which sources an answer rests on, with as few passes as the method allows."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,10 +13,12 @@ from ..methods.perturbation import Perturbation
 from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.grouping import APART, Merging, check_merging, part_targets, source_units
 from ..results.regions import is_box
 from ..results.schema import FloatArray
-from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from ..results.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
+from ..results.units import Units
 from ..surgery.memory import enough_memory
 from ..tasks.targets import Target
 from .ablations import Ablations, Array, score_sources
@@ -33,7 +37,7 @@ def explain_sources(
     sources: SourceSpec,
     parts: PartSpec = None,
     merge: Merging = "sum",
-) -> Sources:
+) -> Attribution:
     """Explain an answer by the sources of its prompt.
 
     Methods that can backpropagate from a weighted sum of the answer's tokens do it once for each part of the answer;
@@ -45,69 +49,63 @@ def explain_sources(
     """
     check_merging(merge)
     options = options.for_media if completed.encoding.media else options
-    sequence = completed.sequenced()
+    method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
     weights = part_weights(completed, part_pieces)
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
-    outside = written = np.zeros(len(part_pieces), np.float32)
-    bias: FloatArray | None = None
-    sink: FloatArray | None = None
-    sinks: tuple[int, ...] = ()
-    unit = "logit"
-    passages = tuple(Passage(s.name, s.start, s.end) for s in source_pieces)
     passes = {"forward_passes": 1.0}
-    measured: dict[str, float | tuple[float, ...]] = {}
 
     def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
         result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
-        return result.table.astype(np.float64), result.diagnostics
+        ranked = [i for i, kind in enumerate(result.units.kind) if kind not in APART]
+        return result.scores[:, ranked].astype(np.float64), result.diagnostics
 
-    if completed.encoding.media and isinstance(options.method, Perturbation):
+    if completed.encoding.media and isinstance(method, Perturbation):
         raise MethodError(
-            f"{options.method.info.name} leaves words out, and the prompt holds a picture or a sound: frozen-gradient "
-            "scores both"
+            f"{method.info.name} leaves words out, and the prompt holds a picture or a sound: frozen-gradient scores "
+            "both"
         )
-    if isinstance(options.method, Perturbation):
-        scored = score_sources(options.method, Ablations(model, completed, source_pieces), weights, prior)
-        table, unit, passes = scored.table.astype(np.float32), scored.unit, scored.passes
-        measured = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
-    elif (direct := _direct(model, completed, options, weights)) is not None:
-        values, bias, sink, sinks = direct
-        start = sequence.prompt_tokens
-        alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(part_pieces)]
-        table, outside, written = sum_to_sources(values, alone, source_pieces, start, merge)
+    if isinstance(method, Perturbation):
+        scored = score_sources(method, Ablations(model, completed, source_pieces), weights, prior)
+        units = source_units(completed.sequenced().text, sources, source_pieces)
+        result = _of_parts(model, completed, method, part_pieces, scored.table.astype(np.float32), units)
+        measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
+        quantity: Literal["nats", "log odds"] = "nats" if scored.unit == "nats" else "log odds"
+        settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
+        return replace(result, quantity=quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
+    if (direct := _direct(model, completed, options, part_pieces, weights)) is not None:
+        result = direct.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(part_pieces))}
     elif completed.encoding.source is not None:
         raise MethodError(
-            f"{options.method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
+            f"{method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
             "occlusion, context-cite, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
         )
     else:
-        summed = explain_completion(model, completed, options).sources(sources, parts, merge=merge)
-        table, outside, written, bias = summed.table, summed.rest, summed.written, summed.bias
-        sink, sinks, passages = summed.sink, summed.sinks, summed.sources  # with pictures and sounds
-        if completed.encoding.media and not options.method.info.tokenwise:
+        result = explain_completion(model, completed, options).sources(sources, parts, merge=merge)
+        if completed.encoding.media and not method.info.tokenwise:
             passes |= {"backward_passes": float(weights.shape[1])}
-        elif not options.method.info.tokenwise:
+        elif not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
-    text, encoding, about = sequence.text, completed.joined().encoding, provenance(model, options.method)
-    about["settings"] = {**about["settings"], **({"merge": merge} if merge != "sum" else {})}
-    return Sources(
-        scores=table.sum(0),
-        table=table,
-        rest=outside.copy(),
-        written=written.copy(),
-        bias=bias if merge == "sum" else None,
-        sink=sink if merge == "sum" else None,
-        sinks=sinks,
-        sources=passages,
-        parts=tuple(Passage(p.name, p.start, p.end) for p in part_pieces),
-        text=text,
-        completion=text[sequence.prompt_characters :],
-        unit=unit,
-        **about,
-        notes=(*completed.encoding.notes, *sink_note(encoding.tokens, encoding.special, sinks)),
-        diagnostics=passes | measured,
+    return replace(result, diagnostics=passes)
+
+
+def _of_parts(
+    model: TaskModel, completed: Completed, method: Method, parts: list[Piece], scores: FloatArray, units: Units
+) -> Attribution:
+    """Return the scores of the parts of an answer, (K, U), as a result."""
+    sequence, encoding = completed.sequenced(), completed.joined().encoding
+    return Attribution(
+        scores=scores,
+        units=units,
+        targets=part_targets(parts),
+        text=sequence.text,
+        completion=sequence.text[sequence.prompt_characters :],
+        messages=completed.messages,
+        named_sources=completed.named_sources,
+        **provenance(model, method),
+        notes=encoding.notes,
+        merge=method.word_merge,
     )
 
 
@@ -133,12 +131,9 @@ def part_weights(completed: Completed, parts: list[Piece]) -> Array:
 
 
 def _direct(
-    model: TaskModel,
-    completed: Completed,
-    options: Options,
-    weights: Array,
-) -> tuple[FloatArray, FloatArray | None, FloatArray | None, tuple[int, ...]] | None:
-    """Return scores (K, T), biases (K,), sinks (K,) and which tokens they are, from one backward pass for each part.
+    model: TaskModel, completed: Completed, options: Options, parts: list[Piece], weights: Array
+) -> Attribution | None:
+    """Return what the parts of an answer rest on, by tokens, from one backward pass for each part.
 
     Returns:
         None if the method cannot.
@@ -168,4 +163,16 @@ def _direct(
         None if part is None else part[0, :, 0].detach().float().cpu().numpy() for part in (scores.bias, scores.sink)
     )
     sinks = () if scores.sinks is None else tuple(scores.sinks[0].nonzero()[:, 0].tolist())
-    return table, bias, sink, sinks
+    joined = completed.joined()
+    encoding = joined.encoding
+    units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
+    result = _of_parts(model, completed, method, parts, table, units)
+    notes = (*result.notes, *sink_note(encoding.tokens, encoding.special, sinks))
+    return replace(
+        result,
+        prompt_tokens=joined.prompt_tokens,
+        bias=bias,
+        sink=sink if sinks else None,
+        sinks=sinks,
+        notes=notes,
+    )

@@ -17,9 +17,10 @@ from ..methods import FrozenGradient, Request, check_finite, run_method
 from ..models.embeddings import table_of
 from ..models.proof import reading
 from ..models.task_model import TaskModel
+from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.generation import GenerationAttribution
-from ..results.targets import Prediction, TargetInfo
+from ..results.targets import Prediction, Target
+from ..results.units import Units
 from ..surgery.memory import enough_memory
 from ..surgery.pool import private_clone
 from ..surgery.run import Site, run
@@ -29,7 +30,7 @@ from ..tasks.speech import Emitted
 from .completed import Completed
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
-from .media import with_media
+from .media import appended, with_media
 from .options import Options, provenance
 from .speech_verification import with_speech_verification
 from .verification import NOT_VERIFIED
@@ -41,7 +42,7 @@ DECODER_PROMPT = 4
 
 def explain_speech(
     model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
-) -> GenerationAttribution | Attributions[GenerationAttribution]:
+) -> Attribution | Attributions[Attribution]:
     """Let a model of speech transcribe sounds, and explain every token by the moments that it rests on.
 
     Args:
@@ -77,15 +78,13 @@ def explain_speech(
     return results[0] if single else Attributions(results)
 
 
-def _explain_whole(
-    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]
-) -> GenerationAttribution:
+def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
     """Transcribe and explain a sound, in windows where it is longer than what the model hears at once."""
     chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
     windows = windows_of(sound, None if chunk is None else float(chunk))
     if len(windows) == 1:
         return _explain_one(model, sound, options, settings)
-    results: list[tuple[float, GenerationAttribution]] = []
+    results: list[tuple[float, Attribution]] = []
     silent: InputError | None = None
     for start, window in windows:
         try:
@@ -101,7 +100,7 @@ def _explain_whole(
 
 def _explain_one(
     model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any] | None = None
-) -> GenerationAttribution:
+) -> Attribution:
     """Transcribe, explain and verify a sound that a model hears at once."""
     if settings is None:
         result = _explain_frames(model, sound, options)
@@ -116,9 +115,7 @@ class NothingHeardError(InputError):
 
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
-def _explain_decoder(
-    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]
-) -> GenerationAttribution:
+def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
     """Generate with an encoder-decoder model, and explain what it generated."""
     signal: Signal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, settings)
@@ -154,7 +151,7 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
 
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)
-def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> GenerationAttribution:
+def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribution:
     """Explain the tokens that a model with an answer at every frame emits."""
     if options.target is not None or options.targets is not None or options.contrast is not None:
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
@@ -173,7 +170,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
     check_finite(method, request, scores.values.numpy())
     count = len(emitted)
     heard = replace(encoding.signal, sound=sound)
-    scores, media = with_media(replace(encoding.take(()), signal=heard), scores, layers=False)
+    scores, placed = with_media(replace(encoding.take(()), signal=heard), scores)
     blank = task.blank(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
@@ -183,29 +180,31 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
         for name, token in zip(names, emitted, strict=True)
     )
     special = set(model.tokenizer.all_special_ids)
-    return GenerationAttribution(
-        scores=np.zeros((count, count + 1), np.float32),
-        tokens=(first, *names),
-        token_ids=(blank, *ids[0].tolist()),
-        offsets=((0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))),
-        special_tokens_mask=(True, *(token.index in special for token in emitted)),
+    spans = [(0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))]
+    units = Units.of_tokens(
+        (first, *names),
+        special=(True, *(token.index in special for token in emitted)),
+        spans=spans,
+        ids=(blank, *ids[0].tolist()),
+    )
+    units, values, media = appended(units, np.zeros((count, count + 1), np.float32), placed, layers=False)
+    return Attribution(
+        scores=values,
+        units=units,
+        media=media,
         text="".join(pieces),
         completion="".join(pieces),
         prompt_tokens=1,
         predictions=predictions,
         generated=predictions,
         targets=tuple(
-            TargetInfo("token", (name,), (token.index,), None, None, token.frame)
-            for name, token in zip(names, emitted, strict=True)
+            Target("token", name, token.index, span=None if token.index in special else span)
+            for name, token, span in zip(names, emitted, spans[1:], strict=True)
         ),
-        layers=None,
         **provenance(model, method),
         notes=(*sound.notes, *encoding.notes),
         bias=np.asarray(scores.bias)[:, 0].copy(),
-        sink=None,
-        sinks=(),
         merge=method.word_merge,
-        **media,
     )
 
 

@@ -10,15 +10,13 @@ from torch.nn import functional
 
 from ..inputs.sounds import Sound
 from ..models.task_model import TaskModel
-from ..results.generation import GenerationAttribution
+from ..results.attribution import Attribution
 from ..surgery.pool import private_clone
 from .options import Verify
 from .verification import SHOWN, Answer, Measured, Tokens, moment_parts, run_searches
 
 
-def with_speech_verification(
-    model: TaskModel, sound: Sound, g: GenerationAttribution, verify: Verify
-) -> GenerationAttribution:
+def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, verify: Verify) -> Attribution:
     """Return a result with the log-probability of its transcript without moments of the sound, which are silenced.
 
     Args:
@@ -53,24 +51,25 @@ def _silenced(sound: Sound, spans: list[list[float]]) -> Sound:
     return replace(sound, samples=samples)
 
 
-def _decoder_measure(model: TaskModel, g: GenerationAttribution) -> Callable[[Sound], float]:
+def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
     """Return what measures the log-probability of a decoder's transcript, of the caller's model as it is."""
     ids = torch.tensor([g.token_ids], device=model.device)  # (1, T)
+    start = g.prompt_tokens or 0
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:
         inputs = _inputs(cast(Any, model.task).read_signal(model, sound).inputs, model)
         logits = private_clone(model.reference)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
-        chances = logits[0, g.prompt_tokens - 1 :].float().log_softmax(-1)  # (G, V)
-        return float(chances.gather(1, ids[0, g.prompt_tokens :, None]).sum())
+        chances = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
+        return float(chances.gather(1, ids[0, start:, None]).sum())
 
     return measure
 
 
-def _frames_measure(model: TaskModel, g: GenerationAttribution) -> Callable[[Sound], float]:
+def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
     """Return what measures the log-probability of a transcript by all ways to emit it (Graves et al., 2006)."""
     task = cast(Any, model.task)
-    emitted = torch.tensor([g.token_ids[g.prompt_tokens :]])  # (1, G)
+    emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :]])  # (1, G)
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:

@@ -20,7 +20,6 @@ from ..models.masking import moved_position, remove_tokens
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
-from ..results.signals import AudioAttribution, ImageAttribution
 from ..results.targets import Prediction
 from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
 from .explain import to_host
@@ -114,16 +113,16 @@ def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
     there is nothing else.
     """
     a = ranked_scores(a)
-    if isinstance(a, ImageAttribution):
-        return _regions(a)
-    if isinstance(a, AudioAttribution):
-        return moment_parts(a.times, a.scores)
+    if not a.has_text and not model.task.reads_tokens:
+        if model.task.result_kind == "image":
+            return _regions(a)
+        return _moments(a)
     reads_token = model.task.per_token and not model.task.extractive
     fixed = a.target.position if reads_token else None
     if a.has_words:
         parts = [Part(word.text, word.tokens, float(cast(float, word.score))) for word in a.words()]
     else:
-        plain = [i for i, special in enumerate(a.special_tokens_mask) if not special]
+        plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
         parts = [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
     parts = [part for part in parts if part.text.strip()]  # white space is a word to nobody
     return [part for part in parts if fixed not in part.tokens] or parts
@@ -131,9 +130,10 @@ def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
 
 def ranked_scores(a: Attribution) -> Attribution:
     """Return the scores that rank the units: of several labels the predicted one's, of several layers the last's."""
-    if a.has_label_axis:
-        a = a.select(label=a.prediction.id if a.prediction.id in a.target.ids else a.target.ids[0])
-    return a if a.layers is None else a.select(layer=a.layers[-1])
+    if a.has_target_axis:
+        predicted = None if not a.predictions else a.predictions[0].id
+        a = a[next((k for k, target in enumerate(a.targets) if target.id == predicted), 0)]
+    return a if a.layers is None else a.layer(a.layers[-1])
 
 
 class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
@@ -169,7 +169,7 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
             return replace(
                 without, position=moved_position(self.model, encoding.position, removed, masked=self._masked)
             )
-        if isinstance(self._results[place], ImageAttribution):
+        if self.model.task.result_kind == "image":
             return without_regions(encoding, removed)
         return silenced(encoding, removed)
 
@@ -181,7 +181,7 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
             return [Answer(p, value, p.label) for p, value in zip(task.answers(run), values, strict=True)]
         chances = task.probabilities(run.logits)  # (B, C)
         outputs = run.logits if chances is None else chances  # (B, C)
-        targets = torch.tensor([self._results[place].target.ids[0] for place, _ in keys])  # (B,)
+        targets = torch.tensor([self._results[place].target.id for place, _ in keys])  # (B,)
         explained = outputs.gather(1, targets[:, None].to(outputs.device))  # (B, 1)
         tops, measured = to_host(task.top(run.logits), explained)
         self.model.check_finite(measured, run.batch)
@@ -198,7 +198,7 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
             return 0.0
         position = target.position if self._masked else target.position - sum(i < target.position for i in removed)
         chances = run.everywhere[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
-        return float(chances[position, target.ids[0]])
+        return float(chances[position, target.id or 0])
 
 
 def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
@@ -206,7 +206,7 @@ def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal
     model = answers.model
     quantity: Quantity = "value" if model.task.outcomes is None and not model.task.extractive else "probability"
     questions = [
-        (parts_of(model, a), Measured(ranked_scores(a).target.labels[0], quantity, *_unit(a))) for a in results
+        (parts_of(model, a), Measured(ranked_scores(a).target.name, quantity, *_unit(model, a))) for a in results
     ]
     return run_searches(questions, verify, answers)
 
@@ -327,32 +327,41 @@ def _tokens(parts: Sequence[Part], members: Sequence[int]) -> Tokens:
     return tuple(sorted(token for i in members for token in parts[i].tokens))
 
 
-def _unit(a: Attribution) -> tuple[Unit, RemovedBy]:
-    if isinstance(a, ImageAttribution):
+def _unit(model: TaskModel, a: Attribution) -> tuple[Unit, RemovedBy]:
+    if model.task.result_kind == "image":
         return "region", "replaced"
-    if isinstance(a, AudioAttribution):
+    if model.task.result_kind == "audio":
         return "moment", "silenced"
     return "word" if a.has_words else "token", "deleted"
 
 
-def _regions(a: ImageAttribution) -> list[Part]:
+def _regions(a: Attribution) -> list[Part]:
     """Return squares of patches, at most `REGIONS` in a row or column."""
-    if not a.rows:
+    if not a.media:
         return []
-    side = -(-max(a.rows, a.columns) // REGIONS)
+    (height, width), first = a.media[0].shape, a.media[0].first
+    side = -(-max(height, width) // REGIONS)
     groups: dict[tuple[int, int], list[int]] = {}
-    for patch in range(a.rows * a.columns):
-        row, column = divmod(patch, a.columns)
-        groups.setdefault((row // side, column // side), []).append(a.first + patch)
+    for patch, (row, column) in enumerate(np.ndindex(height, width), start=first):
+        groups.setdefault((row // side, column // side), []).append(patch)
     last = side - 1
     return [
         Part(
             f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
-            tuple(tokens),
-            _sum(a.scores, tokens),
+            tuple(patches),
+            _sum(a.scores, patches),
         )
-        for (row, column), tokens in groups.items()
+        for (row, column), patches in groups.items()
     ]
+
+
+def _moments(a: Attribution) -> list[Part]:
+    """Return the moments of a sound as they lie among the units."""
+    if not a.media:
+        return []
+    medium = a.media[0]
+    parts = moment_parts(medium.places.tolist(), a.scores[medium.units])
+    return [part._replace(tokens=tuple(medium.first + moment for moment in part.tokens)) for part in parts]
 
 
 def moment_parts(times: Sequence[Sequence[float]], scores: FloatArray) -> list[Part]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..results.attribution import Attribution
-from ..results.base import Result
+from ..results.attribution import Attribution, prediction_of
+from ..results.base import Record
 from ..results.comparison import Comparison
 from ..results.words import Merge
 from .blocks import Card, Cell, Column, Piece, Table, cell
@@ -12,9 +12,10 @@ from .charts import number
 from .comparison_blocks import curves_card
 from .curves import Curve
 from .describe import method_text, shortened, text_of
+from .draw import blocks_of
 from .html import page
 from .layout import layout, strongest
-from .text_blocks import attribution_blocks, opening
+from .text_blocks import opening
 
 WORDS = 4
 """Strongest words in a row."""
@@ -24,7 +25,7 @@ OPEN = 3
 
 
 def cards(
-    results: Sequence[Result],
+    results: Sequence[Record],
     *,
     words: bool | None = None,
     merge: Merge | None = None,
@@ -36,9 +37,9 @@ def cards(
         DataError: If words are asked for and a result has none.
     """
 
-    def blocks(result: Result, cost: str) -> Any:
-        if type(result)._blocks is Attribution._blocks:
-            return attribution_blocks(result, words=words, merge=merge, cost=cost)  # type: ignore[arg-type]
+    def blocks(result: Record, cost: str) -> Any:
+        if isinstance(result, Attribution):
+            return blocks_of(result, words=words, merge=merge, cost=cost)
         return result._blocks()
 
     drawn = [blocks(result, cost) for result, cost in zip(results, costs or [""] * len(results), strict=True)]
@@ -48,7 +49,7 @@ def cards(
         Card(one, shortened(result._heading()), opened=len(results) <= OPEN)
         for result, one in zip(results, drawn, strict=True)
     ]
-    texts = [result for result in results if isinstance(result, Attribution)]
+    texts = [result for result in results if isinstance(result, Attribution) and prediction_of(result) is not None]
     if not results or len(texts) < len(results):
         return result_cards
     return [Card([_overview(texts, words, merge)], f"{len(texts)} results", result=False), *result_cards]
@@ -77,7 +78,7 @@ def results_page(
     together = Comparison(results).by_text()
     if len(together) == 1 and together[0].comparable:
         return together[0].to_html(words=words, merge=merge, costs=costs, curves=curves)
-    return page([*cards(results, words=words, merge=merge, costs=costs), *curves_card(curves)], results[0].title)
+    return page([*cards(results, words=words, merge=merge, costs=costs), *curves_card(curves)], results[0]._title())
 
 
 def _overview(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> Table:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import MethodError
 from ..methods.registry import describe
-from ..results.attribution import Attribution
+from ..results.attribution import Attribution, prediction_of
 from ..results.characters import one_line, visible
 from ..results.schema import check, setting_text
 from ..results.targets import Prediction
@@ -53,20 +53,22 @@ def model_text(name: str) -> str:
 
 def facts(a: Attribution) -> Facts:
     """Return what a result holds, in words."""
-    names = a.target.labels
-    one = visible(names[0]) if len(names) == 1 else f"the {'token' if a.target.kind == 'token' else 'label'}"
-    target = one if len(names) == 1 else ", ".join(map(visible, names))
-    if a.target.kind == "value":
-        positive, negative = f"raises {one}", f"lowers {one}"
+    names, first = [visible(target.name) for target in a.targets], a.targets[0]
+    explained = names[0] if len(names) == 1 else f"the {'token' if first.kind == 'token' else 'label'}"
+    target = ", ".join(names)
+    if first.kind in ("value", "cosine"):
+        positive, negative = f"raises {explained}", f"lowers {explained}"
     else:
-        positive, negative = f"for {one}", f"against {one}"
-    if a.target.contrast is not None:
-        contrast = visible(a.target.contrast)
+        positive, negative = f"for {explained}", f"against {explained}"
+    if first.contrast is not None:
+        contrast = visible(first.contrast)
         target, negative = f"{target} rather than {contrast}", f"for {contrast}"
-    if a.target.position is not None and 0 <= a.target.position < len(a.tokens):
-        target += f", at position {a.target.position} ({visible(a.tokens[a.target.position])})"
+    positions = {target.position for target in a.targets}
+    if len(positions) == 1 and first.position is not None and first.position < len(a.tokens):
+        target += f", at position {first.position} ({visible(a.tokens[first.position])})"
+    prediction = prediction_of(a)
     return Facts(
-        prediction=prediction_text(a.prediction),
+        prediction="" if prediction is None else prediction_text(prediction),
         target=target,
         method=method_text(a.method, a.settings),
         model=model_text(a.model),

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..results.attribution import Attribution
 from ..results.characters import direction, quoted, visible
-from ..results.generation import GenerationAttribution
 from ..results.schema import FloatArray
 from ..results.words import merged
 from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
@@ -28,15 +28,16 @@ NOTE = "each token's context by its own largest score"
 """What to know of the colours."""
 
 
-def generation_blocks(g: GenerationAttribution) -> list[Block]:
+def generation_blocks(g: Attribution) -> list[Block]:
     """Return what drawings of generated text consist of.
 
     Args:
         g: The result; of several layers the last is drawn.
     """
-    rows = g.scores if g.layers is None else g.scores[:, -1]
-    rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)  # (G, T)
-    described = _facts(g)
+    described, start = _facts(g), g.prompt_tokens or 0
+    g = g if g.layers is None else g.layer(g.layers[-1])
+    g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
+    rows = g.scores[:, : g.text_units]  # (G, T)
     if g.audio and not rows.any():  # the words rest on the sound alone
         legend = Legend(described.positive, described.negative, notes=["each word by its own largest score"])
         return [
@@ -45,14 +46,11 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
             legend,
         ]
     # The shortest digits that are the score: whoever shows fewer rounds once.
-    context_scores: list[list[float | None]] = [
-        [float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)
-    ]
+    context_scores: list[list[float | None]] = [[float(str(s)) for s in row[: start + i]] for i, row in enumerate(rows)]
     media: list[Block] = []
     first = len(g.tokens)
-    for medium in map(coarser, g.media):
-        scores = medium.scores if g.layers is None else medium.scores[:, -1]
-        scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)  # (G, h, w) or (G, n)
+    for medium in map(coarser, (*g.images, *g.audio)):
+        scores = medium.scores  # (G, h, w) or (G, n)
         media.append(media_block(medium, scores.sum(0), signed=g.signed, first=first, alone=len(g.images) == 1))
         for row_scores, parts in zip(context_scores, scores.reshape(len(g), -1), strict=True):
             row_scores += [None] * (first - len(row_scores))
@@ -61,7 +59,7 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     kinds = " and ".join([*(["patches"] if g.images else []), *(["moments"] if g.audio else [])])
     hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
     notes = [NOTE, *([f"{kinds} by the largest of theirs"] if media else [])]
-    data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": context_scores}
+    data = {"prompt": start, "signed": g.signed, "scores": context_scores}
     prompt, written = _pieces(g)
     if written[0].source is None and not written[0].text.strip():
         written = written[1:]  # the space before the completion
@@ -83,9 +81,9 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     ]
 
 
-def _facts(g: GenerationAttribution) -> Facts:
-    names = {t.labels[0] for t in g.targets}
-    itself = all(t.ids[0] == token.id for t, token in zip(g.targets, g.generated, strict=True))
+def _facts(g: Attribution) -> Facts:
+    names = {t.name for t in g.targets}
+    itself = all(t.id == token.id for t, token in zip(g.targets, g.generated, strict=True))
     target = "each generated token" if itself else visible(names.pop()) if len(names) == 1 else "the tokens asked for"
     positive = "for the token" if itself else f"for {target}"
     contrast = g.targets[0].contrast
@@ -95,7 +93,7 @@ def _facts(g: GenerationAttribution) -> Facts:
     if g.layers is not None:
         target += f", layer {g.layers[-1]} shown"
     return replace(
-        facts(g.for_token(0)),
+        facts(g[0]),
         target=target,
         positive=positive if g.signed else "importance",
         negative=against if g.signed else None,
@@ -103,7 +101,7 @@ def _facts(g: GenerationAttribution) -> Facts:
     )
 
 
-def _token_name(g: GenerationAttribution, index: int) -> str:
+def _token_name(g: Attribution, index: int) -> str:
     """Return a token as it stands in the text; by its own name where it has no character of its own."""
     if g.text is None or g.offsets is None:
         return quoted(visible(g.tokens[index]))
@@ -111,12 +109,12 @@ def _token_name(g: GenerationAttribution, index: int) -> str:
     return quoted(visible(g.text[start:end] or g.tokens[index]))
 
 
-def _chance(g: GenerationAttribution, index: int) -> str:
+def _chance(g: Attribution, index: int) -> str:
     chance = g.generated[index].probability
     return "" if chance is None else f"{100 * chance:.1f}%"
 
 
-def _table(g: GenerationAttribution, rows: FloatArray, described: Facts) -> Table:
+def _table(g: Attribution, rows: FloatArray, described: Facts) -> Table:
     """Return a row for each generated token, with the words of its context of the largest magnitude."""
     if g.text is None or g.offsets is None:
         groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
@@ -125,19 +123,19 @@ def _table(g: GenerationAttribution, rows: FloatArray, described: Facts) -> Tabl
     columns = [Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")]
     body = []
     for index, row in enumerate(rows):
-        name = Piece(_token_name(g, g.prompt_tokens + index), kind="strong")
+        name = Piece(_token_name(g, (g.prompt_tokens or 0) + index), kind="strong")
         strongest = Cell(_strongest(g, row, index, groups, described))
         body.append([Cell((name,)), cell(_chance(g, index), g.generated[index].probability), strongest])
     return Table(columns, body)
 
 
 def _strongest(
-    g: GenerationAttribution, row: FloatArray, index: int, groups: list[tuple[int, ...]], described: Facts
+    g: Attribution, row: FloatArray, index: int, groups: list[tuple[int, ...]], described: Facts
 ) -> tuple[Piece, ...]:
     """Return the words of the largest magnitude, as far as a generated token has seen them."""
     words = []
     for tokens in groups:
-        read = [i for i in tokens if i < g.prompt_tokens + index]
+        read = [i for i in tokens if i < (g.prompt_tokens or 0) + index]
         if read and (score := float(merged(row[read], g.merge))):
             words.append((score, read))
     words.sort(key=lambda pair: -abs(pair[0]))
@@ -152,17 +150,17 @@ def _strongest(
     return tuple(pieces)
 
 
-def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
+def _matrix(g: Attribution, rows: FloatArray) -> Block:
     """Return the scores of all tokens that each generated token has seen."""
-    count, total = rows.shape
+    (count, total), start = rows.shape, g.prompt_tokens or 0
     if rows.size > LARGEST:
         return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
-    is_context = np.arange(total - 1) < g.prompt_tokens + np.arange(count)[:, None]  # (G, T - 1)
+    is_context = np.arange(total - 1) < start + np.arange(count)[:, None]  # (G, T - 1)
     stand_ins = {token for medium in g.media for token in medium.tokens}
     shown = [i for i in range(total - 1) if i not in stand_ins]
     scores = np.where(is_context, rows[:, :-1], np.nan)[:, shown]
     return Grid(
-        rows=[_token_name(g, g.prompt_tokens + i) for i in range(count)],
+        rows=[_token_name(g, start + i) for i in range(count)],
         columns=[_token_name(g, i) for i in shown],
         scores=scores,
         caption="Rows: generated tokens; columns: what they have seen",
@@ -172,10 +170,10 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
     )
 
 
-def _pieces(g: GenerationAttribution) -> tuple[list[Piece], list[Piece]]:
+def _pieces(g: Attribution) -> tuple[list[Piece], list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     pieces: list[Piece] = []
-    done, prompt = 0, 0
+    done, prompt, first = 0, 0, g.prompt_tokens or 0
     stand_ins = {token: medium.name for medium in g.media for token in medium.tokens}
     for i, token in enumerate(g.tokens):
         if i in stand_ins:  # one name in the place of all of them
@@ -183,8 +181,8 @@ def _pieces(g: GenerationAttribution) -> tuple[list[Piece], list[Piece]]:
                 pieces.append(Piece(f"[{stand_ins[i]}]", kind="special"))
             done = max(done, g.offsets[i][1]) if g.offsets is not None else done
             continue
-        prompt = len(pieces) if i == g.prompt_tokens else prompt
-        part = i - g.prompt_tokens if i >= g.prompt_tokens else None
+        prompt = len(pieces) if i == first else prompt
+        part = i - first if i >= first else None
         special = g.special_tokens_mask[i]
         text = token
         if g.text is not None and g.offsets is not None:
@@ -211,7 +209,7 @@ def _direction(pieces: list[Piece]) -> str:
     return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
-def _likelier(g: GenerationAttribution, part: int) -> str:
+def _likelier(g: Attribution, part: int) -> str:
     """Return what the model found more likely than a generated token, if anything."""
     best = g.predictions[part]
     if best.id == g.generated[part].id:

@@ -104,12 +104,12 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         DataError: If words are asked for and the result has none.
     """
     if words or (words is None and a.has_words):
-        units = a.words(merge)
-        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in units])
-        scores = np.stack([np.asarray(word.score) for word in units], -1) if units else a.scores[..., :0]
+        merged_words = a.words(merge)
+        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
+        scores = np.stack([np.asarray(word.score) for word in merged_words], -1) if merged_words else a.scores[..., :0]
     elif a.text is None or a.offsets is None:
         texts, columns = _tokens(a)
-        scores = a.scores
+        scores = a.scores[..., : a.text_units]
     else:
         texts, columns = _cut(a, _shared(a, a.offsets))
         scores = (
@@ -120,7 +120,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     plain = np.array([not c.special for c in columns], dtype=bool)
     compared = np.array([not (c.special or c.read) for c in columns], dtype=bool)
     compared = compared if compared.any() else plain if plain.any() else ~plain
-    scales = _scales(scores, compared, a.has_label_axis)  # (..., 1)
+    scales = _scales(scores, compared, a.has_target_axis)  # (..., 1)
     strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
     strengths[..., np.array([c.read for c in columns], dtype=bool) & ~compared] = 0.0
     unread = [all(a.tokens[i] in UNKNOWN for i in c.tokens) for c in columns]
@@ -128,7 +128,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         layer = a.layers[index[-1]] if a.layers is not None else None
-        label = [a.target.labels[index[0]]] if a.has_label_axis else []
+        label = [a.targets[index[0]].name] if a.has_target_axis else []
         name = ", ".join(label + ([f"layer {layer}"] if layer is not None else []))
         rows.append(Row(name, layer, scores[index], strengths[index], float(scales[index][0])))
     # Special tokens do not decide: they are no part of the language.
@@ -210,7 +210,9 @@ def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[C
     pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
     for tokens, start, end in spans:
         first, last = tokens[0], tokens[-1]
-        current = min(a.sequence_ids[first] or 0, len(sources) - 1) if a.sequence_ids[first] is not None else current
+        current = (
+            min(a.units.sequence[first] or 0, len(sources) - 1) if a.units.sequence[first] is not None else current
+        )
         if end <= start:
             if a.special_tokens_mask[first]:
                 pen.special(current, a.tokens[first], first)
@@ -231,7 +233,12 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     spans: list[Span] = []
     for index, (start, end) in enumerate(offsets):
         tokens, first, covered = spans[-1] if spans else ((index,), start, start)
-        if end > start and first < covered and start < covered and a.sequence_ids[index] == a.sequence_ids[tokens[-1]]:
+        if (
+            end > start
+            and first < covered
+            and start < covered
+            and a.units.sequence[index] == a.units.sequence[tokens[-1]]
+        ):
             spans[-1] = ((*tokens, index), first, max(covered, end))
         else:
             spans.append(((index,), start, end))
@@ -240,11 +247,11 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
 
 def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
     """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
-    pen = _Pen(1 + any(sequence == 1 for sequence in a.sequence_ids))
+    pen = _Pen(1 + any(sequence == 1 for sequence in a.units.sequence))
     starts = any(token[:1] in _STARTS for token in a.tokens)
     current = 0
     for index, token in enumerate(a.tokens):
-        sequence = a.sequence_ids[index]
+        sequence = a.units.sequence[index]
         current = current if sequence is None else sequence
         if a.special_tokens_mask[index]:
             pen.special(current, token, index)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..results.media import AudioScores, ImageScores
+from ..results.media import MediumScores
 from ..results.schema import FloatArray
 from .blocks import Block, Piece
 from .charts import number
@@ -32,7 +32,7 @@ class Picture(Block):
 
     kind: ClassVar = "picture"
 
-    medium: ImageScores
+    medium: MediumScores
     parts: Sequence[Piece]
 
     @property
@@ -54,13 +54,13 @@ class Waveform(Block):
 
     kind: ClassVar = "waveform"
 
-    medium: AudioScores
+    medium: MediumScores
     parts: Sequence[Piece]
 
     @property
     def outline(self) -> str:
         """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
-        course = self.medium.loudness.tolist()
+        course = self.medium.course.tolist()
         places = np.linspace(0, 100, len(course)).tolist()
         above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, course, strict=True)]
         below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, course, strict=True)]
@@ -91,13 +91,13 @@ def region_shares(block: Picture | Waveform) -> list[tuple[str, float]]:
     return sorted(shares.items(), key=lambda pair: -pair[1])
 
 
-def coarser(medium: ImageScores | AudioScores) -> ImageScores | AudioScores:
+def coarser(medium: MediumScores) -> MediumScores:
     """Return the scores with as many patches or moments as a drawing has at most."""
-    return medium.coarser(MOST_PATCHES if isinstance(medium, ImageScores) else MOST_MOMENTS)
+    return medium.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
 
 
 def media_block(
-    medium: ImageScores | AudioScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
+    medium: MediumScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
 ) -> Picture | Waveform:
     """Return a picture or a sound in the colours of its parts, each by the largest of all.
 
@@ -108,7 +108,7 @@ def media_block(
         first: The number of its first part among the sources of links; None for no links.
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
-    if isinstance(medium, ImageScores):
+    if medium.kind == "picture":
         prefix = "" if alone else f"{medium.name}, "
         names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
     else:
@@ -123,4 +123,4 @@ def media_block(
             strict=True,
         )
     ]
-    return Picture(medium, parts) if isinstance(medium, ImageScores) else Waveform(medium, parts)
+    return Picture(medium, parts) if medium.kind == "picture" else Waveform(medium, parts)

@@ -2,18 +2,16 @@
 
 import base64
 import io
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..results.attribution import Attribution
 from ..results.characters import one_line
-from ..results.generation import GenerationAttribution
-from ..results.media import AudioScores, ImageScores
+from ..results.media import MediumScores
 from ..results.schema import FloatArray
-from ..results.spans import Piece
 from .charts import number
 from .describe import shortened
 from .matplotlib_figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
@@ -41,15 +39,14 @@ LABEL = 24
 """Most characters of a part's name."""
 
 
-def media_figure(g: GenerationAttribution, parts: Sequence[Piece], *, k: int | None = None) -> PlotFigure:
+def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
     """Draw what the parts of an answer rest on of its pictures and sounds, each on the scale of its own largest score.
 
     A picture is drawn once for the whole answer and once for each part, with the sum of its patches beside the name. A
     sound is drawn once, above a row of its moments for each part.
 
     Args:
-        g: The result, of one layer.
-        parts: The parts of the answer.
+        g: The result, of one layer; its targets are the parts of the answer.
         k: How many parts: those with the largest sums, in their order.
 
     Raises:
@@ -58,15 +55,16 @@ def media_figure(g: GenerationAttribution, parts: Sequence[Piece], *, k: int | N
     if k is not None and k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     drawn = []
-    for medium in g.media:
-        picture = isinstance(medium, ImageScores)
-        rows = np.stack([medium.scores[[i - g.prompt_tokens for i in part.tokens]].sum(0) for part in parts])
+    parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
+    for medium in (*g.images, *g.audio):
+        picture = medium.kind == "picture"
+        rows = medium.scores  # (parts, ...)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         kept = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
         whole = [medium.scores.sum(0)[None]] if picture and len(parts) > 1 else []
-        names = [*(["the whole answer"] if whole else []), *(one_line(parts[i].name) for i in kept)]
+        names = [*(["the whole answer"] if whole else []), *(one_line(parts[i]) for i in kept)]
         height = 1.4 + ROW * len(names)
-        if isinstance(medium, ImageScores):
+        if picture:
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
         scores = np.concatenate([*whole, rows[kept]])
         drawn.append((replace(medium, scores=scores), [shortened(name, LABEL) for name in names], height))
@@ -74,14 +72,14 @@ def media_figure(g: GenerationAttribution, parts: Sequence[Piece], *, k: int | N
         figure = PlotFigure(PAGE, sum(height for *_, height in drawn))
         areas = figure.subfigures(len(drawn), 1, height_ratios=[height for *_, height in drawn], squeeze=False)[:, 0]
         for area, (medium, names, _) in zip(areas, drawn, strict=True):
-            if isinstance(medium, ImageScores):
+            if medium.kind == "picture":
                 _pictures(area, medium.coarser(MOST_PATCHES), names, len(parts), signed=g.signed)
-            elif isinstance(medium, AudioScores):
+            else:
                 _sound(area, medium.coarser(MOMENTS), names, len(parts))
         return plain_text(figure)
 
 
-def _pictures(area: Any, image: ImageScores, names: list[str], parts: int, *, signed: bool) -> None:
+def _pictures(area: Any, image: MediumScores, names: list[str], parts: int, *, signed: bool) -> None:
     """Draw a picture in the colours of each row of scores, of several parts the first for the whole answer."""
     every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
     for axes in every[len(names) :]:
@@ -95,7 +93,7 @@ def _pictures(area: Any, image: ImageScores, names: list[str], parts: int, *, si
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
-def draw_picture(axes: Any, image: ImageScores, scores: FloatArray) -> None:
+def draw_picture(axes: Any, image: MediumScores, scores: FloatArray) -> None:
     """Draw a picture with its patches in the colours of some scores, (h, w)."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
@@ -116,10 +114,10 @@ def draw_picture(axes: Any, image: ImageScores, scores: FloatArray) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
 
 
-def _sound(area: Any, audio: AudioScores, names: list[str], parts: int) -> None:
+def _sound(area: Any, audio: MediumScores, names: list[str], parts: int) -> None:
     """Draw the loudness of a sound above a heat map of parts and moments."""
     above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
-    course = audio.loudness
+    course = audio.course
     above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
     above.set(yticks=[], title=one_line(audio.name))
     above.spines["left"].set_visible(False)

@@ -10,7 +10,6 @@ from ..errors import DataError, InputError
 from ..results.attribution import Attribution
 from ..results.characters import one_line
 from ..results.collection import WordTotal
-from ..results.similarity import Similarity
 from ..results.words import Merge
 from .blocks import Block
 from .charts import MOST, BarRow, Bars, Grid, Timeline, number
@@ -19,7 +18,9 @@ from .heat_map import LABEL, heat_map
 from .latex import coloured_text
 from .layout import Layout, layout, strongest
 from .matplotlib_figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from .media_figure import media_figure
 from .similarity_blocks import pairs_grid
+from .source_blocks import SHARED, scores_grid, shares_grid
 from .text_blocks import bars_of, rows_grid, signal_block
 from .text_figure import text_figure
 
@@ -35,33 +36,56 @@ def plot_attribution(
     merge: Merge | None = None,
     greys: bool = False,
 ) -> PlotFigure:
-    """Draw the scores of one text, picture or sound."""
+    """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
+    if k is not None and (kind == "text" or k < 1):
+        drawn_whole = "k= is not for kind='text', which draws the whole text"
+        raise InputError(drawn_whole if kind == "text" else f"k must be at least 1, not {k}")
+    if greys and kind != "text":
+        raise InputError("greys= is for kind='text'")
+    if a.completion is not None:
+        return _plot_completion(a, kind, k)
     if kind == "text":
-        if k is not None:
-            raise InputError("k= is not for kind='text', which draws the whole text")
         with plot_style():
             return plain_text(text_figure(coloured_text(a, words=words, merge=merge), greys=greys))
-    if greys:
-        raise InputError("greys= is for kind='text'")
-    if k is not None and k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
+    return _plot_input(a, kind, k, words, merge)
+
+
+def _plot_input(
+    a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None, merge: Merge | None
+) -> PlotFigure:
+    """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
     drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
     shape = signal_block(a, drawn) if single and kind in (None, "heatmap") else None
     if isinstance(shape, Grid) or (shape is not None and kind is None):
         return figure_of(shape)
-    if isinstance(a, Similarity) and a.matrix is not None and kind == "heatmap":
-        return figure_of(pairs_grid(a))
+    if a.pairs is not None and kind == "heatmap":
+        return figure_of(pairs_grid(a, a.pairs))
     if kind == "heatmap" or (kind is None and not single):
         return figure_of(rows_grid(a, drawn).strongest(k))
     if not single:
-        raise DataError(f"{kind} need one score for each token; choose with select(label=..., layer=...)")
+        raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
     if kind == "waterfall":
         return figure_of(_waterfall(a, drawn, k or 10))
     columns = sorted(strongest(drawn, drawn.rows[0], k or MOST)) or drawn.plain[: k or MOST]
     return figure_of(bars_of(drawn, facts(a), columns, signed=a.signed))
+
+
+def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
+    """Draw what each part of an answer rests on: of pictures and sounds these, of others a heat map."""
+    if kind not in (None, "heatmap"):
+        raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
+    if a.layers is not None:
+        raise DataError("plot() needs one score for each unit; choose with layer(...)")
+    if a.targets[0].kind == "part" and a.prompt_tokens is None:
+        return figure_of(shares_grid(a).strongest(k or SHARED).transposed())
+    if a.media:
+        return media_figure(a, k=k)
+    parts = a if a.targets[0].kind == "part" else a.group_targets("token")
+    summed = parts.group(a.named_sources or "word", merge="sum") if a.prompt_tokens is not None else parts
+    return figure_of(scores_grid(summed).strongest(k))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
@@ -125,7 +149,7 @@ def _(block: Timeline) -> PlotFigure:
 
 def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
     """Return bars that begin where the one before ends: from the bias over the strongest words to the sum."""
-    if isinstance(a, Similarity):
+    if a.quantity == "cosine":
         raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
@@ -135,7 +159,7 @@ def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
     steps = [(name, float(value)) for name, value in besides if value is not None]
     total = float(a.scores.sum()) + sum(score for _, score in steps)
     steps += [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
-    if len(columns) < len(a.tokens):
+    if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
     starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)
     rows = [BarRow(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]

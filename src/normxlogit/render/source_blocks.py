@@ -1,11 +1,14 @@
 """The blocks of an answer and its sources, which light each other up."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from ..results.attribution import Attribution
 from ..results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
-from ..results.sources import Sources
+from ..results.grouping import APART
+from ..results.schema import FloatArray
 from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import method_text, model_text
@@ -22,58 +25,82 @@ HINT = (
 )
 
 
-def source_blocks(s: Sources) -> list[Block]:
+def source_blocks(s: Attribution) -> list[Block]:
     """Return what drawings of an answer and its sources consist of."""
-    question = [("question", s.question)] if isinstance(s, Citations) else []
-    shares = [[float(f"{v:.3g}") for v in row] for row in np.nan_to_num(s.part_shares)]  # (K, S)
+    return _blocks(s, None)
+
+
+def citation_blocks(citations: Citations) -> list[Block]:
+    """Return what drawings of an answer with citations consist of."""
+    return _blocks(citations.attribution, citations)
+
+
+def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
+    question = [] if cited is None else [("question", cited.question)]
+    shares = np.nan_to_num(_by_part(s.shares))[:, _sources(s)]  # (K, S)
+    links = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
     return [
         Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))], s.notes),
-        Sentences([Sentence("", [("auto", _answer(s))])]),
-        Links({"shares": shares}, HINT),
-        *_support(s),
-        *_listed(s),
-        Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(s)),
+        Sentences([Sentence("", [("auto", _answer(s, cited))])]),
+        Links(links, HINT),
+        *([] if cited is None else _support(cited)),
+        *(_listed(s) if cited is None else _listed_citations(cited)),
+        Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(cited)),
         Fold("What the model was given", [Sentences([Sentence("", [("auto", _prompt(s))])], small=True)], opened=True),
     ]
 
 
-def scores_grid(s: Sources) -> Grid:
+def scores_grid(s: Attribution) -> Grid:
     """Return the scores of the sources for each part of the answer, each part by its own largest score."""
-    label = f"score ({s.unit}) / largest of the row"
-    return Grid([p.name for p in s.parts], _source_texts(s), s.table, label=label, relative=True)
+    label = f"score ({s.quantity}) / largest of the row"
+    table = _by_part(s.scores)[:, _sources(s)]  # (K, S)
+    return Grid([t.name for t in s.targets], _source_texts(s), table, label=label, relative=True)
 
 
-def shares_grid(s: Sources) -> Grid:
+def shares_grid(s: Attribution) -> Grid:
     """Return what share of each part of the answer each source has."""
-    shares = np.nan_to_num(s.part_shares)  # (K, S)
+    shares = np.nan_to_num(_by_part(s.shares))[:, _sources(s)]  # (K, S)
     label = "share of what the sources have in favour of each part of the answer"
-    return Grid([p.name for p in s.parts], _source_texts(s), shares, label=label, signed=False)
+    return Grid([t.name for t in s.targets], _source_texts(s), shares, label=label, signed=False)
 
 
-def _source_texts(s: Sources) -> list[str]:
-    return [s.text[slice(*span)] or name for span, name in zip(s.spans, s.names, strict=True)]
+def _by_part(values: FloatArray) -> FloatArray:
+    """Return values with a first axis of parts, also of a single one."""
+    return values if values.ndim > 1 else values[None]
 
 
-def _answer(s: Sources) -> list[Piece]:
+def _sources(s: Attribution) -> list[int]:
+    return [i for i, kind in enumerate(s.units.kind) if kind not in APART]
+
+
+def _source_texts(s: Attribution) -> list[str]:
+    names = s.units.name or s.units.text
+    return [s.units.text[i] or names[i] for i in _sources(s)]
+
+
+def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
     """Return the parts of the answer with the sources that they cite, and the text between them."""
-    pieces = [(part.start, part.end, Piece("", kind="strong", part=k)) for k, part in enumerate(s.parts)]
-    if isinstance(s, Citations):
-        support: Sequence[Support | None] = [None] * len(s.parts) if s.bias is None else s.support
-        for k, (numbers, one) in enumerate(zip(s.marks, support, strict=True)):
+    spans = [t.span or (0, 0) for t in s.targets]
+    pieces = [(start, end, Piece("", kind="strong", part=k)) for k, (start, end) in enumerate(spans)]
+    if cited is not None:
+        support: Sequence[Support | None] = [None] * len(pieces) if s.bias is None else cited.support
+        for k, (numbers, sentence) in enumerate(zip(cited.marks, support, strict=True)):
             start, end, piece = pieces[k]
-            if one is not None and (one.contradiction is not None or not one.rests):
-                piece = piece._replace(kind="unsupported", about=f"{one.verdict}: {one.reason}")
+            if sentence is not None and (sentence.contradiction is not None or not sentence.rests):
+                piece = piece._replace(kind="unsupported", about=f"{sentence.verdict}: {sentence.reason}")
             pieces[k] = start, end, piece._replace(cited=numbers)
-    return _pieces(s.text, len(s.text) - len(s.completion), len(s.text), pieces)
+    return _pieces(s.text or "", len(s.prompt or ""), len(s.text or ""), pieces)
 
 
-def _prompt(s: Sources) -> list[Piece]:
+def _prompt(s: Attribution) -> list[Piece]:
     """Return the prompt's sources in the order of the text, and the text between them in grey."""
-    pieces = []
-    for i, (source, share) in enumerate(zip(s.sources, s.shares, strict=True)):
-        name = source.name if source.name != s.text[source.start : source.end] else ""
-        pieces.append((source.start, source.end, Piece("", name=name, number=f"{share:.0%}", source=i)))
-    return _pieces(s.text, 0, len(s.text) - len(s.completion), pieces, between="grey")
+    pieces, shares, names = [], s.whole().shares, s.units.name or ("",) * len(s.units)
+    spans = s.units.spans or ((0, 0),) * len(s.units)
+    for source, i in enumerate(_sources(s)):
+        name = names[i] if names[i] != s.units.text[i] else ""
+        start, end = spans[i]
+        pieces.append((start, end, Piece("", name=name, number=f"{shares[i]:.0%}", source=source)))
+    return _pieces(s.text or "", 0, len(s.prompt or ""), pieces, between="grey")
 
 
 def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]], between: str = "") -> list[Piece]:
@@ -91,40 +118,63 @@ def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]
     return cut
 
 
-def _underlined(s: Sources) -> list[str]:
+def _underlined(cited: Citations | None) -> list[str]:
     """Return what underlined sentences of the answer are, if there are some."""
-    if not isinstance(s, Citations) or s.bias is None:
+    if cited is None or cited.attribution.bias is None:
         return []
-    flawed = any(one.contradiction is not None or not one.rests for one in s.support)
+    flawed = any(sentence.contradiction is not None or not sentence.rests for sentence in cited.support)
     return ["underlined: a sentence that does not rest on the documents, or contradicts them"] if flawed else []
 
 
-def _support(s: Sources) -> list[Block]:
+def _support(cited: Citations) -> list[Block]:
     """Return whether each sentence of a cited answer rests on the documents, where the scores tell."""
-    if not isinstance(s, Citations) or s.bias is None:
+    if cited.attribution.bias is None:
         return []
-    rows = [[cell(one.text), cell(one.verdict), cell(one.reason)] for one in s.support]
+    rows = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in cited.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    measured = f", if it loses {LEAST_LOSS:g} nat without them" if s.verified is not None else ""
+    measured = f", if it loses {LEAST_LOSS:g} nat without them" if cited.verified is not None else ""
     caption = f"Does the answer rest on the documents? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption)]
 
 
-def _listed(s: Sources) -> list[Block]:
-    """Return the cited sources and others that were left out; of a result without citations the first ones."""
-    rows: list[tuple[str, float, str, str, float | None]]
-    if isinstance(s, Citations):
-        rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]
-        listed = {row[2] for row in rows}
-        others = [t for t in s.top(len(s)) if t.name in s.losses and t.name not in listed]
-        rows += [("", t.share, t.name, t.text, s.losses[t.name]) for t in others]
-    else:
-        rows = [("", t.share, "" if t.name == t.text else t.name, t.text, None) for t in s.top(SHOWN)]
+class _Source(NamedTuple):
+    """A row of the table of sources.
+
+    Attributes:
+        label: Its number in the answer.
+        nats: What the answer loses without it.
+    """
+
+    label: str
+    share: float
+    name: str
+    text: str
+    nats: float | None = None
+
+
+def _listed_citations(cited: Citations) -> list[Block]:
+    """Return the cited sources and others that were left out."""
+    rows = [_Source(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in cited.citations()]
+    listed, losses = {row.name for row in rows}, cited.losses
+    others = [t for t in cited.top(len(cited.sources)) if t.name in losses and t.name not in listed]
+    rows += [_Source("", t.share, t.name, t.text, losses[t.name]) for t in others]
     if not rows:
         return [Paragraph("no sentence of the answer cites a source")]
-    most = max(row[1] for row in rows) or 1.0
-    measured = any(row[4] is not None for row in rows)
-    named = any(row[0] or row[2] for row in rows)
+    return [_table(rows, "Sources")]
+
+
+def _listed(s: Attribution) -> list[Block]:
+    """Return the first sources of a result without citations."""
+    top = s.top(SHOWN)
+    rows = [_Source("", t.share, "" if t.name == t.text else t.name, t.text) for t in top]
+    count = len(_sources(s))
+    return [_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources")]
+
+
+def _table(rows: Sequence[_Source], caption: str) -> Table:
+    most = max(row.share for row in rows) or 1.0
+    measured = any(row.nats is not None for row in rows)
+    named = any(row.label or row.name for row in rows)
     columns = [*([Column("source")] if named else []), Column("text"), Column("share", numbers=True)]
     columns += [Column("without it", numbers=True)] if measured else []
     body = []
@@ -132,6 +182,4 @@ def _listed(s: Sources) -> list[Block]:
         cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
         cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / most)]
         body.append([*cells, *([cell("" if nats is None else f"{nats:+.1f} nats", nats)] if measured else [])])
-    more = len(s) - len(rows)
-    caption = f"The {len(rows)} strongest of {len(s)} sources" if more and not isinstance(s, Citations) else "Sources"
-    return [Table(columns, body, caption)]
+    return Table(columns, body, caption)

@@ -251,7 +251,7 @@ def _waveform(block: Waveform, color: bool) -> RenderableType:
         return _strongest(block)
     line = Text(overflow="fold")
     strengths = np.array([piece.strength for piece in block.parts])
-    loudness = block.medium.loudness
+    loudness = block.medium.course
     pairs = np.split(strengths, range(2, len(strengths), 2))
     for i, pair in enumerate(pairs):
         part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.signals import AudioAttribution, ImageAttribution
 from ..results.words import Merge
 from .blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import BarRow, Bars, Grid, Legend, Timeline, number
 from .describe import Facts, facts, prediction_text
 from .layout import Layout, Row, Segment, layout, strongest
+from .media_blocks import coarser, media_block
 from .verification_blocks import WITHOUT, verdict, without_text
 
 STRONGEST = 8
@@ -48,7 +48,9 @@ def attribution_blocks(
     """
     drawn, described = layout(a, words=words, merge=merge), facts(a)
     alone = _head_alone(a, drawn)
-    blocks: list[Block] = [described.header(cost, verdict(a.verified)), _sentences(a, drawn, alone)]
+    pictures = [media_block(m, m.scores, signed=a.signed) for m in map(coarser, (*a.images, *a.audio))]
+    pictures = pictures if a.has_text and a.scores.ndim == 1 else []
+    blocks: list[Block] = [described.header(cost, verdict(a.verified)), *pictures, _sentences(a, drawn, alone)]
     if drawn.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         blocks += [legend_of(described, drawn, layers=a.layers is not None)]
@@ -123,7 +125,7 @@ def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
     layer_notes += [f"{row.name}: {NOTHING}" for row in drawn.rows if layers and not strongest(drawn, row, 1)]
     unread = any(s.column is None and s.text.strip() for segments in drawn.texts for s in segments)
     notes = [*layer_notes, *shared]
-    strengths = np.concatenate([row.strengths[drawn.plain] for row in drawn.rows] or [np.zeros(0)])
+    strengths = np.concatenate([row.strengths[drawn.plain] for row in drawn.rows] or [np.zeros(0, np.float32)])
     extremes = (float(strengths.max(initial=0)), float(strengths.min(initial=0)))
     return Legend(described.positive, described.negative, scales, notes, extremes, unread=unread)
 
@@ -148,7 +150,7 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
     layers = a.layers is not None
     label = bars_of(drawn, facts(a), (), signed=a.signed).label
     return Grid(
-        rows=[row.name or a.target.labels[0] for row in drawn.rows],
+        rows=[row.name or a.targets[0].name for row in drawn.rows],
         columns=[column.name for column in drawn.columns],
         scores=np.stack([row.scores for row in drawn.rows]),
         label="score / largest of the layer" if layers else label,
@@ -163,17 +165,16 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
 
 def signal_block(a: Attribution, drawn: Layout) -> Block | None:
     """Return the patches of a picture as they lie in it, or the frames of a sound in time; None for other results."""
-    row, label = drawn.rows[0], bars_of(drawn, facts(a), (), signed=a.signed).label
-    if isinstance(a, ImageAttribution) and a.rows:
-        patches = slice(a.first, a.first + a.rows * a.columns)
-        rows, columns = ([str(i + 1) for i in range(count)] for count in (a.rows, a.columns))
-        scores = row.scores[patches].reshape(a.rows, a.columns)
-        return Grid(rows, columns, scores, "Patches as they lie in the picture", label, a.signed)
-    if isinstance(a, AudioAttribution):
-        timed = [i for i, (start, end) in enumerate(a.times) if end > start]
-        if timed:
-            return Timeline([a.times[i] for i in timed], row.scores[timed], row.strengths[timed], label)
-    return None
+    if a.has_text or a.scores.ndim > 1:
+        return None
+    label = bars_of(drawn, facts(a), (), signed=a.signed).label
+    medium = a.media[0]
+    scores, strengths = drawn.rows[0].scores[medium.units], drawn.rows[0].strengths[medium.units]
+    if medium.kind == "picture":
+        rows, columns = ([str(i + 1) for i in range(count)] for count in medium.shape)
+        grid = scores.reshape(medium.shape)
+        return Grid(rows, columns, grid, "Patches as they lie in the picture", label, a.signed)
+    return Timeline([(start, end) for start, end in medium.places.tolist()], scores, strengths, label)
 
 
 def opening(a: Attribution) -> int:
@@ -183,8 +184,8 @@ def opening(a: Attribution) -> int:
     """
     if a.layers is None:
         return 0
-    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.tokens)).sum(0)  # (L, T)
-    plain = ~np.array(a.special_tokens_mask, dtype=bool)
+    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)
+    plain = ~np.array(a.units.special, dtype=bool)
     shares = sizes[:, plain].sum(-1) / np.maximum(sizes.sum(-1), 1e-30)  # (L,)
     visible = np.flatnonzero(shares >= VISIBLE)
     return int(visible[-1] if len(visible) else shares.argmax())

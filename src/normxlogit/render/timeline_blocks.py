@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..results.attribution import Attribution
 from ..results.characters import direction, quoted, visible
-from ..results.generation import GenerationAttribution
-from ..results.media import AudioScores, WordMoments, word_moments
+from ..results.media import MediumScores, WordMoments, word_moments
 from .blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid
 from .describe import Facts
@@ -23,13 +23,14 @@ HINT = (
 )
 
 
-def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
+def heard_blocks(g: Attribution, described: Facts) -> list[Block]:
     """Return what drawings show of words that rest on a sound alone."""
     audio = g.audio[0].coarser(MOST_MOMENTS)
-    words = [word for word in g.words() if word.tokens[-1] >= g.prompt_tokens]
-    moments = word_moments(audio, words, g.prompt_tokens)
+    start = g.prompt_tokens or 0
+    words = [word for word in g.words() if word.tokens[-1] >= start]
+    moments = word_moments(audio, words, start)
     text = g.text or ""
-    pieces, done = [], len(text) - len(g.completion)
+    pieces, done = [], len(g.prompt or "")
     for part, word in enumerate(words):
         pieces += [
             Piece(text[done : word.start] if part else ""),
@@ -47,7 +48,7 @@ def heard_blocks(g: GenerationAttribution, described: Facts) -> list[Block]:
     ]
 
 
-def timeline_blocks(g: GenerationAttribution) -> list[Block]:
+def timeline_blocks(g: Attribution) -> list[Block]:
     """Return what drawings list of the sounds of a result: each word's strongest moment, and all of them over time."""
     if g.layers is not None:
         return []
@@ -59,7 +60,7 @@ def timeline_blocks(g: GenerationAttribution) -> list[Block]:
     return blocks
 
 
-def _strongest(audio: AudioScores, words: list[WordMoments]) -> Table:
+def _strongest(audio: MediumScores, words: list[WordMoments]) -> Table:
     rows = []
     for word in words:
         positive = word.scores.clip(min=0)  # (n,)
@@ -70,7 +71,7 @@ def _strongest(audio: AudioScores, words: list[WordMoments]) -> Table:
     return Table(columns, rows, f"When {visible(audio.name)} supports each word")
 
 
-def _over_time(audio: AudioScores, words: list[WordMoments]) -> Grid:
+def _over_time(audio: MediumScores, words: list[WordMoments]) -> Grid:
     """Return words x time."""
     coarse = replace(audio, scores=np.stack([word.scores for word in words])).coarser(BINS)
     return Grid(

@@ -1,66 +1,233 @@
-"""The result: one frozen `Attribution` for each explained text."""
+"""The result: one frozen `Attribution`, whatever was explained and whatever it was explained by."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 
-from ..errors import DataError, TargetError
-from .base import require
-from .schema import FloatArray, Index
+from ..errors import DataError, MethodError, TargetError
+from .base import Record, require
+from .media import Medium, MediumScores, WordMoments, word_moments
+from .schema import FloatArray, Index, Measured
+from .spans import MessageSpan, PartSpec, SourceSpec
 from .tables import Columns, Shap, text_pieces, text_row
-from .targets import Prediction, TargetInfo
-from .tokens import Token, TokenScores
+from .targets import Prediction, Target
+from .units import Units
 from .verification import Verification
-from .words import Merge
+from .words import Merge, Word, merge_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..render.blocks import Block
     from ..render.plots import PlotKind
+    from .grouping import Merging
+
+TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
+"""The note of a text that was cut to the model's length."""
+
+SHOWN = 2
+"""Words in the `repr` of a result."""
+
+
+class UnitScore(NamedTuple):
+    """A unit with its score, as `top` returns it.
+
+    Attributes:
+        position: Its index among the units.
+        text: Its text.
+        score: Its score.
+        share: Its share of the sum of the positive scores.
+        name: What it is called where that is not its text.
+    """
+
+    position: int
+    text: str
+    score: float
+    share: float
+    name: str = ""
+
+
+class Pairs(NamedTuple):
+    """What each pair of tokens of two texts adds to their cosine.
+
+    Attributes:
+        scores: float32, (T1 + 1, T2 + 1); its sum is the cosine. The last row and column are the biases'.
+        state_cosines: float32, (T1, T2): the cosine of the two tokens' own states.
+    """
+
+    scores: FloatArray
+    state_cosines: FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Attribution(TokenScores):
-    """Scores of the tokens of one text, and everything needed to read, show and store them.
+class Attribution(Record):
+    """The scores of K targets over U units at L layers, and everything needed to read, show and store them.
 
-    It has the attributes of `TokenScores` and of `Result`, and:
+    `a["positive"]` or `a[3]` is one target, `a.layer(2)` one layer, `a.group("sentence")` has coarser units and
+    `a.group_targets("sentence")` coarser targets: all are attributions, and sums stay.
 
     Attributes:
-        scores: float32, one axis for each requested dimension, in the order (label, layer, token): `(T,)` by default,
-            `(C, T)` for all labels, `(L, T)` for layers, `(C, L, T)` for both.
-        word_ids: Index of the word of each token within its sequence, None for special tokens.
-        sequence_ids: 0 or 1 (second text of a pair), None for special tokens.
-        text_pair: The second text of a pair.
-        prediction: The model's prediction.
-        target: What the scores explain.
-        token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b);
-            None where it was not computed.
-        diagnostics: As in `Result`; a tuple with one number for each label where there is a label axis.
-        bias: float32, with the axes of `scores` but the last. `scores.sum(-1) + bias`, and `sink` where there is one,
+        scores: float32, one axis for each requested dimension, in the order (target, layer, unit): (U,) for one label,
+            (K, U) for several labels or for the tokens of a completion, (L, U) and (K, L, U) with layers.
+        units: What has a score.
+        targets: What is explained; a single one where there is no such axis.
+        layers: The layers on the layer axis, None when there is no such axis.
+        bias: float32, with the axes of `scores` but the last: `scores.sum(-1) + bias`, and `sink` where there is one,
             is the explained quantity: the target's logit, minus the contrast's or, for a vocabulary without a contrast,
-            minus the mean logit. None where the scores do not add up to it.
+            minus the mean logit. Of a cosine it is (2,), for either text, whose units each add up to it. None where
+            the scores do not add up.
+        sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no unit's score. None
+            without sinks.
+        sinks: Indices of the units that are attention sinks, or hold one.
+        text: The text that was read, with the completion; None where it is not known.
+        text_pair: The second text of a pair.
+        completion: The generated part of the text; None where nothing was generated.
+        prompt_tokens: P, how many units are tokens before the first generated one; None where nothing was generated.
+        messages: The spans of chat messages in the text; None for a prompt that was one text.
+        named_sources: Spans of the sources that the caller named, in characters of the text, by name.
+        media: The pictures and sounds that were read.
+        predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
+        generated: The generated tokens with their logits and probabilities.
+        token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
+            cosine that of each token's state with the other text's vector. None where it was not computed.
+        pairs: What pairs of tokens add to a cosine; None where that was not asked for.
+        method: Name of the method.
+        settings: The method's settings.
+        model: Name of the model.
+        signed: Whether negative scores mean evidence against the target.
+        merge: How the score of a word comes from its tokens' unless `words` is called with another way: "sum" where
+            scores add up, "max" or "mean" where a sum would grow with the number of tokens.
+        quantity: What the scores are parts of.
+        notes: What the reader should know, such as a text cut to the model's length.
+        diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
+            Gradients; a tuple with a number for each target where there is a target axis, a number where it is of all.
         verified: What the model answers without the units of the highest scores; None where it was not asked.
+        version: Version of the library.
     """
 
-    kind: ClassVar = "text"
+    kind: ClassVar = "attribution"
     described: ClassVar = "an attribution"
-    title: ClassVar = "Token attributions"
 
-    word_ids: tuple[Index | None, ...] | None
-    sequence_ids: tuple[Index | None, ...]
-    text_pair: str | None
-    prediction: Prediction
-    target: TargetInfo
-    token_predictions: Sequence[Prediction] | None
+    scores: FloatArray
+    units: Units
+    targets: tuple[Target, ...]
+    method: str
+    settings: Mapping[str, Any]
+    model: str
+    signed: bool
+    version: str
+    layers: tuple[Index, ...] | None = None
+    bias: FloatArray | None = None
+    sink: FloatArray | None = None
+    sinks: tuple[Index, ...] = ()
+    text: str | None = None
+    text_pair: str | None = None
+    completion: str | None = None
+    prompt_tokens: Index | None = None
+    messages: tuple[MessageSpan, ...] | None = None
+    named_sources: Mapping[str, tuple[Index, Index]] = field(default_factory=dict)
+    media: tuple[Medium, ...] = ()
+    predictions: tuple[Prediction, ...] = ()
+    generated: tuple[Prediction, ...] = ()
+    token_predictions: Sequence[Prediction] | None = None
+    pairs: Pairs | None = None
+    merge: Merge = "sum"
+    quantity: Literal["logit", "value", "log odds", "nats", "cosine"] = "logit"
+    notes: tuple[str, ...] = ()
+    diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
 
+    def __post_init__(self) -> None:
+        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
+        super().__post_init__()
+        if self.pairs is not None:
+            for values in self.pairs:
+                values.flags.writeable = False
+
+    # What it holds
+
+    def _title(self) -> str:
+        if self.targets[0].kind == "part":
+            return "An answer and the sources it rests on"
+        if self.completion is not None:
+            return "Generated text and what it rests on"
+        return "Similarity" if self.quantity == "cosine" else "Token attributions"
+
     @property
-    def has_label_axis(self) -> bool:
-        """Whether the first axis of `scores` runs over labels."""
+    def has_target_axis(self) -> bool:
+        """Whether the first axis of `scores` runs over targets."""
         return self.scores.ndim - 1 - (self.layers is not None) == 1
+
+    @property
+    def target(self) -> Target:
+        """What is explained, where that is one thing.
+
+        Raises:
+            DataError: If there are several targets.
+        """
+        first, *more = self.targets
+        if more:
+            raise DataError(f"{1 + len(more)} targets; choose one, as in a[0] or a[{first.name!r}]")
+        return first
+
+    @property
+    def prediction(self) -> Prediction:
+        """What the model predicts for the input.
+
+        Raises:
+            DataError: If it predicts nothing, or the tokens of a completion: see `predictions`.
+        """
+        if (prediction := prediction_of(self)) is None:
+            raise DataError("there is no single prediction; of a completion see predictions, or a[0].prediction")
+        return prediction
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The units' texts, those of pictures and sounds left out."""
+        return self.units.text[: self.text_units]
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The tokens' vocabulary indices; empty where there are none."""
+        return tuple(index for index in self.units.ids[: self.text_units] if index is not None)
+
+    @property
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """The units' character spans in their texts; None where the tokenizer cannot tell."""
+        return None if self.units.spans is None else self.units.spans[: self.text_units]
+
+    @property
+    def special_tokens_mask(self) -> tuple[bool, ...]:
+        """Which tokens are no part of what a person wrote."""
+        return self.units.special[: self.text_units]
+
+    @property
+    def text_units(self) -> int:
+        """How many units, the first ones, are of text; all of them where there is nothing but a picture or sound."""
+        first = min((medium.first for medium in self.media), default=len(self.units))
+        return first if self.has_text else len(self.units)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether a text was read or generated, and not a picture or a sound alone."""
+        return bool(self.text or self.text_pair) or self.completion is not None or not self.media
+
+    @property
+    def images(self) -> tuple[MediumScores, ...]:
+        """The scores of the patches of each picture."""
+        return tuple(self._of(medium) for medium in self.media if medium.kind == "picture")
+
+    @property
+    def audio(self) -> tuple[MediumScores, ...]:
+        """The scores of the moments of each sound."""
+        return tuple(self._of(medium) for medium in self.media if medium.kind == "sound")
+
+    def _of(self, medium: Medium) -> MediumScores:
+        return medium.with_scores(self.scores[..., medium.units])
 
     @property
     def reads_at(self) -> int | None:
@@ -68,152 +235,422 @@ class Attribution(TokenScores):
 
         Its score says that an answer is due there more than which, so that rankings and colours go by the others.
         """
-        return self.target.position if self.target.kind == "token" else None
+        target = self.targets[0]
+        return target.position if target.kind == "token" and len(self.targets) == 1 else None
+
+    @property
+    def prompt(self) -> str | None:
+        """The text before the completion; of chat messages as the template renders them."""
+        if self.text is None or self.completion is None:
+            return self.text
+        return self.text[: len(self.text) - len(self.completion)]
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the model read only a part of the text, because it is longer than the model reads."""
+        return any(TRUNCATED.search(note) for note in self.notes)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Each unit's share of the sum of positive scores, of the shape of `scores`; special units have none."""
+        positive = np.where(self.units.special, 0, np.maximum(self.scores, 0))  # (..., U)
+        total = positive.sum(-1, keepdims=True)
+        shares: FloatArray = np.divide(positive, total, out=np.zeros_like(positive), where=total > 0)
+        return shares
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        """Return K, the number of targets."""
+        return len(self.targets)
 
-    def select(self, *, label: str | int | None = None, layer: int | None = None) -> "Attribution":
-        """Take one label or one layer out of a result that has several.
+    # Choosing
+
+    def __iter__(self) -> "Iterator[Attribution]":
+        return (self[index] for index in range(len(self)))
+
+    def __getitem__(self, target: str | SupportsIndex) -> "Attribution":
+        """Return what one target rests on, without the target axis.
+
+        A generated token is explained by what was read before it.
 
         Args:
-            label: Label name or class index on the label axis.
-            layer: Layer number on the layer axis.
-
-        Returns:
-            The same result without the axis (or axes) chosen from.
+            target: Its name, or its index, negative from the end.
 
         Raises:
-            TargetError: If the result has no such label, or no label axis.
-            MethodError: If it has no such layer, or no layer axis.
+            TargetError: If there is no such target, or several have the name.
         """
-        result = self if label is None else self._at_label(label)
-        return result if layer is None else replace(result, **result._at_layer(layer))
+        index = self._index_of(target)
+        if not self.has_target_axis:
+            return self
+        chosen = self.targets[index]
+        of_completion = self.completion is not None
+        verified = self.verified if self.verified and self.verified.target == chosen.name else None
+        one = replace(
+            self,
+            scores=self.scores[index].copy(),
+            targets=(chosen,),
+            diagnostics={
+                name: values[index] if isinstance(values, tuple) else values
+                for name, values in self.diagnostics.items()
+            },
+            bias=None if self.bias is None else np.array(self.bias[index]),
+            sink=None if self.sink is None else np.array(self.sink[index]),
+            predictions=(self.predictions[index],) if of_completion and self.predictions else self.predictions,
+            generated=(self.generated[index],) if self.generated else (),
+            verified=None if of_completion else verified,
+        )
+        return one._before(index) if self.generated and self.prompt_tokens is not None else one
+
+    def _index_of(self, target: str | SupportsIndex) -> int:
+        names = [one.name for one in self.targets]
+        if isinstance(target, str):
+            if target not in names:
+                raise TargetError(f"no target {target!r} among {_listed(names)}")
+            if names.count(target) > 1:
+                raise TargetError(f"{names.count(target)} targets are called {target!r}: choose by index")
+            return names.index(target)
+        if isinstance(target, bool) or not isinstance(target, SupportsIndex):
+            raise TargetError(f"a target is a name or an index, not {target!r}")
+        index = operator.index(target)
+        if index not in range(-len(names), len(names)):
+            raise TargetError(f"no target {index}; there are {len(names)}, counted from 0")
+        return index % len(names)
+
+    def _before(self, index: int) -> "Attribution":
+        """Return the explanation of one generated token as that of the text before it."""
+        count = (self.prompt_tokens or 0) + index
+        kept = [*range(count), *range(self.text_units, len(self.units))]
+        sinks = tuple(i for i in self.sinks if i < count - 1)  # the position that predicts is never held constant
+        text, spans = None, self.units.spans
+        if self.text is not None and spans is not None:
+            # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
+            text = self.text[: max(spans[count][0], *(end for _, end in spans[:count]), 0)]
+        moved = self.text_units - count
+        return replace(
+            self,
+            scores=np.ascontiguousarray(self.scores[..., kept]),
+            units=self.units.take(kept),
+            media=tuple(replace(medium, first=medium.first - moved) for medium in self.media),
+            sink=self.sink if sinks else None,
+            sinks=sinks,
+            targets=tuple(target._replace(span=None) for target in self.targets),
+            text=text,
+            completion=None,
+            prompt_tokens=None,
+            generated=(),
+        )
+
+    def layer(self, layer: int) -> "Attribution":
+        """Take one layer out of a result that has several.
+
+        Raises:
+            MethodError: If the result has no such layer, or no layer axis.
+        """
+        if self.layers is None or layer not in self.layers:
+            raise MethodError(f"no layer {layer} among {self.layers}")
+        index = self.layers.index(layer)
+        bias, sink = (None if v is None else np.array(v[..., index]) for v in (self.bias, self.sink))
+        return replace(self, scores=self.scores[..., index, :].copy(), bias=bias, sink=sink, layers=None)
+
+    def whole(self) -> "Attribution":
+        """Return the sum over the targets of a completion: what the whole answer rests on.
+
+        Raises:
+            DataError: If the targets are no parts of one answer.
+        """
+        if not self.has_target_axis:
+            return self
+        if self.completion is None:
+            raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
+        end = len(self.text or "")
+        bias, sink = (None if values is None else _summed(values) for values in (self.bias, self.sink))
+        target = Target("part", self.completion, span=(end - len(self.completion), end))
+        return replace(
+            self,
+            scores=_summed(self.scores),
+            bias=bias,
+            sink=sink,
+            targets=(target,),
+            predictions=(),
+            generated=(),
+            diagnostics={},
+        )
 
     def centered(self) -> "Attribution":
-        """Return the scores minus their mean over the tokens that are not special.
+        """Return the scores minus their mean over the units that are not special.
 
         Of scores that all have one sign, drawings show little else than what they share. Scores that add up still do:
         what is subtracted goes to the bias.
         """
-        plain = ~np.array(self.special_tokens_mask, dtype=bool)  # (T,)
-        means = self.scores[..., plain].mean(-1, keepdims=True) if plain.any() else np.float32(0)  # (..., 1)
-        scores = np.where(plain, self.scores - means, self.scores)  # (..., T)
+        plain_units = ~np.array(self.units.special, dtype=bool)  # (U,)
+        means = self.scores[..., plain_units].mean(-1, keepdims=True) if plain_units.any() else np.float32(0)
+        scores = np.where(plain_units, self.scores - means, self.scores)  # (..., U)
         bias = None
         if self.bias is not None and self.bias.shape == self.scores.shape[:-1]:  # not one for each text of a pair
             bias = np.array(self.bias + (self.scores - scores).sum(-1), np.float32)  # (...)
         settings = {**self.settings, "centered": True}
         return replace(self, scores=scores, bias=bias, settings=settings, signed=True)
 
-    def _at_label(self, label: str | int) -> "Attribution":
-        names: tuple[str | int, ...] = self.target.labels if isinstance(label, str) else self.target.ids
-        if not self.has_label_axis or label not in names:
-            raise TargetError(f"no label {label!r} among {list(self.target.labels)}")
-        index = names.index(label)
-        bias, sink = (None if v is None else np.array(v[index]) for v in (self.bias, self.sink))
-        return replace(
-            self,
-            scores=self.scores[index].copy(),
-            target=replace(self.target, labels=(self.target.labels[index],), ids=(self.target.ids[index],)),
-            diagnostics={name: values[index] for name, values in self.diagnostics.items()},
-            bias=bias,
-            sink=sink,
-            verified=self.verified if self.verified and self.verified.target == self.target.labels[index] else None,
-        )
+    # Coarser units and targets
 
-    def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[Token]:
-        """Return the `k` tokens with the highest scores, ties by position, without the one at `reads_at`.
+    @property
+    def has_words(self) -> bool:
+        """Whether `words` can tell the words of the text."""
+        return self.units.spans is not None and self.text is not None
+
+    def words(self, merge: Merge | None = None, *, sequence: int | None = None) -> list[Word]:
+        """Merge tokens to the words of the original text.
+
+        Words are those that people see: "don't" and "state-of-the-art" are one each, whatever the tokenizer does.
+
+        Args:
+            merge: How a word's score comes from its tokens': "sum", "max" (largest magnitude, sign kept), "mean"
+                or "first"; by default as fits the method, see the attribute `merge`.
+            sequence: Which of two texts, 0 or 1; None for both.
+
+        Returns:
+            The words in the order of the text, each with the leading axes of `scores`; special tokens are left out.
+
+        Raises:
+            DataError: If the tokenizer gave no offsets or the input was already encoded.
+            InputError: If the way to merge is unknown.
+        """
+        if self.offsets is None or self.text is None:
+            raise DataError("words need the original text and a tokenizer that reports character offsets")
+        texts = [self.text, *([] if self.text_pair is None else [self.text_pair])]
+        sequences = [
+            None if special or (sequence is not None and of != sequence) else of
+            for special, of in zip(self.special_tokens_mask, self.units.sequence, strict=False)
+        ]
+        return merge_words(self.scores[..., : self.text_units], texts, self.offsets, sequences, merge or self.merge)
+
+    def group(self, by: SourceSpec, *, merge: "Merging | None" = None) -> "Attribution":
+        """Return the same with coarser units.
+
+        Args:
+            by: "word", "sentence", "paragraph", "message" or named spans of characters of the text (of the prompt,
+                where there is a completion). Beside spans, regions of its picture: (left, top, right, bottom) in
+                pixels of the picture that was given; of several pictures with the picture's number, from 0, first.
+            merge: The "sum" of a unit's scores, their "mean", the "first", "max", the largest (of a word by magnitude),
+                or "excess", the sum minus the mean score of the grouped tokens times the number of tokens: sums grow
+                with a unit's length. By default the sum; of words as fits the method, see the attribute `merge`.
+
+        What is in no group is the unit "rest", what the answer's own tokens contribute the unit "answer"; each picture
+        and sound is a unit with the sum of its parts. A patch that lies partly in a region counts by the share of its
+        area; what no region holds is "the rest of" the picture.
+
+        Raises:
+            DataError: If the tokenizer gave no offsets.
+            InputError: If there is no such kind, span or `merge`.
+        """
+        from .grouping import grouped
+
+        return grouped(self, by, merge)
+
+    def group_targets(self, parts: PartSpec) -> "Attribution":
+        """Return the same with coarser targets: the sums over the generated tokens of each part of the answer.
+
+        Args:
+            parts: A generated token's index, a span of characters of the completion, or None, the whole answer; a
+                target for each of a list of indices or for each "token", "word", "sentence" or "paragraph".
+
+        Raises:
+            DataError: If nothing was generated, or the tokenizer gave no offsets.
+            InputError: If there is no such part.
+        """
+        from .grouping import grouped_targets
+
+        return grouped_targets(self, parts)
+
+    def sources(
+        self,
+        sources: SourceSpec | None = None,
+        parts: PartSpec = None,
+        *,
+        merge: "Merging" = "sum",
+        centered: bool = False,
+    ) -> "Attribution":
+        """Return which sentences, messages or documents of the prompt each part of the answer rests on.
+
+        It is `group` and `group_targets`, always with a target axis.
+
+        Args:
+            sources: The units, as in `group`; by default `named_sources`, or sentences if there are none.
+            parts: The targets, as in `group_targets`.
+            merge: As in `group`.
+            centered: Subtract from each token's scores their mean over the generated tokens, which removes what they
+                have in common, such as a large norm. Summed over the whole answer they are zero then: use it with
+                parts of the answer, or with "max".
+
+        Raises:
+            DataError: As `group` and `group_targets`, or if pictures and sounds are not summed.
+            InputError: As these.
+        """
+        from .grouping import sources_of
+
+        return sources_of(self, sources, parts, merge=merge, centered=centered)
+
+    def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
+        """Return the `k` units with the highest scores, ties by position, without the one at `reads_at`.
+
+        Of a completion they are those of the prompt, by their scores for the whole answer.
 
         Args:
             k: How many.
+            special: Whether special units and the one at `reads_at` may appear.
             lowest: Whether those with the lowest scores are returned, the lowest first.
-            special: Whether special tokens and the one at `reads_at` may appear.
 
         Raises:
-            DataError: If the result has a label or layer axis; use `select` first.
+            DataError: If there are several labels or layers; choose with a[target] and a.layer(...) first.
         """
-        if self.scores.ndim != 1:
-            raise DataError("top() needs one score for each token; choose with select(label=..., layer=...)")
-        ranked = self._ranked(-self.scores if lowest else self.scores, len(self), special=special)
-        ranked = [token._replace(score=float(self.scores[token.position])) for token in ranked]
-        return [token for token in ranked if special or token.position != self.reads_at][:k]
+        whole = self.whole() if self.completion is not None else self
+        if whole.scores.ndim != 1:
+            raise DataError("top() needs one score for each unit; choose with a[target] or a.layer(...)")
+        scores, shares = whole.scores, whole.shares
+        unread = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
+        order = np.argsort(scores if lowest else -scores, kind="stable")
+        names = self.units.name or ("",) * len(self.units)
+        return [
+            UnitScore(i, self.units.text[i], float(scores[i]), float(shares[i]), names[i])
+            for i in order.tolist()
+            if i not in unread and (special or not (self.units.special[i] or i == self.reads_at))
+        ][:k]
 
-    def _texts(self) -> tuple[str | None, ...]:
-        return (self.text, self.text_pair)
+    def moments(self, index: int = 0) -> list[WordMoments]:
+        """Return the generated words, each with the moments of a sound that it rests on.
 
-    def _sequences(self) -> Sequence[int | None]:
-        return self.sequence_ids
+        Args:
+            index: Which of the sounds.
+
+        Raises:
+            DataError: If there is no such sound, the tokenizer gave no offsets, or there are several layers.
+        """
+        if index not in range(len(self.audio)):
+            raise DataError(f"no sound {index!r}; the result has {len(self.audio)}")
+        return word_moments(self.audio[index], self.words(), self.prompt_tokens or 0)
+
+    # Files and tables
 
     def _validate(self) -> None:
-        count, labels = len(self.tokens), self.target.labels
-        require(all(s in (None, 0, 1) for s in self.sequence_ids), "sequence_ids: neither 0 nor 1")
-        self._validate_tokens("word_ids", "sequence_ids", "token_predictions")
-        require(len(labels) == len(self.target.ids) > 0, "target: not one id for each label")
+        self.units.validate()
+        count, targets = len(self.units), len(self.targets)
+        require(targets > 0 and count > 0, "targets, units: none")
+        require(all(s in (None, 0, 1) for s in self.units.sequence), "sequence: neither 0 nor 1")
         axes = self.scores.ndim - 1 - (self.layers is not None)
-        require(axes in (0, 1), "scores: not the axes of its labels and layers")
-        require(self.scores.shape[-1] == count, f"scores: not one for each of {count} tokens")
-        require(not axes or len(self.scores) == len(labels), "scores: not one row for each label")
-        rows = self.scores.shape[-2] if self.layers is not None else 1
-        require(rows == len(self.layers or (0,)) > 0, "scores: not one row for each layer")
-        each = all(isinstance(v, tuple) and len(v) == len(labels) for v in self.diagnostics.values())
-        require(not axes or each, "diagnostics: not one for each label")
-        self._validate_bias(self._bias_shape())
+        require(axes == 1 or (axes == 0 and targets == 1), "scores: not the axes of its targets and layers")
+        shape = ((targets,) if axes else ()) + (() if self.layers is None else (len(self.layers),))
+        require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
+        each = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
+        require(not axes or each, "diagnostics: not one for each target")
+        expected = (2,) if self.quantity == "cosine" else shape
+        for name, values in (("bias", self.bias), ("sink", self.sink)):
+            require(values is None or values.shape == expected, f"{name}: of another shape than the scores")
+        require(all(unit < count for unit in self.sinks), "sinks: no such unit")
+        require((self.sink is not None) == bool(self.sinks), "sinks: without what they contribute, or the reverse")
+        heads = self.token_predictions
+        require(heads is None or len(heads) == self.text_units, "token_predictions: not one for each token")
+        length = 0 if self.text is None else len(self.text)
+        require(len(self.completion or "") <= length or self.text is None, "completion: longer than the text")
+        tokens = self.units.kind.count("token")
+        start = self.prompt_tokens or 0
+        fits = start <= tokens if not self.generated or self.prompt_tokens is None else False
+        require(
+            fits or start + len(self.generated) == tokens, "prompt_tokens: not the number before the generated ones"
+        )
+        for name, values_of in (("predictions", self.predictions), ("generated", self.generated)):
+            fits = self.completion is None or len(values_of) in (0, targets)
+            require(fits, f"{name}: not one for each target")
+        texts = (self.text, self.text_pair)
+        for (start, end), sequence in zip(self.offsets or (), self.units.sequence, strict=False):
+            text = texts[sequence or 0]
+            require(start <= end and (text is None or end <= len(text)), "spans: outside the text")
+        named = [*self.named_sources.values(), *((m.start, m.end) for m in self.messages or ())]
+        for start, end in [*named, *(t.span for t in self.targets if t.span is not None)]:
+            require(start <= end and (self.text is None or end <= length), "a span: outside the text")
+        for medium in self.media:
+            medium.validate(count)
         if self.verified is not None:
             self.verified.validate(count)
 
-    def _bias_shape(self) -> tuple[int, ...]:
-        return self.scores.shape[:-1]
-
     def _columns(self) -> Columns:
-        labels = self.target.labels if self.has_label_axis else self.target.labels[:1]
-        rows = [(label, layer) for label in labels for layer in self.layers or (None,)]
-        removals = [None if self.verified is None else self.verified.without(i) for i in range(len(self.tokens))]
-        tested = (
-            {}
-            if self.verified is None
-            else {"value_without": [None if one is None else one.value for one in removals] * len(rows)}
-        )
-        return {
-            "label": [label for label, _ in rows for _ in self.tokens],
-            "layer": [layer for _, layer in rows for _ in self.tokens],
-            **{name: values * len(rows) for name, values in self._token_columns().items()},
-            "score": self.scores.reshape(-1).tolist(),
-            **tested,
+        units, count = self.units, len(self.units)
+        described: Columns = {
+            "position": list(range(count)),
+            "unit": list(units.text),
+            "kind": list(units.kind),
+            "name": list(units.name) or [None] * count,
+            "token_id": list(units.ids) or [None] * count,
+            "start": [None] * count if units.spans is None else [start for start, _ in units.spans],
+            "end": [None] * count if units.spans is None else [end for _, end in units.spans],
+            "sequence": list(units.sequence),
+            "special": list(units.special),
         }
+        if self.verified is not None:
+            removals = [self.verified.without(i) for i in range(count)]
+            described["value_without"] = [None if one is None else one.value for one in removals]
+        table: Columns = {name: [] for name in ("target", "label", "layer", *described, "score")}
+        scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
+        for k, (target, rows) in enumerate(zip(self.targets, scores, strict=True)):
+            shown = self._read_before(k)
+            for layer, row in zip(self.layers or (None,), rows, strict=True):
+                table["target"] += [k] * len(shown)
+                table["label"] += [target.name] * len(shown)
+                table["layer"] += [layer] * len(shown)
+                for name, values in described.items():
+                    table[name] += [values[i] for i in shown]
+                table["score"] += row[shown].tolist()
+        length, prediction = len(table["score"]), prediction_of(self)
+        table["text"] = [self.prompt] * length
+        if prediction is not None:
+            table |= {"prediction": [prediction.label] * length, "probability": [prediction.probability] * length}
+        return table
+
+    def _of_words(self) -> "Attribution":
+        return self.group("word")
+
+    def _read_before(self, k: int) -> list[int]:
+        """Return the units that were read before a target: of a generated token not the later ones."""
+        if not self.generated or self.prompt_tokens is None:
+            return list(range(len(self.units)))
+        return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
 
     def _text_row(self) -> Mapping[str, Any]:
-        if self.scores.ndim != 1:
-            raise DataError("a row for each text needs one score for each token; choose with select(label=, layer=)")
-        plain = zip(self.tokens, self.scores, self.special_tokens_mask, strict=True)
-        tokens = [(token, float(score)) for token, score, special in plain if not special]
-        scored = [(word.text, word.score) for word in self.words()] if self.has_words else tokens
+        whole = self.whole() if self.completion is not None else self
+        if whole.scores.ndim != 1:
+            raise DataError("a row for each text needs one score for each unit; choose with a[target] or a.layer(...)")
+        scored = whole._scored()
         pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
-        answer = {"value": self.prediction.value, "probability": self.prediction.probability}
-        target = self.target.labels[0] + (f" rather than {self.target.contrast}" if self.target.contrast else "")
-        tested = {} if self.verified is None else self.verified.text_row()
-        return text_row(
-            self.text,
-            self.prediction.label,
-            scored,
-            self.notes,
-            truncated=self.truncated,
-            **pair,
-            **answer,
-            target=target,
-            **tested,
-        )
+        answer: dict[str, Any] = {}
+        prediction = prediction_of(self)
+        if prediction is not None:
+            target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
+            answer = {
+                "value": prediction.value,
+                "probability": prediction.probability,
+                "target": target,
+                **({} if self.verified is None else self.verified.text_row()),
+            }
+        shown = self.completion or "" if prediction is None else prediction.label
+        return text_row(self.prompt, shown, scored, self.notes, truncated=self.truncated, **pair, **answer)
 
     def _shap(self) -> Shap:
         if self.layers is not None:
-            raise DataError("SHAP's plots know no layers; choose one with select(layer=...)")
-        pieces = text_pieces(self.tokens, (self.text, self.text_pair), self.offsets, self.sequence_ids)
-        names = self.target.labels if self.has_label_axis else self.target.labels[0]
-        return Shap(self.scores.T, self._base(), pieces, names)
+            raise DataError("SHAP's plots know no layers; choose one with layer(...)")
+        if self.completion is not None:
+            raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
+        if len(self.units) > self.text_units or self.units.kind[0] != "token":
+            pieces = [f"{name or text} " for name, text in zip(self._names(), self.units.text, strict=True)]
+        else:
+            texts = (self.text, self.text_pair)
+            pieces = text_pieces(self.tokens, texts, self.offsets, self.units.sequence)
+        names = tuple(t.name for t in self.targets) if self.has_target_axis else self.targets[0].name
+        base = np.zeros(() if self.quantity == "cosine" else self.scores.shape[:-1], np.float32)
+        parts = [] if self.quantity == "cosine" else [part for part in (self.bias, self.sink) if part is not None]
+        return Shap(self.scores.T, sum(parts, base), pieces, names)
 
-    def _base(self) -> FloatArray:
-        """Return the sum of bias and sink for each label, zero where there is none."""
-        base = np.zeros(self.scores.shape[:-1], np.float32)
-        return sum((part for part in (self.bias, self.sink) if part is not None), base)
+    def _names(self) -> Sequence[str]:
+        return self.units.name or ("",) * len(self.units)
+
+    # Drawings
 
     def plot(
         self,
@@ -228,9 +665,10 @@ class Attribution(TokenScores):
 
         Args:
             kind: "bars", one for each word in the order of the text; "waterfall", from the bias over the strongest
-                words to the sum, of methods whose scores add up; "heatmap", a row for each label and layer; "text", the
-                text in its colours. By default what fits the scores.
-            k: How many words: the strongest.
+                words to the sum, of methods whose scores add up; "heatmap", a row for each target and layer; "text",
+                the text in its colours. By default what fits the scores: pictures and sounds in their colours, a heat
+                map of what each part of an answer rests on, bars of other results.
+            k: How many words, units or pictures: the strongest.
             words: Whether to merge tokens to words; by default where the result can tell them.
             merge: How, see `words`.
             greys: Whether coloured text is drawn in greys, what is negative underlined.
@@ -238,7 +676,7 @@ class Attribution(TokenScores):
         Raises:
             InputError: If there is no such kind, or an argument is not for it.
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
-                waterfall are asked for and there are several labels or layers; use `select`.
+                waterfall are asked for and there are several targets or layers.
         """
         from ..render.plots import plot_attribution
 
@@ -260,15 +698,60 @@ class Attribution(TokenScores):
         return latex_of(coloured_text(self, words=words, merge=merge), greys=greys)
 
     def _blocks(self) -> "list[Block]":
-        from ..render.text_blocks import attribution_blocks
+        from ..render.draw import blocks_of
 
-        return attribution_blocks(self)
+        return blocks_of(self)
 
     def _heading(self) -> str:
-        from ..render.describe import text_of
-
-        return text_of(self)
+        if self.targets[0].kind == "part" and self.completion is not None:
+            return self.completion
+        if not self.has_text:
+            return " / ".join(medium.name for medium in self.media)
+        return " / ".join(t for t in (self.prompt, self.text_pair) if t) or "".join(self.tokens)
 
     def _shown(self) -> str:
-        shape = "x".join(map(str, self.scores.shape))
-        return f"{self.method}, {self.prediction.label!r}, target={list(self.target.labels)}, {shape}"
+        from ..render.describe import shortened
+
+        text = f"{shortened(self._heading(), 32)!r}"
+        if self.completion is not None:
+            return f"{text} -> {shortened(self.completion, 32)!r}: {self._strongest()}"
+        if (prediction := prediction_of(self)) is None:
+            return f"{text}: {self._strongest()}"
+        value, chance = prediction.value, prediction.probability
+        answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
+        return f"{text} -> {answer}: {self._strongest()}"
+
+    def _scored(self) -> list[tuple[str, float]]:
+        """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
+        if not (self.has_words and "token" in self.units.kind):
+            return [(unit.name or unit.text, unit.score) for unit in self.top(len(self.units))]
+        others = [unit for unit in self.top(len(self.units)) if unit.position >= self.text_units]
+        last = len(self.prompt or "")
+        words = [word for word in self.words() if word.sequence == 1 or word.end <= last]
+        return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in others]
+
+    def _strongest(self) -> str:
+        """Return the units of the largest magnitude, or how many scores there are."""
+        whole = self.whole() if self.completion is not None else self
+        if whole.scores.ndim != 1:
+            return f"scores {'x'.join(map(str, self.scores.shape))}"
+        scored = [(text.strip(), score) for text, score in whole._scored() if text.strip()]
+        scored.sort(key=lambda pair: -abs(pair[1]))
+        return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
+
+
+def prediction_of(result: Any) -> Prediction | None:
+    """Return what the model predicts for the input of a result; None where that is nothing or several tokens."""
+    predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
+    return predictions[0] if len(predictions) == 1 and result.completion is None else None
+
+
+def _summed(values: FloatArray) -> FloatArray:
+    """Return the sum over the first axis."""
+    summed: FloatArray = np.asarray(values.sum(0, dtype=np.float64), np.float32)
+    return summed
+
+
+def _listed(names: Sequence[str], most: int = 10) -> str:
+    shown = ", ".join(map(repr, names[:most]))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -3,15 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..errors import DataError, InputError
 from .characters import escaped
 from .files import read_json, write_json, write_text, written
-from .parquet import read_parquet, to_dataset, write_parquet
-from .schema import FloatArray, Index, Measured, check, freeze, plain, same, shortened
+from .schema import check, freeze, plain, same, shortened
 from .tables import Columns, Shap, to_csv, to_pandas, to_shap
 from .versions import FORMAT_VERSION, checked_version
 
@@ -30,12 +29,16 @@ class Exports(ABC):
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
-    def _results(self) -> "Sequence[Result]":
+    def _results(self) -> "Sequence[Record]":
         """Return the results, one for each row of a Parquet file."""
 
     @abstractmethod
     def _columns(self) -> Columns:
         """Return the columns of the table, one entry a token."""
+
+    @abstractmethod
+    def _of_words(self) -> "Exports":
+        """Return the same with words as units."""
 
     def _text_columns(self) -> Columns:
         """Return the columns of the table, one entry a result."""
@@ -52,6 +55,8 @@ class Exports(ABC):
         if suffix == ".csv":
             write_text(self.to_csv(), path)
         elif suffix == ".parquet":
+            from .parquet import write_parquet
+
             write_parquet(self._results(), path)
         elif suffix == ".json":
             write_json(self.to_dict(), path)
@@ -59,24 +64,26 @@ class Exports(ABC):
             page = "; to_html writes pages" if suffix in (".html", ".htm") else ""
             raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{page}")
 
-    def to_pandas(self, level: Literal["token", "text"] = "token") -> "DataFrame":
+    def to_pandas(self, level: Literal["token", "word", "text"] = "token") -> "DataFrame":
         """Return the scores as a pandas table.
 
         In the table of a collection, `text_index` says which text a row is of. Where there are results of several
         methods, those of one text have one index, and a column says which method a row is of.
 
         Args:
-            level: "token", a row for each token, label and layer; or "text", a row for each text: the text, the
-                prediction and its probability, the three words with the highest and with the lowest scores, whether the
-                text was truncated, and the notes.
+            level: "token", a row for each unit, target and layer; "word", the same of words; or "text", a row for each
+                text: the text, the prediction and its probability, the three words with the highest and with the
+                lowest scores, whether the text was truncated, and the notes.
 
         Raises:
-            DataError: If pandas is missing, or a row for each text is asked for and a result has several labels or
-                layers; use `select` on it first.
+            DataError: If pandas is missing, words are asked for and cannot be told, or a row for each text is asked for
+                and a result has several targets or layers; choose first.
             InputError: If there is no such level.
         """
-        if level not in ("token", "text"):
-            raise InputError(f'level must be "token" or "text", not {level!r}')
+        if level not in ("token", "word", "text"):
+            raise InputError(f'level must be "token", "word" or "text", not {level!r}')
+        if level == "word":
+            return to_pandas(self._of_words()._columns())
         return to_pandas(self._columns() if level == "token" else self._text_columns())
 
     def to_csv(self) -> str:
@@ -89,27 +96,16 @@ class Exports(ABC):
         Raises:
             DataError: If datasets or pyarrow is missing.
         """
+        from .parquet import to_dataset
+
         return to_dataset(self._results())
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Result(Exports):
+class Record(Exports):
     """The base of a result: a frozen dataclass whose type hints are the schema of its files.
 
     Attributes:
-        scores: float32; arrays of a result cannot be changed.
-        method: Name of the method.
-        settings: The method's settings.
-        model: Name of the model.
-        signed: Whether negative scores mean evidence against the target.
-        notes: What the reader should know, such as a text cut to the model's length.
-        version: Version of the library.
-        diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
-            Gradients; a tuple where there are several numbers.
-        bias: float32: the contribution that belongs to no token. None where scores do not add up.
-        sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
-            without sinks.
-        sinks: Indices of the tokens that are attention sinks.
         format_version: Version of the files' format.
     """
 
@@ -119,27 +115,14 @@ class Result(Exports):
     described: ClassVar[str]
     """What an error calls it."""
 
-    title: ClassVar[str]
-    """Heading of its page."""
-
-    scores: FloatArray
-    method: str
-    settings: Mapping[str, Any]
-    model: str
-    signed: bool
-    notes: tuple[str, ...]
-    version: str
-    diagnostics: Mapping[str, Measured] = field(default_factory=dict)
-    bias: FloatArray | None = None
-    sink: FloatArray | None = None
-    sinks: tuple[Index, ...] = ()
     format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
         freeze(self)
         for name in ("settings", "diagnostics"):
-            object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
+            if name in vars(self):
+                object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
         """Return whether every field is equal, scores bit by bit; NaN equals NaN."""
@@ -156,11 +139,6 @@ class Result(Exports):
     def _shown(self) -> str:
         """Return what `repr` shows of the result."""
         raise NotImplementedError
-
-    @property
-    def has_label_axis(self) -> bool:
-        """Whether the first axis of `scores` runs over labels."""
-        return False
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
@@ -191,17 +169,6 @@ class Result(Exports):
         """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
         raise NotImplementedError
 
-    def _validate_bias(self, shape: tuple[int, ...]) -> None:
-        """Raise ValueError if bias or sink are not of a shape, or the sink is there without its tokens."""
-        for name, values in (("bias", self.bias), ("sink", self.sink)):
-            require(values is None or values.shape == shape, f"{name}: of another shape than the scores")
-        require(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
-
-    def _provenance(self, **changes: Any) -> dict[str, Any]:
-        """Return the fields that a result derived from this one inherits, and those that change."""
-        names = ("method", "settings", "model", "signed", "notes", "version")
-        return {name: getattr(self, name) for name in names} | changes
-
     @classmethod
     def load(cls, path: str | Path) -> "Self":
         """Read a JSON or Parquet file written by `save`, or by a command for one text.
@@ -216,7 +183,7 @@ class Result(Exports):
                 raise DataError(f"{len(several)} results; read them with Attributions.load")
             return cls.from_dict(several[0] if isinstance(several, list) else state)
 
-    def _results(self) -> "list[Result]":
+    def _results(self) -> "list[Record]":
         return [self]
 
     def to_shap(self) -> Any:
@@ -227,16 +194,13 @@ class Result(Exports):
 
         Raises:
             DataError: If shap is missing, the result is not of one text, or there is a layer axis; choose with
-                `select(layer=...)`.
+                `layer(...)`.
         """
         return to_shap(self._shap())
 
     def _shap(self) -> Shap:
         """Return the text as SHAP shows it."""
-        raise DataError(
-            f"SHAP's plots show the tokens of one text, not {self.described}; of generated text take one token with "
-            "for_token(...)"
-        )
+        raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return the result as a self-contained HTML page, also written to `path` if given.
@@ -247,7 +211,7 @@ class Result(Exports):
         from ..render.blocks import Card
         from ..render.html import page
 
-        return written(page([Card(self._blocks())], self.title), path)
+        return written(page([Card(self._blocks())], self._title()), path)
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment
@@ -267,9 +231,13 @@ class Result(Exports):
         """Return the blocks that drawings of the result consist of."""
         raise NotImplementedError
 
+    def _title(self) -> str:
+        """Return the heading of its page."""
+        raise NotImplementedError
+
     def _heading(self) -> str:
         """Return what the result is called among several."""
-        return self.title
+        return self._title()
 
 
 def read_state(path: str | Path) -> Any:
@@ -279,6 +247,8 @@ def read_state(path: str | Path) -> Any:
         DataError: If it is not such a file.
     """
     if Path(path).suffix.lower() == ".parquet":
+        from .parquet import read_parquet
+
         return {"format_version": FORMAT_VERSION, "attributions": read_parquet(path)}
     return read_json(path)
 

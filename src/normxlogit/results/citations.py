@@ -3,15 +3,23 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
+from .attribution import Attribution, UnitScore
+from .base import Record, require
 from .characters import markdown_escaped, one_line
 from .citation_test import CitationTest, Swap
+from .grouping import APART
 from .schema import FloatArray, plain
-from .sources import Sources, SourceScore
+from .tables import Columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..render.blocks import Block
 
 LEAST = 0.2
 """Least share of a sentence's sources with which a further one is cited."""
@@ -104,11 +112,13 @@ class Support(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Citations(Sources):
-    """An answer whose sentences are the parts and the documents' sentences the sources.
+class Citations(Record):
+    """An answer to a question with the sentences of the documents that it rests on.
 
     Attributes:
         question: The question.
+        attribution: What each sentence of the answer rests on: its units are the documents' sentences, the rest of the
+            prompt and the answer's earlier words, its targets the answer's sentences.
         verified: What the answer loses without sources and without all documents, and the values that it contradicts;
             None where that was not measured.
     """
@@ -116,8 +126,56 @@ class Citations(Sources):
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
 
-    question: str = ""
+    question: str
+    attribution: Attribution
     verified: CitationTest | None = None
+
+    @property
+    def text(self) -> str:
+        """Prompt and answer."""
+        return self.attribution.text or ""
+
+    @property
+    def answer(self) -> str:
+        """The answer as it was generated."""
+        return self.attribution.completion or ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know."""
+        return self.attribution.notes
+
+    @property
+    def sources(self) -> list[int]:
+        """The units of the attribution that are sources, by their indices: those of the documents."""
+        return [i for i, kind in enumerate(self.attribution.units.kind) if kind not in APART]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sources."""
+        names = self.attribution.units.name
+        return tuple(names[i] for i in self.sources)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The character spans of the sources in `text`."""
+        spans = self.attribution.units.spans or ()
+        return tuple(spans[i] for i in self.sources)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences of the answer."""
+        return tuple(target.name for target in self.attribution.targets)
+
+    @property
+    def shares(self) -> FloatArray:
+        """Each source's share of what all of them have in favour of the whole answer, (S,)."""
+        return self.attribution.whole().shares[self.sources]
+
+    @property
+    def sentence_shares(self) -> FloatArray:
+        """The same for each sentence of the answer, (K, S)."""
+        return self.attribution.shares[:, self.sources]
 
     @property
     def losses(self) -> Mapping[str, float]:
@@ -127,18 +185,19 @@ class Citations(Sources):
         whole = self.verified.whole().tolist()  # (S,)
         return {name: nats for name, nats in zip(self.names, whole, strict=True) if not math.isnan(nats)}
 
-    def top(self, k: int = 5, *, part: int | None = None) -> list[SourceScore]:
+    def top(self, k: int = 5, *, sentence: int | None = None) -> list[UnitScore]:
         """Return the first `k` sources: verified ones by what the answer loses without them, then the others by score.
 
         Args:
             k: How many.
-            part: Index of a sentence of the answer; None for the whole answer.
+            sentence: Index of a sentence of the answer, negative from the end; None for the whole answer.
 
         Raises:
-            InputError: If the answer has no such sentence.
+            TargetError: If the answer has no such sentence.
         """
-        ranked = super().top(len(self), part=part)
-        if part is None:
+        scores = self.attribution.whole() if sentence is None else self.attribution[sentence]
+        ranked = scores.top(len(self.sources))
+        if sentence is None:
             losses = self.losses
             ranked.sort(key=lambda source: -losses.get(source.name, -math.inf))  # a stable sort
         return ranked[:k]
@@ -155,14 +214,14 @@ class Citations(Sources):
     def _cited_from(self, threshold: float) -> tuple[tuple[int, ...], ...]:
         """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
         cited = []
-        for k, shares in enumerate(self.part_shares):
+        for k, shares in enumerate(self.sentence_shares):
             contradicts = self.verified is not None and self.verified.contradiction(k) is not None
             cited.append(self._strongest(k, shares) if self._rests(k, threshold) and not contradicts else ())
         return tuple(cited)
 
     def _strongest(self, k: int, shares: FloatArray) -> tuple[int, ...]:
         """Return the sources that a sentence cites: those left out by what it loses, the others by shares."""
-        lost = np.full(len(self), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
+        lost = np.full(len(self.sources), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
         measured = [int(i) for i in np.argsort(-lost, kind="stable") if not np.isnan(lost[i])]
         least = max([LEAST_LOSS, *(LEAST * float(lost[i]) for i in measured[:1])])
         kept = [i for i in measured if lost[i] > least]
@@ -173,7 +232,9 @@ class Citations(Sources):
     def _rests(self, k: int, threshold: float) -> bool:
         """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""
         loss = self._loss(k)
-        return (self.bias is None or self._rested_on(k)[-1] >= threshold) and (loss is None or loss > LEAST_LOSS)
+        return (self.attribution.bias is None or self._rested_on(k)[-1] >= threshold) and (
+            loss is None or loss > LEAST_LOSS
+        )
 
     def _loss(self, k: int) -> float | None:
         loss = math.nan if self.verified is None else float(self.verified.without_documents[k])
@@ -181,7 +242,9 @@ class Citations(Sources):
 
     def _rested_on(self, k: int) -> tuple[float, float, float, float]:
         """Return what documents, prompt and answer contribute to sentence `k`, and the share of the documents."""
-        documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
+        scores, kinds = self.attribution.scores[k].astype(np.float64), np.array(self.attribution.units.kind)
+        prompt, answer = (float(scores[kinds == kind].sum()) for kind in APART)
+        documents = float(scores[~np.isin(kinds, APART)].sum())
         total = abs(documents) + abs(prompt) + abs(answer)
         return documents, prompt, answer, documents / total if total else 0.0
 
@@ -200,16 +263,18 @@ class Citations(Sources):
         Raises:
             InputError: If the scores of the method do not add up, so that there is no share.
         """
-        if self.bias is None:
-            raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {self.method}'s")
-        sinks = np.zeros_like(self.bias) if self.sink is None else self.sink
+        bias, sink = self.attribution.bias, self.attribution.sink
+        if bias is None:
+            method = self.attribution.method
+            raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
+        sinks = np.zeros_like(bias) if sink is None else sink
         support = []
         for k, numbers in enumerate(_numbers(self._cited_from(share))):
             documents, prompt, answer, part = self._rested_on(k)
-            values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), part)
+            values = (documents, prompt, answer, float(sinks[k]), float(bias[k]), part)
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = self._rests(k, share)
-            support.append(Support(self.parts[k].name, *values, numbers, rests, self._loss(k), contradiction))
+            support.append(Support(self.sentences[k], *values, numbers, rests, self._loss(k), contradiction))
         return tuple(support)
 
     def marked(self) -> str:
@@ -228,16 +293,17 @@ class Citations(Sources):
 
     def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
         """Return the answer, each piece of it as `written`, with a mark for each citation behind each sentence."""
-        text, position = "", len(self.text) - len(self.completion)
-        for part, numbers in zip(self.parts, self.marks, strict=True):
-            end = part.start + len(self.text[part.start : part.end].rstrip())
+        text, position = "", len(self.text) - len(self.answer)
+        for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
+            start, end = target.span or (position, position)
+            end = start + len(self.text[start:end].rstrip())
             text += written(self.text[position:end]) + "".join(map(mark.format, numbers))
             position = end
         return text + written(self.text[position:])
 
     def citations(self) -> list[Citation]:
         """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
-        order = list(dict.fromkeys(i for part in self.cited for i in part))
+        order = list(dict.fromkeys(i for numbers in self.cited for i in numbers))
         shares, losses = self.shares, self.losses
         return [
             Citation(
@@ -252,34 +318,70 @@ class Citations(Sources):
         ]
 
     def _validate(self) -> None:
-        super()._validate()
+        self.attribution._validate()
+        a = self.attribution
+        require(a.completion is not None and a.text is not None, "attribution: not of an answer")
+        require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
+        require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
+        require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
         if self.verified is not None:
-            self.verified.validate(len(self.parts), self.names, len(self.text))
+            self.verified.validate(len(a.targets), self.names, len(self.text))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, with what follows from them.
 
-        Beside the fields: "answer", its text; "sentences", each with the numbers of its citations and its "support"
-        (shares, whether it rests on the documents, what it loses without them, and the verdict), null where scores do
-        not add up; and "citations", each with its number, document, span of characters in "text", share and nats.
+        Beside the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
+        citations and its "support" (shares, whether it rests on the documents, what it loses without them, and the
+        verdict), null where scores do not add up; and "citations", each with its number, document, span of characters
+        in "text", share and nats.
         """
-        support = [None] * len(self.parts) if self.bias is None else [_support_state(one) for one in self.support]
+        add_up = self.attribution.bias is not None
+        support = [_support_state(one) for one in self.support] if add_up else [None] * len(self.sentences)
         return super().to_dict() | {
-            "answer": self.completion.strip(),
+            "answer": self.answer.strip(),
+            "text": self.text,
             "sentences": [
-                {"text": part.name, "span": [part.start, part.end], "citations": list(numbers), "support": state}
-                for part, numbers, state in zip(self.parts, self.marks, support, strict=True)
+                {"text": target.name, "span": list(target.span or ()), "citations": list(numbers), "support": state}
+                for target, numbers, state in zip(self.attribution.targets, self.marks, support, strict=True)
             ],
             "citations": [
                 {**c._asdict(), "document": c.document, "span": list(self.spans[c.source])} for c in self.citations()
             ],
         }
 
+    def plot(self, *, k: int | None = None) -> "Figure":
+        """Return a matplotlib heat map of the shares, a row for each source and a column for each sentence.
+
+        Args:
+            k: How many sources: the strongest for any sentence, in the order of the prompt, by default 12.
+
+        Raises:
+            DataError: If matplotlib is missing.
+        """
+        return self.attribution.plot(k=k)
+
+    def _columns(self) -> Columns:
+        return self.attribution._columns()
+
+    def _of_words(self) -> "Citations":
+        return self  # sources are sentences
+
+    def _text_row(self) -> Mapping[str, Any]:
+        return self.attribution._text_row()
+
+    def _blocks(self) -> "list[Block]":
+        from ..render.source_blocks import citation_blocks
+
+        return citation_blocks(self)
+
+    def _title(self) -> str:
+        return "An answer and the sources it rests on"
+
     def _heading(self) -> str:
         return self.question
 
     def _shown(self) -> str:
-        return f"{self.question!r}, {self.completion!r}, {len(self)} sources"
+        return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 
 def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:

@@ -2,22 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
 from ..errors import DataError, InputError
-from .attribution import Attribution
-from .base import Exports, Result, naming, read_state
+from .attribution import Attribution, prediction_of
+from .base import Exports, Record, naming, read_state
 from .citations import Citations
 from .files import json_text, written
-from .generation import GenerationAttribution
 from .gold import read_gold
 from .schema import setting_text
-from .signals import AudioAttribution, ImageAttribution
-from .similarity import Similarity
-from .sources import Sources
 from .tables import Columns, stacked, to_shap
 from .targets import Prediction
 from .versions import FORMAT_VERSION, checked_version
@@ -28,25 +25,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-R = TypeVar("R", bound=Result)
+R = TypeVar("R", bound=Record)
 Array = np.ndarray[Any, Any]
 
-_CLASSES: tuple[type[Result], ...] = (
-    Attribution,
-    AudioAttribution,
-    Citations,
-    GenerationAttribution,
-    ImageAttribution,
-    Similarity,
-    Sources,
-)
 FRAGMENTS = 20
 """Results that a notebook draws of a collection."""
 
 PRINTED = 10
 """Results that `print` shows of a collection."""
 
-KINDS = {one.kind: one for one in _CLASSES}
+KINDS: dict[str, type[Record]] = {Attribution.kind: Attribution, Citations.kind: Citations}
 """The class of each kind of result."""
 
 
@@ -64,8 +52,26 @@ class WordTotal(NamedTuple):
     texts: int
 
 
-class Attributions(list[R], Exports):
-    """Results in the order of their texts; a list, whose slices are collections of its class again."""
+class Attributions(Sequence[R], Exports):
+    """Results in the order of their texts; a sequence, whose slices are collections of its class again.
+
+    Args:
+        results: The results.
+    """
+
+    def __init__(self, results: Iterable[R] = ()) -> None:
+        self._items: tuple[R, ...] = tuple(results)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another collection, list or tuple holds equal results."""
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # its results are not hashed either
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> R: ...  # type: ignore[overload-overlap]  # an array of one is both
@@ -82,9 +88,9 @@ class Attributions(list[R], Exports):
             IndexError: If there is no such place.
         """
         if isinstance(index, slice):
-            return type(self)(super().__getitem__(index))
+            return type(self)(self._items[index])
         if isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0):
-            return super().__getitem__(index)
+            return self._items[index]
         places = np.asarray(index)
         if places.ndim != 1 or (len(places) and places.dtype.kind not in "iub"):
             raise InputError("results are chosen by a number, a slice, a list of numbers, or a mask of true and false")
@@ -92,15 +98,11 @@ class Attributions(list[R], Exports):
             if len(places) != len(self):
                 raise InputError(f"a mask of {len(places)} for {len(self)} results")
             places = np.flatnonzero(places)
-        return type(self)([list.__getitem__(self, int(place)) for place in places])
+        return type(self)(self._items[int(place)] for place in places)
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
         """Return both, one after the other."""
         return Attributions([*self, *other])
-
-    def copy(self) -> "Self":
-        """Return a list of the same results."""
-        return type(self)(self)
 
     def filter(
         self,
@@ -132,7 +134,7 @@ class Attributions(list[R], Exports):
         right = None if gold is None else self._right(list(gold))  # of a column in its order, whatever its index
         matches = []
         for i, result in enumerate(self):
-            prediction = getattr(result, "prediction", None)
+            prediction = prediction_of(result)
             if label is not None and (prediction is None or prediction.label != label):
                 continue
             if right is not None and right[i] is not (correct is None or correct):
@@ -145,12 +147,12 @@ class Attributions(list[R], Exports):
         """Return whether each prediction is the right label; None where a result has none, or its label is missing."""
         if len(gold) != len(self):
             raise InputError(f"{len(gold)} gold labels for {len(self)} results")
-        predictions: list[Prediction | None] = [getattr(result, "prediction", None) for result in self]
-        targets = [target for result in self if (target := getattr(result, "target", None)) is not None]
-        if any(target.kind == "value" for target in targets):
+        predictions: list[Prediction | None] = [prediction_of(result) for result in self]
+        targets = [target for result in self for target in getattr(result, "targets", ())]
+        if any(target.kind in ("value", "cosine") for target in targets):
             raise InputError("a regression has no right and wrong labels: filter by a function of the results")
-        labels = {(one.id, one.label) for one in predictions if one is not None}
-        labels |= {pair for target in targets for pair in zip(target.ids, target.labels, strict=True)}
+        labels = {(prediction.id, prediction.label) for prediction in predictions if prediction is not None}
+        labels |= {(target.id, target.name) for target in targets if target.id is not None}
         right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
         pairs = zip(predictions, right, strict=True)
         return [None if one is None else label.agrees(one.label, one.id) for one, label in pairs]
@@ -164,7 +166,8 @@ class Attributions(list[R], Exports):
             min_texts: Leave out words of fewer texts.
 
         Raises:
-            DataError: If a result has no offsets for its words, or several scores for one; use `select` on each first.
+            DataError: If a result has no offsets for its words, or several scores for one; choose a target and a layer
+                of each first.
         """
         scores: dict[str, list[float]] = {}
         texts: Counter[str] = Counter()
@@ -172,7 +175,7 @@ class Attributions(list[R], Exports):
             words = set()
             for word in result.words(merge):  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
-                    raise DataError("top() needs one score for each word; choose with select(label=..., layer=...)")
+                    raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
                 if any(c.isalnum() for c in word.text):
                     words.add(word.text.casefold())
                     scores.setdefault(word.text.casefold(), []).append(word.score)
@@ -205,7 +208,7 @@ class Attributions(list[R], Exports):
         states = state.get("attributions", [state])
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
-        results = []
+        results: list[Any] = []
         for index, one in enumerate(states):
             try:
                 fields = checked_version(one)
@@ -237,7 +240,7 @@ class Attributions(list[R], Exports):
         with naming(path):
             return cls.from_dict(read_state(path))
 
-    def _results(self) -> Sequence[Result]:
+    def _results(self) -> Sequence[Record]:
         return self
 
     def to_shap(self) -> Any:
@@ -245,7 +248,7 @@ class Attributions(list[R], Exports):
 
         Raises:
             DataError: If shap is missing, there is no result, or a result has a layer axis; choose with
-                `select(layer=...)`.
+                `layer(...)`.
         """
         if not self:
             raise DataError("no results to show")
@@ -264,7 +267,7 @@ class Attributions(list[R], Exports):
         from ..render.collection_blocks import cards
         from ..render.html import page
 
-        titles = {result.title for result in self}
+        titles = {result._title() for result in self}
         return written(page(cards(self), title or (titles.pop() if len(titles) == 1 else "Results")), path)
 
     def _repr_html_(self) -> str:
@@ -291,14 +294,17 @@ class Attributions(list[R], Exports):
 
     def by_text(self) -> "list[Self]":
         """Return the adjacent results of one text by several methods together, all others alone."""
-        groups: list[Self] = []
+        groups: list[list[R]] = []
         for result in self:
-            last = groups[-1] if groups else type(self)()
+            last = groups[-1] if groups else []
             if last and _text(result) == _text(last[0]) and _method(result) not in map(_method, last):
                 last.append(result)
             else:
-                groups.append(type(self)([result]))
-        return groups
+                groups.append([result])
+        return [type(self)(group) for group in groups]
+
+    def _of_words(self) -> "Attributions[Any]":
+        return Attributions(result._of_words() for result in self)
 
     def _columns(self) -> Columns:
         tables = [result._columns() for result in self]
@@ -331,11 +337,12 @@ def load(path: str | Path) -> Any:
     return many
 
 
-def _method(result: Result) -> str:
+def _method(result: Any) -> str:
     """Return a result's method as it is typed, with its settings."""
-    settings = ",".join(f"{key}={setting_text(value)}" for key, value in result.settings.items())
-    return f"{result.method}:{settings}" if settings else result.method
+    made = result.attribution if isinstance(result, Citations) else result
+    settings = ",".join(f"{key}={setting_text(value)}" for key, value in made.settings.items())
+    return f"{made.method}:{settings}" if settings else made.method
 
 
-def _text(result: Result) -> tuple[Any, ...]:
-    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens"))
+def _text(result: Record) -> tuple[Any, ...]:
+    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "units"))

@@ -1,24 +1,28 @@
 """The columns of results in Parquet files, data sets and corpora: declared, written and read here.
 
-A file that `save` writes has the columns of a corpus and a few more, the last of which has the other fields as JSON.
-The file's metadata have as JSON what all rows share. In a corpus the names of the columns that `save` adds are free:
-its user may keep input columns of these names.
+There is one layout for all results. A file that `save` writes has a few columns more than a corpus, the last of which
+has the other fields as JSON; the file's metadata have as JSON what all rows share. In a corpus the names of the columns
+that `save` adds are free: its user may keep input columns of these names.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
+from .attribution import Attribution, prediction_of
+from .citations import Citations
 from .files import json_text
+from .grouping import APART
+from .media import grid_medium, times_medium
 from .schema import plain
 from .versions import FORMAT_VERSION, checked_version
 
 if TYPE_CHECKING:
-    from .base import Result
-    from .sources import Sources
+    from .base import Record
 
 
 METADATA = b"normxlogit"
@@ -26,9 +30,6 @@ METADATA = b"normxlogit"
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """What reading a file that is damaged, or something else, may raise."""
-
-SOURCE_KINDS = ("sources", "citations")
-"""The kinds of results that have the columns of sources."""
 
 Kind = str | tuple["Kind"] | tuple["Kind", int]
 """An Arrow type by its name, a list of one, or a list of a fixed length."""
@@ -38,27 +39,24 @@ INDICES: Kind = ("int32",)
 FLOATS: Kind = ("float32",)
 SPANS: Kind = (("int32", 2),)
 
-_LAST: Mapping[str, Kind] = {
-    "bias": FLOATS,
-    "sink": FLOATS,
-    "sinks": INDICES,
-    "diagnostics": "string",
-    "notes": STRINGS,
-    "method": "string",
-    "model": "string",
-}
+SECONDS: Kind = (("float64", 2),)
 
-CORPUS_TEXTS: Mapping[str, Kind] = {
+COLUMNS: Mapping[str, Kind] = {
     "row": "int64",
     "id": "string",
     "text": "string",
     "text_pair": "string",
-    "tokens": STRINGS,
-    "token_ids": INDICES,
-    "offsets": SPANS,
+    "question": "string",
+    "completion": "string",
+    "units": STRINGS,
+    "unit_kinds": STRINGS,
+    "unit_names": STRINGS,
+    "unit_ids": INDICES,
+    "spans": SPANS,
     "sequence_ids": ("int8",),
     "scores": FLOATS,
     "shape": INDICES,
+    "shares": FLOATS,
     "words": STRINGS,
     "word_scores": FLOATS,
     "prediction": "string",
@@ -67,60 +65,63 @@ CORPUS_TEXTS: Mapping[str, Kind] = {
     "probability": "float64",
     "target": STRINGS,
     "target_ids": INDICES,
+    "target_spans": SPANS,
     "position": "int32",
-    **_LAST,
-}
-"""The columns of texts with scores of their tokens, in their order."""
-
-CORPUS_SIGNALS: Mapping[str, Kind] = {
-    **CORPUS_TEXTS,
+    "sentence_shares": FLOATS,
+    "sentence_sources": (STRINGS,),
+    "bias": FLOATS,
+    "sink": FLOATS,
+    "sinks": INDICES,
     "rows": "int32",
     "columns": "int32",
     "first": "int32",
-    "times": (("float64", 2),),
-}
-"""The columns of pictures and sounds with scores of their patches or frames, in their order."""
-
-CORPUS_SOURCES: Mapping[str, Kind] = {
-    "row": "int64",
-    "id": "string",
-    "text": "string",
-    "completion": "string",
-    "sources": STRINGS,
-    "source_spans": SPANS,
-    "source_texts": STRINGS,
-    "scores": FLOATS,
-    "shares": FLOATS,
-    "part_spans": SPANS,
-    "part_scores": FLOATS,
-    "rest": FLOATS,
-    "written": FLOATS,
-    **_LAST,
+    "times": SECONDS,
+    "diagnostics": "string",
+    "notes": STRINGS,
+    "method": "string",
+    "model": "string",
     "settings": "string",
 }
-"""The columns of completions with scores of their sources, in their order."""
+"""The columns of results, in their order; a corpus leaves out those that its kind of result does not have."""
 
-SUPPORT: Mapping[str, Kind] = {"sentence_shares": FLOATS, "sentence_sources": (STRINGS,)}
-"""Columns of each sentence's share of the documents, and of the sources it rests on: both follow from the others."""
+SIGNAL = ("rows", "columns", "first", "times")
+ANSWER = ("completion", "unit_kinds", "unit_names", "shares", "target_spans", "settings")
+CITED = ("question", "sentence_shares", "sentence_sources")
+TOKENS = ("unit_ids", "words", "word_scores", "prediction", "prediction_id", "value", "probability", "target_ids",
+          "position")  # fmt: skip
 
-CORPUS_CITATIONS: Mapping[str, Kind] = {**CORPUS_SOURCES, "question": "string", **SUPPORT}
-"""The columns of answers with citations, in their order."""
+ABSENT: Mapping[str, tuple[str, ...]] = {
+    "text": (*SIGNAL, *ANSWER, *CITED),
+    "image": (*ANSWER, *CITED),
+    "audio": (*ANSWER, *CITED),
+    "sources": (*SIGNAL, *CITED, *TOKENS, "text_pair"),
+    "citations": (*SIGNAL, *TOKENS, "text_pair"),
+}
+"""The columns that a corpus of each kind does not have."""
 
 CORPUS: Mapping[str, Mapping[str, Kind]] = {
-    "text": CORPUS_TEXTS,
-    "image": CORPUS_SIGNALS,
-    "audio": CORPUS_SIGNALS,
-    "sources": CORPUS_SOURCES,
-    "citations": CORPUS_CITATIONS,
+    kind: {name: type_ for name, type_ in COLUMNS.items() if name not in absent} for kind, absent in ABSENT.items()
 }
 """The columns of a corpus by the kind of its results."""
 
-SAVED_TEXTS: Mapping[str, Kind] = {**CORPUS_TEXTS, "kind": "string", "completion": "string", "rest": "string"}
-SAVED_SOURCES: Mapping[str, Kind] = {**CORPUS_SOURCES, "own": "string"}
+DERIVED = ("shares", "sentence_shares", "sentence_sources", "words", "word_scores")
+"""Columns that follow from the others."""
+
+SAVED: Mapping[str, Kind] = {
+    **{name: kind for name, kind in COLUMNS.items() if name not in ("words", "word_scores", *SIGNAL)},
+    "kind": "string",
+    "rest": "string",
+}
+"""The columns of a file that `save` writes."""
 
 PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
-TARGET = {"target": "labels", "target_ids": "ids", "position": "position"}
-"""Columns with the fields of predictions and targets."""
+"""Columns with the fields of a prediction."""
+
+HELD = ("text", "text_pair", "completion", "method", "model", "scores", "bias", "sink", "sinks", "notes")
+"""Fields that are columns themselves."""
+
+JSON = ("settings", "diagnostics")
+"""Fields that are columns of JSON."""
 
 
 def arrow_types(columns: Mapping[str, Kind], absent: Iterable[str] = ()) -> dict[str, Any]:
@@ -139,17 +140,12 @@ def _arrow_type(kind: Kind) -> Any:
 # --- written ----------------------------------------------------------------------------------------------------------
 
 
-def result_table(results: "Sequence[Result]") -> Any:
+def result_table(results: "Sequence[Record]") -> Any:
     """Return results as an Arrow table, one row a result."""
     import pyarrow
 
-    families = {result.kind in SOURCE_KINDS for result in results}
-    if len(families) > 1:
-        raise DataError("sources have columns of their own in Parquet: save them apart from others, or all as .json")
-    of_sources = families == {True}
-    row_of: Callable[[Any], dict[str, Any]] = _saved_sources if of_sources else text_row
-    types = arrow_types(SAVED_SOURCES if of_sources else SAVED_TEXTS, ("words", "word_scores"))
-    rows = [{"row": index, "id": str(index), **row_of(result)} for index, result in enumerate(results)]
+    types = arrow_types(SAVED)
+    rows = [{"row": index, "id": str(index), **_saved_row(result)} for index, result in enumerate(results)]
     schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps({"format_version": FORMAT_VERSION})})
     try:
         columns = {name: pyarrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
@@ -158,41 +154,74 @@ def result_table(results: "Sequence[Result]") -> Any:
     return pyarrow.table(columns, schema=schema)
 
 
-def source_row(result: "Sources") -> dict[str, Any]:
-    """Return a completion with its sources as a row, without `row` and `id`."""
-    return {
-        **{name: getattr(result, name) for name in CORPUS_SOURCES if hasattr(result, name)},
-        "sources": result.names,
-        "source_spans": result.spans,
-        "source_texts": [result.text[start:end] for start, end in result.spans],
-        "part_spans": [(part.start, part.end) for part in result.parts],
-        "part_scores": result.table.ravel(),
-        "settings": json_text(plain(result.settings)),
-        "diagnostics": json_text(plain(result.diagnostics)),
+def result_row(result: "Record") -> dict[str, Any]:
+    """Return a result as a row of a corpus, without `row` and `id`."""
+    a = attribution_of(result)
+    ids = [target.id for target in a.targets]
+    spans = [target.span for target in a.targets]
+    positions = {target.position for target in a.targets}
+    row: dict[str, Any] = {name: getattr(a, name) for name in HELD}
+    for name in ("scores", "bias", "sink"):
+        row[name] = None if row[name] is None else row[name].ravel()
+    row |= {name: json_text(plain(getattr(a, name))) for name in JSON}
+    row |= {
+        "units": a.units.text,
+        "unit_kinds": a.units.kind,
+        "unit_names": a.units.name or None,
+        "unit_ids": a.units.ids,
+        "spans": a.units.spans,
+        "sequence_ids": a.units.sequence,
+        "shape": a.scores.shape,
+        "target": [target.name for target in a.targets],
+        "target_ids": None if None in ids else ids,
+        "target_spans": None if None in spans else spans,
+        "position": positions.pop() if len(positions) == 1 else None,
     }
-
-
-def _saved_sources(result: Any) -> dict[str, Any]:
-    state = {"kind": result.kind, **vars(result)}
-    other_fields = {name: value for name, value in state.items() if name not in (*CORPUS_SOURCES, "table")}
-    return source_row(result) | {"own": json_text(plain(other_fields))}
-
-
-def text_row(result: "Result", columns: Mapping[str, Kind] = SAVED_TEXTS) -> dict[str, Any]:
-    """Return a text with scores of its tokens as a row, without `row` and `id`; `rest` has what no column holds."""
-    state = {"kind": result.kind, **vars(result)}
-    scores, prediction, target = result.scores, state.pop("prediction", None), state.get("target")
-    row = {"shape": scores.shape, "diagnostics": json_text(plain(state.pop("diagnostics")))}
-    shapes = {"scores": scores.shape, "bias": scores.shape[:-1], "sink": scores.shape[:-1]}
-    for name, shape in shapes.items():  # the biases of two texts have another shape
-        if state[name] is not None and state[name].shape == shape:
-            row[name] = state.pop(name).ravel()
-    if prediction is not None:
+    if (prediction := prediction_of(a)) is not None:
         row |= {name: getattr(prediction, part) for name, part in PREDICTION.items()}
-    if target is not None:
-        row |= {name: getattr(target, part) for name, part in TARGET.items()}
-    row |= {name: state.pop(name) for name in columns.keys() & state.keys() - {"target", "bias", "sink"}}
-    return row | {"rest": json_text(plain(state))}
+    if a.targets[0].kind == "part":
+        row["shares"] = a.whole().shares
+    if isinstance(result, Citations):
+        names = {citation.number: citation.name for citation in result.citations()}
+        row |= {
+            "question": result.question,
+            "sentence_shares": [] if a.bias is None else [support.share for support in result.support],
+            "sentence_sources": [[names[number] for number in numbers] for numbers in result.marks],
+        }
+    return row | _signal_columns(a)
+
+
+def _signal_columns(a: Attribution) -> dict[str, Any]:
+    """Return where the patches of a picture or the moments of a sound are that was classified."""
+    if a.has_text:
+        return {}
+    medium = a.media[0] if a.media else None
+    if medium is None:
+        return {"rows": 0, "columns": 0, "first": 0, "times": []}
+    if medium.kind == "picture":
+        rows, columns = medium.shape
+        return {"rows": rows, "columns": columns, "first": medium.first, "times": None}
+    after = len(a.units) - medium.units.stop
+    times = [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after
+    return {"rows": None, "columns": None, "first": None, "times": times}
+
+
+def attribution_of(result: "Record") -> Attribution:
+    """Return the attribution that a result is or holds."""
+    if isinstance(result, Attribution):
+        return result
+    if isinstance(result, Citations):
+        return result.attribution
+    raise DataError(f"{result.described} has no columns")
+
+
+def _saved_row(result: "Record") -> dict[str, Any]:
+    a = attribution_of(result)
+    state = {name: value for name, value in vars(a).items() if name not in (*HELD, *JSON)}
+    rest = plain(state | {"units": {"special": a.units.special}})
+    if isinstance(result, Citations):
+        rest = {"attribution": rest, "verified": plain(result.verified)}
+    return result_row(result) | {"kind": result.kind, "rest": json_text(rest)}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -212,49 +241,98 @@ def metadata_of(schema: Any) -> Mapping[str, Any]:
 def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
     common = metadata_of(table.schema)
-    of_sources = "part_scores" in table.column_names
-    names = CORPUS[common["kind"]] if "shard" in common else [SAVED_TEXTS, SAVED_SOURCES][of_sources]
-    table = table.select([name for name in table.column_names if name in names and name not in SUPPORT])
-    if of_sources and "text" not in table.column_names:
+    names = CORPUS[common["kind"]] if "shard" in common else SAVED
+    table = table.select([name for name in table.column_names if name in names and name not in DERIVED])
+    if "target_spans" in table.column_names and "shard" in common and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
     states = []
     for index, row in enumerate(table.to_pylist()):
         try:
-            states.append(_source_state(row, common) if of_sources else _text_state(row, common))
+            states.append(_state(row, common))
         except UNREADABLE as error:  # noqa: PERF203  # names the row
             raise DataError(f"result {index}: not an attribution: {error!r}") from None
     return states
 
 
-def _text_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    state = {"text": None, "text_pair": None, **common, **json.loads(row.pop("rest", None) or "{}")}
-    shape = row.pop("shape")
+def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a result from its row and what all rows share."""
+    rest = json.loads(row.get("rest") or "{}")
+    kind = row["kind"] if "shard" not in common else common["kind"]
+    if kind not in (*CORPUS, Attribution.kind):
+        raise ValueError(f"kind: {kind!r}")
+    cited = kind == Citations.kind
+    a = _attribution_state(row, common, rest.get("attribution", rest))
+    a["format_version"] = common.get("format_version", FORMAT_VERSION)
+    if not cited:
+        return a
+    return {
+        "kind": Citations.kind,
+        "format_version": a["format_version"],
+        "question": row.get("question") or "",
+        "attribution": a,
+        "verified": rest.get("verified"),
+    }
+
+
+def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    shared = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
+    state: dict[str, Any] = {**DEFAULTS, **shared, **rest, "kind": Attribution.kind}
+    state |= {name: row.get(name) for name in HELD}
+    state |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON}
+    state["sinks"], state["notes"] = state["sinks"] or (), state["notes"] or ()
+    shape = row["shape"]
     for name in ("scores", "bias", "sink"):
-        if row.get(name) is not None:
-            axes = shape if name == "scores" else shape[:-1]
-            row[name] = np.asarray(row[name], np.float32).reshape(axes)
-    if row.get("diagnostics") is not None or "diagnostics" not in state:
-        row["diagnostics"] = json.loads(row.get("diagnostics") or "{}")
-    for name, first, parts in (("prediction", "label", PREDICTION), ("target", "labels", TARGET)):
-        values = {part: row.pop(column) for column, part in parts.items() if column in row}
-        if values.get(first) is not None:
-            state[name] = {**state.get(name, {}), **values}
-    state |= {name: value for name, value in row.items() if value is not None or name not in state}
-    if "special_tokens_mask" not in state:
-        state["special_tokens_mask"] = [sequence is None for sequence in state["sequence_ids"]]
+        if state[name] is not None:
+            axes = shape if name == "scores" else [2] if state["quantity"] == "cosine" else shape[:-1]
+            state[name] = np.asarray(state[name], np.float32).reshape(axes)
+    state["units"] = _units_state(row, rest)
+    if "targets" not in rest:
+        about = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
+        count = len(row["target"])
+        names, spans = row["target"], row.get("target_spans") or [None] * count
+        ids = row.get("target_ids") or [None] * count
+        state["targets"] = [
+            {**about, "name": name, "id": id_, "position": row.get("position"), "span": span}
+            for name, id_, span in zip(names, ids, spans, strict=True)
+        ]
+    if "predictions" not in rest and "target_spans" not in row and row["prediction"] is not None:
+        state["predictions"] = [{part: row[column] for column, part in PREDICTION.items()}]
+    if "media" not in rest:
+        state["media"] = _media_state(row)
     return state
 
 
-def _source_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    state = {**common, **json.loads(row.pop("own", None) or "{}")}
-    text, spans = row["text"], row["part_spans"]
-    row["settings"] = json.loads(row["settings"])
-    named = zip(row["sources"], row["source_spans"], strict=True)
+def _units_state(row: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    count, sequences = len(row["units"]), row["sequence_ids"]
+    kinds = row.get("unit_kinds")
+    if kinds is None:
+        part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
+        kinds = [part if part == "token" or of is not None else "token" for of in sequences]
+    special = [kind in APART for kind in kinds] if "unit_kinds" in row else [of is None for of in sequences]
     return {
-        "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in spans],
-        **state,
-        **row,
-        "table": np.asarray(row["part_scores"], np.float32).reshape(len(spans), -1),
-        "sources": [{"name": name, "start": start, "end": end} for name, (start, end) in named],
-        "diagnostics": json.loads(row["diagnostics"]),
-    }
+        "kind": kinds,
+        "text": row["units"],
+        "special": rest.get("units", {}).get("special", special),
+        "sequence": sequences,
+        "spans": row.get("spans"),
+        "ids": row.get("unit_ids") or (),
+        "name": row.get("unit_names") or (),
+    } | ({} if count else {"kind": ()})
+
+
+def _media_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the picture or the sound of a row of a corpus."""
+    if row.get("rows"):
+        return [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
+    if times := row.get("times"):
+        medium = times_medium(times)
+        return [] if medium is None else [plain(medium)]
+    return []
+
+
+DEFAULTS: Mapping[str, Any] = {
+    field.name: field.default if field.default_factory is MISSING else field.default_factory()
+    for field in fields(Attribution)
+    if field.default is not MISSING or field.default_factory is not MISSING
+}
+"""What the fields of an attribution are where a row of a corpus says nothing of them."""

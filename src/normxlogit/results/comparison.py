@@ -47,9 +47,9 @@ class Comparison(Attributions[Attribution]):
         if not self:
             raise DataError("there are no results to compare")
         if any(a.scores.ndim != 1 for a in self):
-            raise DataError("methods are compared by one score for each token; choose with select(...)")
-        inputs = [(a.tokens, a.text, a.text_pair, a.target, a.model) for a in self]
-        if any(one != inputs[0] for one in inputs):
+            raise DataError("methods are compared by one score for each token; choose a target and a layer first")
+        inputs = [(a.units.text, a.text, a.text_pair, a.targets, a.model) for a in self]
+        if any(each != inputs[0] for each in inputs):
             raise DataError("methods are compared on one text, one target and one model, and these results differ")
 
     @property
@@ -164,11 +164,11 @@ def rank_agreement(first: Attribution, second: Attribution) -> float:
     Returns:
         From -1 to 1; NaN where there are fewer than two tokens, or one of the two scores them all alike.
     """
-    if first.tokens != second.tokens:
+    if first.units.text != second.units.text:
         raise DataError("rankings are compared on the same tokens, and these results have other ones")
     if first.scores.ndim != 1 or second.scores.ndim != 1:
-        raise DataError("rankings need one score for each token; choose with select(label=..., layer=...)")
-    not_special = ~np.array(first.special_tokens_mask)
+        raise DataError("rankings need one score for each token; choose with a[target] and a.layer(...)")
+    not_special = ~np.array(first.units.special)
     a, b = _ranks(first.scores[not_special]), _ranks(second.scores[not_special])
     if len(a) < 2 or not a.std() or not b.std():
         return float("nan")

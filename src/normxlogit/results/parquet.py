@@ -11,13 +11,13 @@ from .files import replacing
 from .tables import optional_module
 
 if TYPE_CHECKING:
-    from .base import Result
+    from .base import Record
 
 
 _NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 
-def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
+def write_parquet(results: "Sequence[Record]", path: str | Path) -> None:
     """Write results to a Parquet file atomically, with checksums of its pages.
 
     Raises:
@@ -29,7 +29,7 @@ def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
         parquet.write_table(table, temporary, write_page_checksum=True)
 
 
-def to_dataset(results: "Sequence[Result]") -> Any:
+def to_dataset(results: "Sequence[Record]") -> Any:
     """Return results as a `datasets.Dataset`.
 
     Raises:

@@ -5,10 +5,10 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError
-from .media import ImageScores
-from .schema import FloatArray
+from .media import MediumScores
 
 
 class Region(NamedTuple):
@@ -24,15 +24,14 @@ class Region(NamedTuple):
     picture: int
     box: tuple[int, int, int, int]
 
-    def scores(self, image: ImageScores) -> FloatArray:
-        """Return the sum of the patches' scores, (G,), each by the share of its area that lies in the box."""
+    def inside(self, image: MediumScores) -> npt.NDArray[np.float64]:
+        """Return the share of each patch's area that lies in the box, (h, w)."""
         left, top, right, bottom = self.box
         x0, y0, x1, y1 = np.moveaxis(image.boxes.astype(np.float64), -1, 0)  # (h, w) each
         wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)
         high = np.clip(np.minimum(y1, bottom) - np.maximum(y0, top), 0, None)
-        shares = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)  # (h, w)
-        scores: FloatArray = (image.scores * shares).sum((-2, -1)).astype(np.float32)
-        return scores
+        shares: npt.NDArray[np.float64] = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
+        return shares
 
 
 def is_box(value: Any) -> bool:
@@ -40,7 +39,7 @@ def is_box(value: Any) -> bool:
     return isinstance(value, Sequence) and len(value) in (4, 5) and all(isinstance(i, int | np.integer) for i in value)
 
 
-def regions_of(sources: Any, images: Sequence[ImageScores]) -> list[Region]:
+def regions_of(sources: Any, images: Sequence[MediumScores]) -> list[Region]:
     """Return the regions among named sources.
 
     Args:
@@ -67,8 +66,8 @@ def regions_of(sources: Any, images: Sequence[ImageScores]) -> list[Region]:
                 f"{image.width} x {image.height} pixels"
             )
         regions.append(Region(name, number, (left, top, right, bottom)))
-    for one, other in combinations(regions, 2):
-        (a, b, c, d), (e, f, g, h) = one.box, other.box
-        if one.picture == other.picture and max(a, e) < min(c, g) and max(b, f) < min(d, h):
-            raise InputError(f"the sources {one.name!r} and {other.name!r} overlap")
+    for first, second in combinations(regions, 2):
+        (a, b, c, d), (e, f, g, h) = first.box, second.box
+        if first.picture == second.picture and max(a, e) < min(c, g) and max(b, f) < min(d, h):
+            raise InputError(f"the sources {first.name!r} and {second.name!r} overlap")
     return regions

@@ -1,6 +1,5 @@
 """What a model answered, and what of it is explained."""
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from .schema import Index, Number
@@ -22,22 +21,23 @@ class Prediction(NamedTuple):
     probability: Number | None
 
 
-@dataclass(frozen=True)
-class TargetInfo:
-    """What the scores explain.
+class Target(NamedTuple):
+    """What one row of scores explains.
 
     Attributes:
-        kind: "label", "value" (regression) or "token" (language models).
-        labels: One name for each entry of the label axis; a single one when there is no such axis.
-        ids: Their class or vocabulary indices.
+        kind: "label", "value" (regression), "token" (of a vocabulary), "part" (of an answer) or "cosine".
+        name: The label, the token, the text of the part.
+        id: Class or vocabulary index; None for parts of an answer.
         contrast: Name of the class or token that is subtracted, if any.
         contrast_id: Its index.
-        position: Index of the token whose prediction is explained (language models), counted in `tokens`.
+        position: Index of the unit at which the prediction is read (language models); None for whole inputs.
+        span: First character in the text, and one past the last, of a part of an answer.
     """
 
-    kind: Literal["label", "value", "token"]
-    labels: tuple[str, ...]
-    ids: tuple[Index, ...]
+    kind: Literal["label", "value", "token", "part", "cosine"]
+    name: str
+    id: Index | None = None
     contrast: str | None = None
     contrast_id: Index | None = None
     position: Index | None = None
+    span: tuple[Index, Index] | None = None

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, in
     return [(start, end, sorted(members)) for start, end, members in groups]
 
 
-def merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
+def merged(scores: Any, merge: str) -> Any:
     """Merge the last axis to one score."""
     if merge == "sum":
         score = scores.sum(-1)

@@ -9,11 +9,11 @@ from transformers import AutoFeatureExtractor
 
 from ..inputs.encoding import Encoding
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound
-from ..results.attribution import Attribution
-from ..results.signals import AudioAttribution
+from ..results.media import Medium, times_medium
+from ..results.units import Units
 from .base import TaskName
 from .model import Model
-from .signals import Grid, SignalTask
+from .signals import Grid, SignalTask, units_of_parts
 
 TRIAL_HERTZ, TRIAL_RATE = 440, 16_000
 """The tone on which a model shows what works on it; its rate where the model names none."""
@@ -32,15 +32,14 @@ class AudioClassification(SignalTask):
     auto_class = "AutoModelForAudioClassification"
     processor_class: ClassVar[Any] = AutoFeatureExtractor
 
-    result_type = AudioAttribution
+    result_kind = "audio"
     medium = "sound"
     is_item = staticmethod(is_sound)
 
-    def result(self, encoding: Encoding, **fields: Any) -> Attribution:
-        """Return the result with the seconds of every frame."""
-        times = () if encoding.signal is None else encoding.signal.times
-        fields["token_ids"] = ()  # there is no vocabulary
-        return AudioAttribution(**fields, times=times)
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the frames, with their seconds where these are known."""
+        medium = times_medium(() if encoding.signal is None else encoding.signal.times)
+        return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
 
     @property
     def _extractor(self) -> Any:

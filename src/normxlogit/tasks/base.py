@@ -12,10 +12,11 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
-from ..results.attribution import Attribution
+from ..results.media import Medium
 from ..results.nearest import nearest
 from ..results.schema import FloatArray
 from ..results.targets import Prediction
+from ..results.units import Units
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool
 from .model import Explained, Model
@@ -85,7 +86,7 @@ class Task(Reads):
         hears: Whether the model answers sounds with texts.
         reads_pictures: Whether the messages of a prompt may hold pictures.
         per_frame: Whether it does so at every frame of a sound.
-        result_type: The class of the results.
+        result_kind: Whether results are of a text, a picture or a sound.
     """
 
     name: ClassVar[TaskName]
@@ -108,7 +109,7 @@ class Task(Reads):
     hears: ClassVar[bool] = False
     reads_pictures: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
-    result_type: ClassVar[type[Attribution]] = Attribution
+    result_kind: ClassVar[Literal["text", "image", "audio"]] = "text"
     output_names: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""
@@ -393,8 +394,25 @@ class Task(Reads):
         """Return the pieces of text that an extractive model answers with."""
         raise NotImplementedError
 
-    # Which result is made
+    # What has a score
 
-    def result(self, encoding: Encoding, **fields: Any) -> Attribution:
-        """Return the result of one input with the fields of an `Attribution`."""
-        return self.result_type(**fields)
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the units of what was read, and the pictures and sounds among them."""
+        return units_of_tokens(encoding), ()
+
+    def result_inputs(self, encoding: Encoding) -> dict[str, Any]:
+        """Return the fields of an `Attribution` that describe what was read, by name."""
+        units, media = self.units(encoding)
+        texts = {"text": encoding.text, "text_pair": encoding.text_pair}
+        return {"units": units, "media": media, **texts, "notes": encoding.notes}
+
+
+def units_of_tokens(encoding: Encoding) -> Units:
+    """Return the tokens of a text as units."""
+    return Units.of_tokens(
+        encoding.tokens,
+        special=encoding.special,
+        sequence=encoding.sequence_ids,
+        spans=encoding.offsets,
+        ids=encoding.ids,
+    )

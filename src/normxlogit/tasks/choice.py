@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from ..errors import InputError, TargetError
 from ..inputs.batching import Batch
 from ..results.attribution import Attribution
-from ..results.targets import Prediction, TargetInfo
+from ..results.targets import Prediction
 from ..surgery.clone import one_choice_each
 from .base import Task
 from .targets import All, Choice, TargetSpec, is_choice
@@ -76,8 +76,8 @@ class Comparing(Task):
         """Return the result of one pair as that of all: the prediction among them, and which pair it explains."""
         best = int(values.argmax())
         prediction = Prediction(names[best], best, float(values[best]), float(self.chances(values)[best]))
-        other = (result.target.contrast, result.target.contrast_id)
-        return {"prediction": prediction, "target": TargetInfo("label", (names[index],), (index,), *other)}
+        target = result.target._replace(kind="label", name=names[index], id=index, position=None)
+        return {"predictions": (prediction,), "targets": (target,)}
 
 
 class MultipleChoice(Comparing):

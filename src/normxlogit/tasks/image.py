@@ -9,10 +9,10 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..inputs.media_items import as_array, detached, number_axes
 from ..inputs.pictures import is_picture, opened_picture
-from ..results.attribution import Attribution
-from ..results.signals import ImageAttribution
+from ..results.media import Medium, grid_medium
+from ..results.units import Units
 from .model import Model
-from .signals import SignalTask
+from .signals import SignalTask, units_of_parts
 
 MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""
@@ -32,15 +32,15 @@ class ImageClassification(SignalTask):
     ending = "ForImageClassification"
     auto_class = "AutoModelForImageClassification"
     processor_class = AutoImageProcessor
-    result_type = ImageAttribution
+    result_kind = "image"
     medium = "picture"
     is_item = staticmethod(is_picture)
 
-    def result(self, encoding: Encoding, **fields: Any) -> Attribution:
-        """Return the result with the place of every patch."""
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the patches, behind class and register tokens."""
         rows, columns, first = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
-        fields["token_ids"] = ()  # there is no vocabulary
-        return ImageAttribution(**fields, rows=rows, columns=columns if rows else 0, first=first)
+        media = (grid_medium(rows, columns, first),) if rows else ()
+        return units_of_parts(encoding, "patch"), media
 
     def trial(self, model: Model) -> Any:
         """Return a picture of levels from dark to light."""

@@ -15,6 +15,7 @@ from ..inputs.batching import Batch
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, Signal
 from ..inputs.media_items import media_items
+from ..results.units import UnitKind, Units
 from ..surgery.clone import override_forward
 from ..surgery.headpiece import Head
 from ..surgery.layer_outputs import LayerOutput
@@ -292,6 +293,12 @@ def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
         return 0, 1, 0
     before = count - height * width
     return (height, width, before) if before >= 0 else (0, 1, 0)
+
+
+def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
+    """Return the patches or frames of a signal as units; class and register tokens among them are special tokens."""
+    kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
+    return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
 
 
 def _without_tokens(

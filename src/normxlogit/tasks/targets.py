@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import TargetError
 from ..results.schema import FloatArray
-from ..results.targets import TargetInfo
+from ..results.targets import Target as ExplainedTarget
 from ..surgery.non_finite import mean_logit
 from ..surgery.run import Replace
 from .base import Task
@@ -230,7 +230,7 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 
 def describe_targets(
     model: Model, target: Target, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
-) -> list[TargetInfo]:
+) -> list[tuple[ExplainedTarget, ...]]:
     """Return the target information for the results of the texts of a batch.
 
     Args:
@@ -246,13 +246,14 @@ def describe_targets(
     other_name = None if other is None else name_of(model, other)
     infos = []
     for row, chosen in enumerate(rows):
-        position = None
-        if places is not None:
-            read_at = places[row].astype(int).reshape(-1)  # (1,), or (2,) for start and end
-            ends = {int(read_at[i if len(read_at) > 1 else 0]) for i in chosen}
-            position = ends.pop() if len(ends) == 1 else None
-        labels = tuple(names[i] for i in chosen)
-        infos.append(TargetInfo(target.task.target_kind, labels, tuple(chosen), other_name, other, position))
+        read_at = [None] if places is None else places[row].astype(int).reshape(-1).tolist()  # 1, or 2: start and end
+        kind = target.task.target_kind
+        infos.append(
+            tuple(
+                ExplainedTarget(kind, names[i], i, other_name, other, read_at[i if len(read_at) > 1 else 0])
+                for i in chosen
+            )
+        )
     return infos
 
 

@@ -48,7 +48,7 @@ def test_contributions_are_the_loops_and_sum_to_the_logits(family, kind):
     target = words if kind == "MaskedLM" else [0, 1, 2]
     found = explainer(tiny.MASKED, method="decompx", target=target, layers=ALL)
     layers = slow.walk(model, list(found.token_ids))
-    place = 0 if found.target.position is None else found.target.position
+    place = found.targets[0].position or 0
 
     def relative(logits):  # those of a vocabulary are explained minus their mean
         return logits - logits.mean(-1, keepdim=True) if kind == "MaskedLM" else logits
