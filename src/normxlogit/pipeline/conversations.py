@@ -15,10 +15,10 @@ from ..results.sentences import sentence_spans
 Spans = dict[str, tuple[int, ...]]
 
 AS_TEXT: dict[Kind, str] = {
-    "reasoning": "reasoning",
     "tool call": "tool calls",
     "tool result": "results of tools",
     "system": "system messages",
+    "reasoning": "reasoning",
 }
 """Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
 
@@ -148,7 +148,8 @@ def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
     kinds = {message.kind for message in conversation.messages}
     template = str(model.tokenizer.chat_template)
     as_text: list[str] = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
-    steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds), ALTERNATE]
+    steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
+    steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
     while True:
         refusal, rendering = None, None
         missing: set[str] = set(steps)
@@ -166,7 +167,7 @@ def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
             raise refusal if refusal is not None else InputError("the chat template writes none of the messages")
         as_text.append(following)
     kept = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in as_text]
-    notes = [f"the reader's chat template does not render {' and '.join(kept)}: rendered as plain text"] if kept else []
+    notes = [f"the reader's chat template does not render {', '.join(kept)}: rendered as plain text"] if kept else []
     if conversation.tools and DEFINITIONS in as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
     return replace(rendering, prompt=replace(rendering.prompt, notes=tuple(notes)))
