@@ -24,6 +24,8 @@ REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 """A text that begins with its reasoning; templates may have written the opening mark themselves."""
 
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
 
 @dataclass(frozen=True)
 class Message:
@@ -103,12 +105,20 @@ def read_conversation(value: Any) -> Conversation:
         InputError: If it is not one conversation.
         DataError: If a file cannot be read.
     """
-    raw, tools = messages_in(read_trace(value) if isinstance(value, PathLike) else plain(value))
+    if isinstance(value, PathLike):
+        try:
+            return read_conversation(read_trace(value))
+        except InputError as error:
+            raise InputError(f"{value}: {error}") from None
+    raw, tools = messages_in(plain(value))
     reader = _Reader()
     for number, message in enumerate(raw):
         reader.read(message, number)
     if not reader.messages:
         raise InputError(f"the conversation of {len(raw)} messages has no text")
+    for message in reader.messages:
+        if LONE_SURROGATE.search(message.text + message.name):
+            raise InputError(f"message {message.number} holds half a character (a lone surrogate)")
     return Conversation(tuple(reader.messages), tools, tuple(dict.fromkeys(reader.notes)))
 
 

@@ -60,6 +60,8 @@ def read_trace(path: str | PathLike[str]) -> Any:
         raise DataError(f"{path} is empty; expected a conversation as JSON or JSON lines")
     try:
         return json.loads(text)
+    except RecursionError:
+        raise DataError(f"{path} is nested too deeply") from None
     except ValueError as error:
         lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
         if len(lines) == 1 or not _is_json(lines[0][1]):
@@ -68,7 +70,7 @@ def read_trace(path: str | PathLike[str]) -> Any:
     for number, line in lines:
         try:
             rows.append(json.loads(line))
-        except ValueError as error:  # noqa: PERF203  # of this line alone
+        except (ValueError, RecursionError) as error:  # noqa: PERF203  # of this line alone
             raise DataError(f"{path}: line {number} is not JSON: {error}") from None
     return rows
 
@@ -320,7 +322,7 @@ def _is_json(text: str) -> bool:
         return False
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

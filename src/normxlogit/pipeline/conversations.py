@@ -32,7 +32,7 @@ class ConversationPrompt:
     """A conversation as a prompt.
 
     Attributes:
-        prompt: What stands before the answer, as one text.
+        prompt: All before the answer, as one text.
         spans: Spans of the sources by name, as `Completed.with_sources` takes them.
         answer: The answer; None if the model has to write it.
         question: The last message of the user before it.
@@ -75,7 +75,7 @@ class Rendering:
 def conversation_prompt(
     model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
 ) -> ConversationPrompt:
-    """Write what stands before an answer as a prompt; everything that is said there is a source.
+    """Write the messages before an answer as a prompt; everything that is said there is a source.
 
     Args:
         model: A language model, which reads the prompt.
