@@ -6,6 +6,8 @@ from enum import Enum
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.inputs.conversations import read_conversation
@@ -483,6 +485,69 @@ def test_what_is_not_a_conversation_is_said_in_one_line(value, message):
 )
 def test_fields_of_json_and_where_they_are(text, fields):
     assert {path: text[start:end] for path, start, end in json_fields(text)} == fields
+
+
+KEYS = [
+    *("role", "type", "content", "text", "parts", "blocks", "block_type", "name", "id", "tool_calls", "function"),
+    *("arguments", "input", "output", "messages", "choices", "message", "attributes", "gen_ai.input.messages", "data"),
+    *("gen_ai.prompt.0.content", "gen_ai.prompt.0.tool_calls.0.name", "additional_kwargs", "lc", "kwargs", "system"),
+    *("observations", "child_runs", "reasoning", "functionCall", "function_response", "source", "results", "tools"),
+]
+WORDS = [
+    *(
+        "user",
+        "assistant",
+        "tool",
+        "system",
+        "text",
+        "tool_use",
+        "tool_result",
+        "function_call",
+        "reasoning",
+        "thinking",
+    ),
+    *(
+        "mcp_call",
+        "web_search_call",
+        "function_call_output",
+        "document",
+        "image",
+        "Hi",
+        "",
+        "[1",
+        '{"a": 1}',
+        "</think>",
+    ),
+]
+LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(WORDS)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=20,
+)
+MESSAGES = st.lists(
+    st.builds(
+        lambda role, rest: {**rest, "role": role},
+        st.sampled_from(["user", "assistant", "tool", "system"]),
+        st.dictionaries(st.sampled_from(KEYS), JSON, max_size=5),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON | MESSAGES | MESSAGES.map(lambda messages: {"messages": messages}))
+def test_any_json_is_read_or_refused_in_one_line(value):
+    try:
+        conversation = read_conversation(value)
+    except InputError as error:
+        message = str(error)
+    else:
+        message = ""
+        assert conversation.messages
+        assert all(one.text and isinstance(one.name, str) for one in conversation.messages)
+    assert "\n" not in message
 
 
 @pytest.mark.slow

@@ -116,9 +116,9 @@ def read_conversation(value: Any) -> Conversation:
         reader.read(message, number)
     if not reader.messages:
         raise InputError(f"the conversation of {len(raw)} messages has no text")
-    for message in reader.messages:
-        if LONE_SURROGATE.search(message.text + message.name):
-            raise InputError(f"message {message.number} holds half a character (a lone surrogate)")
+    for part in reader.messages:
+        if LONE_SURROGATE.search(part.text + part.name):
+            raise InputError(f"message {part.number} holds half a character (a lone surrogate)")
     return Conversation(tuple(reader.messages), tools, tuple(dict.fromkeys(reader.notes)))
 
 
@@ -177,7 +177,7 @@ class _Reader:
         elif type_ in ("tool_use", "server_tool_use", "tool_call", "function_call", "custom_tool_call", "functionCall"):
             self._call(part)
         elif type_ in ("functionResponse", "function_response"):
-            inner = part[type_]
+            inner = part[type_] if _is_map(part.get(type_)) else {}
             self._result(inner.get("response"), _first(inner, "name"), _first(inner, "id"))
         elif type_.endswith(("tool_result", "_call_output", "tool_call_response")):
             content = next((part[key] for key in ("content", "output", "response", "result") if part.get(key)), None)

@@ -285,7 +285,7 @@ def _as_message(value: Any) -> dict[str, Any]:
     if isinstance(value, list):
         return {"role": value[0], "content": value[1]}
     message: dict[str, Any] = value
-    if isinstance(value.get("lc"), int):
+    if isinstance(value.get("lc"), int) and isinstance(value.get("kwargs"), dict):
         name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else ""
         message = {**value["kwargs"], "type": value["kwargs"].get("type") or name}
     elif isinstance(value.get("data"), dict) and "content" in value["data"] and "role" not in value:
