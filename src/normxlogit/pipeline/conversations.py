@@ -146,7 +146,7 @@ def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
         InputError: If the template refuses the messages however they are written.
     """
     kinds = {message.kind for message in conversation.messages}
-    template = str(model.tokenizer.chat_template)
+    template = str(getattr(model.reader, "chat_template", None) or model.tokenizer.chat_template)
     as_text: list[str] = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
     steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
     steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
