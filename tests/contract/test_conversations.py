@@ -53,6 +53,10 @@ TEMPLATES = {
     ),
     "no earlier reasoning": NATIVE.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}"),
     "opens the reasoning": NATIVE + "<think>\n",
+    "calls instead of contents": NATIVE.replace(
+        "{{ m.content }}", "{% if not m.tool_calls %}{{ m.content }}{% endif %}"
+    ),
+    "contents of parts": NATIVE.replace("{{ m.content }}", "{% for p in m.content %}{{ p['text'] }}{% endfor %}"),
 }
 PLAIN = {
     "text": None,
@@ -62,6 +66,8 @@ PLAIN = {
     "one tool call": "tool calls",
     "no earlier reasoning": "reasoning",
     "opens the reasoning": None,
+    "calls instead of contents": "tool calls, reasoning",
+    "contents of parts": None,
 }
 """What is rendered as plain text, by the note of the result."""
 

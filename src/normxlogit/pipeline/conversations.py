@@ -22,7 +22,8 @@ AS_TEXT: dict[Kind, str] = {
 }
 """Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
 
-DEFINITIONS, ALTERNATE = "definitions of tools", "messages of one role in a row"
+DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
+"""What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
 
 TITLES: dict[str, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
 
@@ -142,35 +143,50 @@ def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
 def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
     """Render a conversation by the reader's chat template; kinds of messages that it does not render become text.
 
+    Returns:
+        The first rendering that holds all that was said; if there is none, that which lacks the fewest messages.
+
     Raises:
         InputError: If the template refuses the messages however they are written.
     """
     kinds = {message.kind for message in conversation.messages}
     template = str(getattr(model.reader, "chat_template", None) or model.tokenizer.chat_template)
-    as_text: list[str] = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
+    no_tools = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
     steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
     steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
-    while True:
-        refusal, rendering = None, None
-        missing: set[str] = set(steps)
-        try:
-            rendering = _by_template(model, conversation, frozenset(as_text))
-        except InputError as error:
-            refusal = error
-        else:
-            lost = {m.kind for place, m in enumerate(conversation.messages) if place not in rendering.starts}
-            missing = {AS_TEXT[kind] for kind in lost if kind in AS_TEXT}
-        following = next((step for step in steps if step in missing and step not in as_text), None)
-        if following is None and rendering is not None:
-            break
-        if following is None:
-            raise refusal if refusal is not None else InputError("the chat template writes none of the messages")
-        as_text.append(following)
-    kept = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in as_text]
-    notes = [f"the reader's chat template does not render {', '.join(kept)}: rendered as plain text"] if kept else []
-    if conversation.tools and DEFINITIONS in as_text:
+    best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
+    refusal: InputError | None = None
+    for start in (no_tools, [*no_tools, PARTS]):
+        as_text, following = list(start), None
+        while best is None or best[0]:
+            lost: list[Message] = []
+            try:
+                rendering = _by_template(model, conversation, frozenset(as_text))
+            except InputError as error:
+                refusal = refusal or error
+            else:
+                lost = [m for place, m in enumerate(conversation.messages) if place not in rendering.starts]
+                if best is None or len(lost) < len(best[0]):
+                    best = lost, rendering, tuple(as_text)
+            following = _next_step(lost, [step for step in steps if step not in as_text])
+            if following is None:
+                break
+            as_text.append(following)
+        if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
+            break  # the template knows contents that are texts
+    if best is None:
+        raise refusal or InputError("the chat template writes none of the messages")
+    written = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
+    notes = [f"the reader's chat template does not render {', '.join(written)}: rendered as plain text"]
+    if conversation.tools and DEFINITIONS in best[2]:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    return replace(rendering, prompt=replace(rendering.prompt, notes=tuple(notes)))
+    return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes if written else notes[1:])))
+
+
+def _next_step(lost: Sequence[Message], steps: Sequence[str]) -> str | None:
+    """Return what is written as text next: what was lost itself, otherwise the first; None if nothing is left."""
+    kinds = {AS_TEXT.get(message.kind) for message in lost}
+    return next((step for step in steps if step in kinds), next(iter(steps), None))
 
 
 def _by_template(model: TaskModel, conversation: Conversation, as_text: frozenset[str]) -> Rendering:
@@ -181,7 +197,10 @@ def _by_template(model: TaskModel, conversation: Conversation, as_text: frozense
         last -= 1
     chat = chat_messages(messages[:last], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
-    prompt: dict[str, Any] = {"messages": [one.message for one in chat]}
+    rows = [one.message for one in chat]
+    if PARTS in as_text:
+        rows = [{**row, "content": [{"type": "text", "text": row["content"]}]} for row in rows]
+    prompt: dict[str, Any] = {"messages": rows}
     if conversation.tools and DEFINITIONS not in as_text:
         prompt["tools"] = conversation.tools
     read = read_prompt(model.reader, prompt, options)
