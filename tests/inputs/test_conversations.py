@@ -378,7 +378,7 @@ def test_parts_that_are_not_read_are_noted():
 def test_data_of_a_tool_is_not_taken_for_parts():
     rows = [{"title": "A", "text": "One."}, {"title": "B", "text": "Two."}]
     assert read([{"role": "tool", "name": "search", "content": rows}]) == [("tool result", "search", json.dumps(rows))]
-    for data in ({"a": 1}, [1, 2], 3):
+    for data in ({"a": 1}, [1, 2], 3, 0, 0.5, False):
         assert read([{"role": "tool", "name": "f", "content": data}]) == [("tool result", "f", json.dumps(data))]
 
 

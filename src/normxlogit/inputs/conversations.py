@@ -148,7 +148,7 @@ class _Reader:
             if text := _reasoning(raw.get(key) or more.get(key)):
                 self._add("reasoning", text)
                 break
-        content = next((raw[key] for key in ("content", "parts", "blocks", "text") if raw.get(key)), None)
+        content = _filled(raw, "content", "parts", "blocks", "text")
         if isinstance(content, dict) and "parts" in content:
             content = content["parts"]
         call = _first(raw, "tool_call_id", "id") or _first(more, "tool_call_id")
@@ -178,9 +178,9 @@ class _Reader:
             self._call(part)
         elif type_ in ("functionResponse", "function_response"):
             inner = part[type_] if _is_map(part.get(type_)) else {}
-            self._result(inner.get("response"), _first(inner, "name"), _first(inner, "id"))
+            self._result(_filled(inner, "response"), _first(inner, "name"), _first(inner, "id"))
         elif type_.endswith(("tool_result", "_call_output", "tool_call_response")):
-            content = next((part[key] for key in ("content", "output", "response", "result") if part.get(key)), None)
+            content = _filled(part, "content", "output", "response", "result")
             self._result(content, _first(part, "name"), _first(part, "tool_use_id", "call_id", "tool_call_id", "id"))
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
             self._add(kind, str(part["source"].get("data", "")))
@@ -192,9 +192,9 @@ class _Reader:
     def _served(self, part: Mapping[str, Any], tool: str) -> None:
         """Read a call of a tool that the service itself runs, such as a search of files or of the web."""
         name = _first(part, "name") or tool
-        arguments: Any = next((part[k] for k in ("arguments", "action", "queries", "query", "code") if part.get(k)), {})
+        arguments = _filled(part, "arguments", "action", "queries", "query", "code")
         self._call({"name": name, "arguments": arguments, "id": part.get("id")})
-        if (output := next((part[k] for k in ("output", "results", "outputs") if part.get(k)), None)) is not None:
+        if (output := _filled(part, "output", "results", "outputs")) is not None:
             self._result(output, name, _first(part, "id"))
 
     def _call(self, part: Mapping[str, Any]) -> None:
@@ -204,8 +204,8 @@ class _Reader:
         )
         name = _first(inner, "name", "tool_name") or _first(part, "name", "tool_name") or "tool"
         call = _first(part, "call_id", "tool_call_id", "tool_id", "id") or _first(inner, "id")
-        keys = ("arguments", "args", "input", "tool_kwargs", "parameters")
-        arguments: Any = next((inner[key] for key in keys if inner.get(key) not in (None, "")), {})
+        arguments = _filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
+        arguments = {} if arguments is None else arguments
         same = Message("tool call", _as_text(loaded(arguments)), name, self._number, call)
         if any(m == same or (call and m.call == call and m.kind == "tool call") for m in self._of_this_message()):
             return
@@ -251,7 +251,7 @@ class _Reader:
 PART_TYPES = re.compile(
     r"(input_|output_)?(text|image|audio|file|video)|image_url|audio_url|video_url|media|refusal|thinking"
     r"|redacted_thinking|reasoning|thought|document|blob|uri|.*tool_use|.*tool_call|.*tool_result|tool_call_response"
-    r"|summary_text|citable|cache"
+    r"|summary_text|citable|citation|cache"
 )
 """Types of the parts of a content."""
 
@@ -315,6 +315,11 @@ def _as_text(value: Any) -> str:
 def _first(mapping: Mapping[str, Any], *keys: str) -> str:
     """Return the first of some values that is a text."""
     return next((mapping[key] for key in keys if isinstance(mapping.get(key), str) and mapping[key]), "")
+
+
+def _filled(mapping: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first of some values that is not empty; 0 and False are not."""
+    return next((mapping[key] for key in keys if mapping.get(key) not in (None, "", [], {})), None)
 
 
 def _is_map(value: Any) -> bool:
