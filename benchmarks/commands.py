@@ -31,6 +31,7 @@ from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
 from . import speed as time_ratios
+from . import traces as synthetic_traces
 from .comparisons import named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
 from .next_token import load_beginnings
@@ -300,6 +301,27 @@ def cited(
                 explainer, questions, methods.split(), others=others, seed=seed, folder=output, on_progress=step
             )
     write(sources_table(results))
+
+
+@app.command()
+def traces(
+    model: Annotated[str, typer.Option(help="Folder of a language model.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many traces.")] = 100,
+    seed: Annotated[int, typer.Option(help="Of the drawn facts and places.")] = 0,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure whether the first source of an answer is the message that holds the fact, on synthetic traces."""
+    with quiet():
+        _use(threads)
+        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, **options)
+        with progress(1) as step:
+            results = synthetic_traces.read(explainer, synthetic_traces.write_traces(limit, seed), on_progress=step)
+    rows = [one._asdict() for one in results]
+    state = {"environment": environment(device_named(AUTO)), "rows": rows}
+    _deliver(synthetic_traces.table(results), state, output)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -163,6 +163,7 @@ GIVEN = {
             ]
         ),
     },
+    "docs/how-to-conversations.md": lambda: {"explainer": Explainer(*writer())},
     "docs/corpus.md": lambda: reviews(),
     "docs/tasks.md": lambda: {"pipeline": zero_shot()},
     "docs/your-model.md": lambda: own_models(),

@@ -406,13 +406,14 @@ class Explainer:
     ) -> Citations | Attributions[Citations]:
         """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
 
-        The default method takes one forward pass over the answer and a backward pass for each of its sentences.
+        Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources. The
+        default method takes one forward pass over the answer and a backward pass for each of its sentences.
 
         Args:
             question: The question, or several in a list; a prompt of your own goes into `messages`.
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.inputs.documents`. Of several questions those of all, or a list with a list for each. With
-                `messages` spans by name, (message, start, end) in characters.
+                `normxlogit.inputs.documents`. Of several questions those of all, or a list with a list for each. None
+                with a conversation; in a prompt of your own spans by name, (message, start, end) in characters.
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
                 without all documents, and put other values of the documents in the place of the sentence's; "auto"

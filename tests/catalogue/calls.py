@@ -28,6 +28,9 @@ from tests import tiny
 
 from .shop import explainer
 
+CHAT = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]
+HALF_A_CHAT = [{"role": "user", "content": "the cat \ud83d"}, CHAT[1]]
+
 
 @dataclass(frozen=True)
 class Call:
@@ -305,6 +308,12 @@ WRITING = [
     Call("cite no document", lambda: explainer("gpt").cite("who?", []), InputError, "no document with a text"),
     Call("cite a number", lambda: explainer("gpt").cite("who?", [1]), InputError, "got int"),
     Call("cite a system", lambda: explainer("gpt").cite("who?", ["a."], system=3), InputError, "system message"),
+    Call("cite no messages", lambda: explainer("gpt").cite(messages=[]), InputError, "got an empty list"),
+    Call("cite a number as messages", lambda: explainer("gpt").cite(messages=3), InputError, "a list of messages"),
+    Call("cite numbers as messages", lambda: explainer("gpt").cite(messages=[1]), InputError, "a list of messages"),
+    Call("cite half a character", lambda: explainer("gpt").cite(messages=HALF_A_CHAT), InputError, "half a character"),
+    Call("cite no such turn", lambda: explainer("gpt").cite(messages=CHAT, turn=1), InputError, "no turn 1"),
+    Call("cite a turn of none", lambda: explainer("gpt").cite("who?", ["a."], turn=0), InputError, "a conversation"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
 ]
 

@@ -141,6 +141,7 @@ def fill(root: Path) -> None:
         "labelled.jsonl": b'{"sentence": "the cat", "label": 0}\n{"sentence": "bad", "label": 1}\n',
         "junk.parquet": b"PAR1 and nothing more",
         "list.json": b"[1, 2]",
+        "chat.json": b'[{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]',
         "future.json": b'{"format_version": 99, "kind": "text"}',
         "deep.json": b"[" * 100_000,
         "nan.json": b'{"format_version": NaN}',

@@ -1,11 +1,15 @@
-"""Documents of the command that cites: which files are read, and what they are called."""
+"""The command that cites: which documents are read and what they are called; and conversations."""
 
 import io
+import json
 
 import pytest
 
+import normxlogit
 from normxlogit.cli.cite import read_documents
 from normxlogit.errors import DataError
+from tests import tiny
+from tests.commands import run
 
 
 def write(folder, **files):
@@ -74,3 +78,33 @@ def test_what_a_folder_holds_that_is_no_text_is_left_out_with_a_note(tmp_path):
     (tmp_path / "a/x.txt").unlink()
     with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text$"):
         read_documents([str(tmp_path / "a")])
+
+
+@pytest.mark.parametrize("lines", [False, True], ids=["json", "json lines"])
+def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
+    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
+    tokenizer.model_max_length, tokenizer.chat_template = 300, tiny.CHAT_TEMPLATE
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    messages = [
+        {"role": "user", "content": "Is the cat here?"},
+        {"role": "tool", "name": "search", "content": '{"cat": "here", "keys": "there"}'},
+        {"role": "assistant", "content": "The cat is here."},
+        {"role": "user", "content": "And the keys?"},
+        {"role": "assistant", "content": "The keys are there."},
+    ]
+    monkeypatch.chdir(tmp_path)
+    text = "\n".join(map(json.dumps, messages)) if lines else json.dumps({"messages": messages})
+    (tmp_path / "trace.json").write_text(text, encoding="utf-8")
+    command = ["cite", "--messages", "trace.json", "--model", "model", "--verify", 0]
+    code, out, _ = run(capsys, *command, "--output", "why.json", "--turn", 0)
+    assert code == 0
+    assert not out
+    cited = normxlogit.load("why.json")
+    assert cited.names == ("user:1", "tool search:cat", "tool search:keys")
+    assert cited.answer.strip() == "The cat is here."
+    code, out, _ = run(capsys, *command)
+    assert code == 0
+    assert "The keys are there." in out
+    assert run(capsys, *command, "--output", "why.html")[0] == 0
+    assert "tool search:keys" in (tmp_path / "why.html").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, InputError
+from ..inputs.conversations import read_conversation
 from ..inputs.document_files import decoded, files_in, names_of_files, read_file
 from . import options
 from .console import check_output, deliver_result, format_for, quiet
@@ -21,6 +22,17 @@ def cite(
         ),
     ] = None,
     question: Annotated[str, typer.Option(help="The question.")] = "",
+    messages: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of JSON or JSON lines with a conversation or an agent's trace, instead of a question and "
+            "documents: its last answer is explained by what was said before."
+        ),
+    ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(help="Which of the assistant's texts in --messages is the answer, from 0; by default the last."),
+    ] = None,
     answer: Annotated[
         Path | None,
         typer.Option(help="Text file of an answer that was written elsewhere; by default the model answers."),
@@ -45,20 +57,32 @@ def cite(
     """Answer a question from documents, and show which of their sentences the answer rests on.
 
     Example: normxlogit cite notes/*.txt --question "Who built the pool?" --model FOLDER
+
+    With --messages: which messages, tool results and sentences the last answer of a conversation rests on.
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    options.required(question, "give a question with --question")
+    if messages is None:
+        options.required(question, "give a question with --question, or a conversation with --messages")
+    elif documents or question or system is not None:
+        raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
     if verify != "auto" and not verify.isdecimal():
         raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
-    texts, notes = read_documents(documents or ["-"], output)
+    if messages is None:
+        texts, notes = read_documents(documents or ["-"], output)
+    else:
+        texts, notes = None, []
+        check_output(output, messages)
+        read_conversation(messages)  # its mistakes are found before the model is loaded
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file)
         result = explainer.cite(
-            question,
+            question or None,
             texts,
+            messages=messages,
+            turn=turn,
             answer=None if answer is None else "\n\n".join(read_file(answer).values()),
             system=system,
             max_new_tokens=max_new_tokens,

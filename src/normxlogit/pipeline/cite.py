@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import InputError
-from ..inputs.chat import Prompt, content_text, messages_of
+from ..inputs.chat import Prompt, ReadPrompt, content_text, messages_of
+from ..inputs.conversations import read_conversation
 from ..inputs.documents import documents_by_name
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
@@ -23,6 +24,7 @@ from ..results.spans import answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
 from .ablations import Ablations, leave_one_out, verified
 from .completed import Completed
+from .conversations import conversation_prompt
 from .options import Options
 from .sources import explain_sources, part_weights
 from .swaps import swaps
@@ -38,9 +40,10 @@ def cite(
     *,
     method: Method,
     verify: int | Literal["auto"] = 0,
+    turn: int | None = None,
     **prompt: Any,
 ) -> Citations:
-    """Find the sentences of documents that each sentence of an answer rests on.
+    """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
 
     Args:
         model: A causal language model.
@@ -49,18 +52,26 @@ def cite(
         method: How the sources are scored.
         verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
             measures until the others can no longer come first.
-        **prompt: The other arguments of `ask`.
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        **prompt: The other arguments of `ask`; `messages` without documents are a conversation of any format.
 
     Raises:
-        InputError: If there is no question or document, or they leave no room for an answer.
+        InputError: If there is no question, document or turn, or they leave no room for an answer.
         UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
     """
     if verify not in (0, "auto"):
         verify = counted(verify, "verify")
+    messages, title = prompt.get("messages"), question or ""
+    if documents is None and messages is not None and not isinstance(messages, str):
+        conversation = conversation_prompt(model, read_conversation(messages), turn, prompt.get("answer"))
+        prompt |= {"messages": conversation.prompt, "answer": conversation.answer}
+        documents, title = conversation.spans, title or conversation.question
+    elif turn is not None:
+        raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     completed = ask(model, question, documents, **prompt)
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
-    return Citations(question=question or "", attribution=sources, verified=tested)
+    return Citations(question=title, attribution=sources, verified=tested)
 
 
 def cite_each(
@@ -103,7 +114,7 @@ def ask(
     question: str | None,
     documents: Any,
     *,
-    messages: Prompt | None = None,
+    messages: Prompt | ReadPrompt | None = None,
     answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
@@ -113,17 +124,21 @@ def ask(
     Args:
         model: A causal language model.
         question: The question; None with `messages`.
-        documents: What `normxlogit.inputs.documents.documents_by_name` takes; with `messages` spans of them by name.
+        documents: What `normxlogit.inputs.documents.documents_by_name` takes; with `messages` spans of them by name, of
+            a prompt that is rendered those of the sources.
         messages: A prompt of the caller's own instead of the question.
         answer: An answer that was written elsewhere; None lets the model answer.
         system: What the system message says; none by default.
         max_new_tokens: Most tokens to generate.
     """
     chat = bool(getattr(model.tokenizer, "chat_template", None))
+    prompt: Prompt | ReadPrompt
     if messages is None:
         prompt, spans = question_prompt(question, documents, system, chat=chat)
     elif question is not None or system is not None:
         raise InputError("messages hold the question and the system message; pass one or the other")
+    elif isinstance(messages, ReadPrompt):
+        prompt, spans = messages, documents
     else:
         prompt, spans = messages, sentences_of_spans(messages, documents)
     if answer is None:
@@ -140,7 +155,7 @@ def ask(
     return cited.with_sources(sources)
 
 
-def _read_answer(model: TaskModel, prompt: Prompt, answer: str, before: str) -> Completed:
+def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, before: str) -> Completed:
     """Encode a prompt and an answer; special tokens that end it are left out, others are read as their text."""
     tokenizer = private_tokenizer(model.tokenizer)
     special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}

@@ -4,9 +4,8 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
-from ..inputs.chat import Prompt
 from ..inputs.encoder import LongText
 from ..methods import Method
 from ..models.layers import Layers
@@ -116,7 +115,15 @@ class Compare(TypedDict, total=False):
 class Cite(TypedDict, total=False):
     """Keywords of `Explainer.cite`."""
 
-    messages: Annotated[Prompt | None, "A prompt of your own, with the documents in it, instead of the question."]
+    messages: Annotated[
+        Any,
+        "A conversation or a trace of any format (see `normxlogit.inputs.conversations`), or the path of its file; "
+        "with spans as documents a prompt of your own.",
+    ]
+    turn: Annotated[
+        int | None,
+        "Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.",
+    ]
     answer: Annotated[
         str | Sequence[str] | None,
         "The answer to be cited, of several questions one for each; None lets the model write one.",

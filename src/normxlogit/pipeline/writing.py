@@ -25,14 +25,16 @@ MOST = 40
 """Tokens that are generated at most, where nothing else is said."""
 
 
-def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
+def generate(
+    model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
+) -> Completed:
     """Let the model continue a prompt; see `generate_each`."""
     return generate_each(model, [prompt], {**options, "max_new_tokens": max_new_tokens})[0]
 
 
 @enough_memory("let the model go on with this prompt")
 def generate_each(
-    model: TaskModel, prompts: Sequence[Prompt | Encoding], options: Mapping[str, Any]
+    model: TaskModel, prompts: Sequence[Prompt | ReadPrompt | Encoding], options: Mapping[str, Any]
 ) -> list[Completed]:
     """Let the model continue prompts, in batches where that gives the same tokens.
 
@@ -105,7 +107,7 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
     return MOST
 
 
-def opened(model: TaskModel, prompt: Prompt | Encoding) -> Completed:
+def opened(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
     """Encode a prompt, without a completion."""
     encoding, read = _read_prompt(model, prompt)
     limit = model.encoder.limit
@@ -116,7 +118,9 @@ def opened(model: TaskModel, prompt: Prompt | Encoding) -> Completed:
     return Completed(encoding, len(encoding), len(encoding.text or ""), read.contents)
 
 
-def read_completion(model: TaskModel, prompt: Prompt | Encoding, completion: str | Sequence[int]) -> Completed:
+def read_completion(
+    model: TaskModel, prompt: Prompt | ReadPrompt | Encoding, completion: str | Sequence[int]
+) -> Completed:
     """Encode a prompt and a given completion.
 
     Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
@@ -135,7 +139,7 @@ def read_completion(model: TaskModel, prompt: Prompt | Encoding, completion: str
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
-        encoding, count = model.task.read_completion(model, read, before, completion, special=isinstance(prompt, str))
+        encoding, count = model.task.read_completion(model, read, before, completion, special=read.contents is None)
     else:
         encoding, count = model.task.appended(model, before, _token_ids(model, completion)), len(before)
     if count == 0:
@@ -185,9 +189,11 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     return ids
 
 
-def _read_prompt(model: TaskModel, prompt: Prompt | Encoding) -> tuple[Encoding, ReadPrompt]:
+def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)
+    if isinstance(prompt, ReadPrompt):
+        return model.task.read_prompt(model, prompt, special=prompt.contents is None), prompt
     if isinstance(prompt, str):
         prompt = model.pipeline.prefix + prompt
     read = read_prompt(model.reader, prompt, model.pipeline.chat)

@@ -1,0 +1,213 @@
+"""Synthetic traces of agents with known evidence: is the source that holds the fact the first one?
+
+Four kinds: five tools return something and one result holds the fact, as a field of JSON or as a sentence; the system
+message holds it among other facts; and a memory in the system message is outdated while a tool returns the fact of
+today. Traces count where the reader would give the answer itself: no other value in the conversation is likelier in the
+answer than the right one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from normxlogit.evaluation.report import markdown_table
+from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.explainer import Explainer
+
+Kind = Literal["a field of JSON", "a tool's text", "the system text", "a tool, with an outdated memory"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Fact(NamedTuple):
+    """A kind of fact about things.
+
+    Attributes:
+        things: What the fact can be about.
+        field: The key of a tool's result.
+        sentence: A sentence that says it.
+        question: Asks for it.
+        values: What it can be.
+    """
+
+    things: tuple[str, ...]
+    field: str
+    sentence: str
+    question: str
+    values: tuple[str, ...]
+
+
+FACTS = (
+    Fact(
+        tuple(f"order {number}" for number in (412, 538, 617, 729, 846, 953)),
+        "shipping_date",
+        "The shipping date of {thing} is {value}.",
+        "What is the shipping date of {thing}?",
+        ("4 May", "9 June", "21 March", "17 July", "30 August", "12 October"),
+    ),
+    Fact(
+        ("Anna", "Boris", "Chiara", "Deniz", "Emil", "Fatima"),
+        "office",
+        "The office of {thing} is room {value}.",
+        "Which room is the office of {thing}?",
+        ("204", "318", "127", "451", "562", "673"),
+    ),
+    Fact(
+        ("the desk lamp", "the office chair", "the keyboard", "the monitor", "the webcam", "the printer"),
+        "price",
+        "The price of {thing} is {value} dollars.",
+        "What is the price of {thing}?",
+        ("34", "129", "58", "245", "76", "183"),
+    ),
+    Fact(
+        ("the city museum", "the town library", "the zoo", "the castle", "the swimming pool", "the post office"),
+        "opening_time",
+        "The opening time of {thing} is {value}.",
+        "What is the opening time of {thing}?",
+        ("9:15", "10:30", "7:45", "11:20", "8:40", "12:10"),
+    ),
+    Fact(
+        ("Lisbon", "Oslo", "Vienna", "Dublin", "Prague", "Athens"),
+        "temperature",
+        "The temperature in {thing} is {value} degrees.",
+        "What is the temperature in {thing}?",
+        ("14", "27", "19", "31", "23", "36"),
+    ),
+    Fact(
+        ("Project Falcon", "Project Heron", "Project Osprey", "Project Raven", "Project Swift", "Project Wren"),
+        "manager",
+        "The manager of {thing} is {value}.",
+        "Who is the manager of {thing}?",
+        ("Ms. Keller", "Mr. Okafor", "Ms. Lindqvist", "Mr. Tanaka", "Ms. Moreau", "Mr. Silva"),
+    ),
+)
+
+
+class Trace(NamedTuple):
+    """A conversation with a right answer.
+
+    Attributes:
+        kind: Where the fact is.
+        messages: The conversation, as OpenAI's chat completions have it.
+        value: The value in the answer, and in the source that it rests on.
+    """
+
+    kind: Kind
+    messages: list[dict[str, Any]]
+    value: str
+
+
+class Found(NamedTuple):
+    """What the citations of a trace say.
+
+    Attributes:
+        kind: Where the fact is.
+        right: Whether the reader gives the answer, too: no other value is likelier in it.
+        attributed: Whether the source that holds it is first by its score, among all sources and among those that are
+            not of the question.
+        verified: The same by what the answer loses without the source.
+    """
+
+    kind: Kind
+    right: bool
+    attributed: tuple[bool, bool]
+    verified: tuple[bool, bool]
+
+
+def write_traces(count: int, seed: int = 0) -> list[Trace]:
+    """Return synthetic traces, the kinds in turn.
+
+    Args:
+        count: How many.
+        seed: Draws facts, things, values and places.
+    """
+    random = np.random.default_rng(seed)
+    return [_trace(KINDS[number % len(KINDS)], random) for number in range(count)]
+
+
+def _trace(kind: Kind, random: np.random.Generator) -> Trace:
+    fact = FACTS[int(random.integers(len(FACTS)))]
+    things = [fact.things[i] for i in random.permutation(len(fact.things))[:5]]
+    values = [fact.values[i] for i in random.permutation(len(fact.values))]
+    place = int(random.integers(5))
+    sentences = [fact.sentence.format(thing=t, value=v) for t, v in zip(things, values, strict=False)]
+    rows = [json.dumps({"name": t, fact.field: v, "status": "ok"}) for t, v in zip(things, values, strict=False)]
+    system = "You answer in one short sentence."
+    if kind == "the system text":
+        system, results = " ".join([system, *sentences]), {}
+    elif kind == "a tool, with an outdated memory":
+        old = fact.sentence.format(thing=things[place], value=values[5])
+        system = f"{system} Memory of last year, which may be outdated: {old}"
+        results = {things[place]: random.choice([rows[place], sentences[place]])}
+    else:
+        results = dict(zip(things, rows if kind == "a field of JSON" else sentences, strict=True))
+    messages = [
+        {"role": "system", "content": system},
+        {"role": "user", "content": fact.question.format(thing=things[place])},
+        *_calls(results),
+        {"role": "assistant", "content": sentences[place]},
+    ]
+    return Trace(kind, messages, values[place])
+
+
+def _calls(results: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return a message with a tool call for each thing, and the results; nothing for no result."""
+    calls, returned = [], []
+    for number, (thing, text) in enumerate(results.items()):
+        call = {"name": "look_up", "arguments": json.dumps({"name": thing})}
+        calls.append({"id": f"call_{number}", "type": "function", "function": call})
+        returned.append({"role": "tool", "tool_call_id": f"call_{number}", "content": str(text)})
+    return [{"role": "assistant", "content": None, "tool_calls": calls}, *returned] if calls else []
+
+
+def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | None = None) -> list[Found]:
+    """Cite each trace, and compare the first source with the one that holds the fact."""
+    results = []
+    for _, trace in counted("traces", traces, on_progress):
+        cited = explainer.cite(messages=trace.messages)
+        swaps = [] if cited.verified is None else cited.verified.swaps
+        right = bool(swaps) and all(swap.margin > 0 for swap in swaps if swap.value in trace.value)
+        texts = [cited.text[slice(*span)] for span in cited.spans]
+        evidence = [not name.startswith("user") for name in cited.names]
+        scores = cited.attribution.whole().scores[cited.sources]  # (S,)
+        ranked = [source.position for source in cited.top(len(cited.sources))]
+        orders = np.argsort(-scores, kind="stable").tolist(), ranked
+        firsts = [(order[0], next(i for i in order if evidence[i])) for order in orders]
+        attributed, verified = (
+            (_holds(texts[every], trace.value), _holds(texts[without], trace.value)) for every, without in firsts
+        )
+        results.append(Found(trace.kind, right, attributed, verified))
+    return results
+
+
+def _holds(text: str, value: str) -> bool:
+    """Return whether a text holds a value, not as a piece of a longer number or word."""
+    start = text.find(value)
+    while start >= 0:
+        before, after = text[start - 1 : start], text[start + len(value) : start + len(value) + 1]
+        if not before.isalnum() and not after.isalnum():
+            return True
+        start = text.find(value, start + 1)
+    return False
+
+
+def table(results: Sequence[Found]) -> str:
+    """Return for each kind how many answers are right, and for these the share with the right source first."""
+    columns = [
+        "the fact is in",
+        "traces",
+        "answered rightly",
+        "attributed: first ↑",
+        "attributed: first but for the question ↑",
+        "verified: first ↑",
+        "verified: first but for the question ↑",
+    ]
+    rows = []
+    for kind in (*KINDS, "all"):
+        of_kind = [one for one in results if kind in (one.kind, "all")]
+        right = [one for one in of_kind if one.right]
+        figures = [np.mean([(*one.attributed, *one.verified) for one in right], axis=0)] if right else []
+        shares = [f"{share:.2f}" for share in figures[0]] if figures else ["-"] * 4
+        rows.append([kind, str(len(of_kind)), str(len(right)), *shares])
+    return markdown_table(columns, rows)

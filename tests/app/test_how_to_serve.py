@@ -1,0 +1,173 @@
+"""The service of docs/how-to-serve.md, run as it is printed there."""
+
+import asyncio
+import threading
+import time
+
+import httpx
+import pytest
+
+import normxlogit.explainer
+from normxlogit import InputError
+from tests.test_docs import STAND_INS, blocks
+
+TEXTS = [
+    f"the movie is {word} ." for word in ("good", "bad", "great", "awful", "mediocre", "never good", "a film", "here")
+]
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """The names of the page's code; loaded once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(normxlogit.explainer, "load", lambda name, **_: STAND_INS[name]())
+        names = {}
+        for code in blocks("docs/how-to-serve.md", "python"):
+            exec(compile(code, "docs/how-to-serve.md", "exec"), names)
+    return names
+
+
+@pytest.fixture
+def service(printed, monkeypatch):
+    """The names of the page, with the calls of the explainer counted; what a test changes is restored."""
+    real, calls = printed["explainer"], []
+
+    def counting(texts):
+        calls.append(list(texts))
+        return real(texts)
+
+    monkeypatch.setitem(printed, "explainer", counting)
+    printed["calls"], printed["real"] = calls, real
+    yield printed
+    del printed["calls"], printed["real"]
+
+
+def run(service, scenario):
+    """Run an asynchronous scenario with a client while the service is up."""
+
+    async def running():
+        app = service["app"]
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with (
+            service["lifespan"](app),
+            httpx.AsyncClient(transport=transport, base_url="http://service") as client,
+        ):
+            return await scenario(client)
+
+    return asyncio.run(running())
+
+
+async def explain(client, text):
+    return await client.post("/explain", json={"text": text})
+
+
+def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores(service):
+    async def scenario(client):
+        return await asyncio.gather(*(explain(client, text) for text in TEXTS * 4))
+
+    answers = run(service, scenario)
+    assert {answer.status_code for answer in answers} == {200}
+    assert sum(map(len, service["calls"])) == len(answers)
+    assert len(service["calls"]) <= 5
+    assert max(map(len, service["calls"])) == service["AT_ONCE"]
+    for text, answer in zip(TEXTS * 4, answers, strict=True):
+        alone = service["real"](text)
+        state = answer.json()
+        assert state["label"] == alone.prediction.label
+        assert [word["text"] for word in state["words"]] == [word.text for word in alone.words()]
+        assert [word["score"] for word in state["words"]] == pytest.approx(
+            [w.score for w in alone.words()], rel=1e-4, abs=1e-5
+        )
+
+
+def test_a_bad_text_fails_alone(service):
+    async def scenario(client):
+        return await asyncio.gather(*(explain(client, text) for text in ("the movie", " ", "a film", "x" * 20_001)))
+
+    statuses = [answer.status_code for answer in run(service, scenario)]
+    assert statuses == [200, 422, 200, 422]
+
+
+def test_a_full_queue_is_refused(service, monkeypatch):
+    monkeypatch.setitem(service, "WAITING", 3)
+    going = threading.Event()
+    counted = service["explainer"]
+
+    def waiting(texts):
+        going.wait(30)
+        return counted(texts)
+
+    monkeypatch.setitem(service, "explainer", waiting)
+
+    async def scenario(client):
+        first = asyncio.create_task(explain(client, "the movie"))
+        await asyncio.sleep(0.1)  # it is being explained
+        tasks = [asyncio.create_task(explain(client, text)) for text in TEXTS]
+        await asyncio.sleep(0.1)
+        status = (await client.get("/health")).json()
+        going.set()
+        return status, [answer.status_code for answer in await asyncio.gather(first, *tasks)]
+
+    status, statuses = run(service, scenario)
+    assert status == {"waiting": 3}
+    assert statuses == [200, 200, 200, 200, *[503] * 5]
+
+
+def test_a_request_that_waits_too_long_is_given_up_and_not_explained(service, monkeypatch):
+    monkeypatch.setitem(service, "SECONDS", 0.2)
+    counted = service["explainer"]
+
+    def slow(texts):
+        time.sleep(0.5)
+        return counted(texts)
+
+    async def scenario(client):
+        monkeypatch.setitem(service, "explainer", slow)
+        first = asyncio.create_task(explain(client, "the movie"))
+        await asyncio.sleep(0.1)
+        answers = await asyncio.gather(first, explain(client, "a film"))
+        await asyncio.sleep(0.5)
+        monkeypatch.setitem(service, "explainer", counted)
+        return [answer.status_code for answer in answers], (await explain(client, "bad")).status_code
+
+    assert run(service, scenario) == ([504, 504], 200)
+    assert service["calls"] == [["the movie"], ["bad"]]
+
+
+def test_an_unforeseen_error_does_not_stop_the_worker(service, monkeypatch):
+    def broken(texts):
+        raise RuntimeError("no")
+
+    async def scenario(client):
+        counted = service["explainer"]
+        monkeypatch.setitem(service, "explainer", broken)
+        statuses = [(await explain(client, "the movie")).status_code]
+        monkeypatch.setitem(service, "explainer", counted)
+        statuses.append((await explain(client, "the movie")).status_code)
+        healthy = (await client.get("/health")).status_code
+        service["app"].state.worker.cancel()
+        await asyncio.sleep(0)
+        return [*statuses, healthy, (await client.get("/health")).status_code]
+
+    assert run(service, scenario) == [500, 200, 200, 500]
+
+
+def test_conversations_are_cited_one_at_a_time(service):
+    messages = [
+        {"role": "user", "content": "is the cat here ?"},
+        {"role": "tool", "name": "search", "content": "the cat is here . the keys are here ."},
+        {"role": "assistant", "content": "the cat is here ."},
+    ]
+
+    async def scenario(client):
+        both = await asyncio.gather(*(client.post("/cite", json=messages) for _ in range(2)))
+        return [*both, await client.post("/cite", json=messages[2:])]
+
+    answer, busy, bad = run(service, scenario)
+    assert (answer.status_code, busy.status_code, bad.status_code) == (200, 503, 422)
+    assert "the first message" in bad.json()["detail"]
+    state = answer.json()
+    assert state["answer"] == "the cat is here ."
+    assert state["sentences"][0]["support"]["verdict"]
+    with pytest.raises(InputError, match="first message"):
+        service["reader"].cite(messages=messages[2:])

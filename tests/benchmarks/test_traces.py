@@ -1,0 +1,47 @@
+"""Synthetic traces: where the evidence is, and what is counted."""
+
+import json
+
+import pytest
+
+from benchmarks.traces import KINDS, Found, _holds, read, table, write_traces
+from normxlogit import Explainer
+from normxlogit.inputs.conversations import read_conversation
+from tests import tiny
+
+
+def test_each_trace_holds_its_fact_in_one_source():
+    traces = write_traces(60)
+    assert [trace.kind for trace in traces[: len(KINDS)]] == list(KINDS)
+    assert write_traces(60) == traces != write_traces(60, seed=1)
+    for trace in traces:
+        before, answer = read_conversation(trace.messages).until()
+        assert _holds(answer.text, trace.value)
+        holding = [message.kind for message in before.messages if _holds(message.text, trace.value)]
+        assert holding == ["system" if trace.kind == "the system text" else "tool result"]
+        results = [message.text for message in before.messages if message.kind == "tool result"]
+        assert len(results) == {"the system text": 0, "a tool, with an outdated memory": 1}.get(trace.kind, 5)
+        if trace.kind == "a field of JSON":
+            assert all(isinstance(json.loads(text), dict) for text in results)
+
+
+@pytest.mark.parametrize(("text", "holds"), [("room 34.", True), ("34", True), ("room 134", False), ("340", False)])
+def test_a_value_is_not_a_piece_of_another(text, holds):
+    assert _holds(text, "34") == holds
+
+
+def test_the_table_counts_right_answers():
+    one = Found("a tool's text", True, (False, True), (True, True))
+    wrong = Found("a tool's text", False, (False, False), (False, False))
+    rows = table([one, wrong, Found("the system text", True, (True, True), (False, False))]).splitlines()
+    assert rows[2] == "| a field of JSON | 0 | 0 | - | - | - | - |"
+    assert rows[3] == "| a tool's text | 2 | 1 | 0.00 | 1.00 | 1.00 | 1.00 |"
+    assert rows[-1] == "| all | 3 | 2 | 0.50 | 1.00 | 0.50 | 0.50 |"
+
+
+def test_traces_are_read_by_the_model():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 900
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+    results = read(explainer, write_traces(2))
+    assert [one.kind for one in results] == list(KINDS[:2])
