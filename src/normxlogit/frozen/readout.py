@@ -8,7 +8,7 @@ contribution, summed over the width: no gradient as wide as a state is kept, wha
 # pyright: reportIncompatibleMethodOverride=false
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,7 +144,7 @@ def readers(
     masks: Mapping[bool, Tensor],
     threshold: float | None,
     readouts: dict[int, Readout],
-    entry: int | None = None,
+    entries: Collection[int] = (),
 ) -> dict[str, Replace]:
     """Return the `replace=` of `run` with which contributions are read at layers' outputs.
 
@@ -153,7 +153,7 @@ def readers(
         masks: Real tokens, (B, T), by whether the place is of a source.
         threshold: From how many times the median on a state is an attention sink; None for never.
         readouts: By place, what was read; filled by the pass.
-        entry: The place at which the input enters the graph; None where it is none of these.
+        entries: The places at which the input enters the graph.
     """
     by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
     for place, output in outputs.items():
@@ -172,7 +172,7 @@ def readers(
                 if threshold is not None and place:  # the embedding of a bright patch among dark ones is not a sink
                     tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
                     sinks = attention_sinks(tokens, mask, threshold) if tokens.shape[:2] == mask.shape else None
-                if place == entry:
+                if place in entries:
                     state = state.detach()  # a hook of the owner's may have made it require a gradient
                 flowing, readouts[place] = read_out(
                     state, output.axes, sinks, length=mask.shape[1], positions=output.positions
