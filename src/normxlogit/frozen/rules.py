@@ -53,7 +53,7 @@ LINEAR = frozenset([
     "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa", "UpsampleLinear1D", "UpsampleNearest1D",
     "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D", "UpsampleNearestExact2D",
     "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex", "ViewAsReal", "Where",
-    "Zero", "_MeasuredBackward", "_RunAgainBackward",
+    "Zero", "_MeasuredBackward", "_RunAgainBackward", "_ValuesFlowBackward",
 ])  # fmt: skip
 """Operations whose own gradient is a constant."""
 
