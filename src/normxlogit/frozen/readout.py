@@ -8,7 +8,8 @@ contribution, summed over the width: no gradient as wide as a state is kept, wha
 # pyright: reportIncompatibleMethodOverride=false
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,11 @@ class Readout:
     def _time_first(self) -> bool:
         return self.axes[0] > self.axes[1]
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Hold the detached tokens in the backward passes of this block; here, the graph does it."""
+        yield
+
     def held(self) -> tuple[Tensor | None, Tensor | None]:
         """Return the direction, and the detached tokens in the shape of the state."""
         if self.detached is None:
@@ -69,6 +75,33 @@ class Readout:
         for axis in sorted(self.axes[2:]):
             tokens = tokens.unsqueeze(axis)
         return self.direction, tokens
+
+
+@dataclass
+class GivenState(Readout):
+    """The contributions read at a hidden state of a pass that the caller ran: the leaf is the state, (B, T, H)."""
+
+    def contributions(self, gradient: Tensor) -> Tensor:
+        """Return the gradient of the state, or several stacked, times the state, (..., B, T)."""
+        return (gradient.float() * self.leaf.detach().float()).sum(-1)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Pass no gradient on from the detached tokens."""
+        node: Any = self.leaf.grad_fn
+        index = self.leaf.output_nr
+
+        def hold(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+            gradient, detached = gradients[index], self.detached
+            if gradient is None or detached is None:
+                return gradients
+            return (*gradients[:index], gradient.masked_fill(detached[..., None], 0.0), *gradients[index + 1 :])
+
+        handle = node.register_prehook(hold)  # it runs after the gradient of the state itself was taken
+        try:
+            yield
+        finally:
+            handle.remove()
 
 
 def read_out(

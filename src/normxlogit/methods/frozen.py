@@ -1,16 +1,18 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..errors import MethodError
+from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..models.contributions import Contributions
 from ..models.entry_points import PARTS, WORDS
 from ..models.forward_pass import ForwardPass
 from ..models.frozen_model import FrozenModel
+from ..models.given_outputs import check_same_pass, has_graph
 from ..models.layers import Layers, ReadAt, layer_numbers
 from ..models.task_model import TaskModel
 from ..surgery.autocast import without_autocast
@@ -141,16 +143,31 @@ class FrozenGradient(Method):
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
             baseline = baseline_vectors(request, vectors, self.baseline)
-        passes = []
-        for point in self.points:
+        passes = [] if not self._at_the_text else self._given(request, frozen, places)
+        for point in self.points if not passes else ():
             at_point = run
             if run.frozen is None or not self._at_the_text:
                 at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
+                if run.outputs is not None and point == 1.0:
+                    check_same_pass(run, at_point)
                 at_point = replace(at_point, positions=run.positions)  # the question stays where the text has it
             passes.append(frozen.contributions(at_point, request.target, places, read, weights))
         values = {place: torch.stack([each.values[place] for each in passes]).mean(0) for place in places}
         answer = passes[-1].answer if self._at_the_text else self._answer(request, frozen, read, weights)
         return _scores_of(replace(passes[0], answer=answer, values=values), run.batch, bool(request.layers))
+
+    def _given(self, request: Request, frozen: FrozenModel, places: Sequence[int]) -> list[Contributions]:
+        """Return the contributions in the graph of a pass that the caller ran; none where it cannot be used."""
+        run = request.forward
+        if run.outputs is None or not has_graph(run.outputs):
+            return []
+        try:
+            caller_pass = frozen.run_given(run, run.outputs, places, self.sink_threshold)
+            if caller_pass is not None:
+                return [frozen.contributions(replace(run, frozen=caller_pass), request.target, places)]
+        except UnsupportedModelError:  # what was not recorded in it is in a pass of the model's copy, or refused there
+            pass
+        return []
 
     def _answer(self, request: Request, frozen: FrozenModel, read: Tensor | None, weights: Tensor | None) -> Tensor:
         """Return the explained quantities at the text, (B, K)."""

@@ -1,6 +1,7 @@
 """Each token's contribution to the logits of a frozen pass, from backward passes through it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -43,18 +44,21 @@ def contributions(
 
     Args:
         answer: The quantities with their graph, (B, K).
-        frozen: The pass; it can be backpropagated through once.
+        frozen: The pass; it can be backpropagated through once, unless the caller ran it.
         places: Where contributions are read.
         read: The token that each quantity is read from, (B, K), negative for several; None where it is not known.
     """
     sums, every = answer.sum(0), frozen.readouts  # (K,)
-    with frozen_backward(sums, frozen.entries):
+    with ExitStack() as stack:
+        stack.enter_context(frozen_backward(sums, frozen.entries))
         sides = [[every[place] for place in every if place != PARTS and (place < WORDS) == source] for source in (1, 0)]
         sinks = [_sinks(side) for side in sides if side]  # (B, S) of a source, (B, T) of the text
         if read is None and bool(sinks[-1].any()):
             read = _read_from(sums, frozen)  # (B, K)
         groups = list(_groups(len(sums), read, sinks[-1]))
         readouts = {place: r for place, r in every.items() if place in places or _has_sinks(r)}
+        for readout in readouts.values():
+            stack.enter_context(readout.holding())
         leaves = [readout.leaf for readout in readouts.values()]
         each: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
         sink: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
@@ -62,7 +66,7 @@ def contributions(
             for place, readout in readouts.items():
                 is_source = place < WORDS  # which the head does not read
                 readout.detached = readout.sinks if readout.sinks is None or is_source else readout.sinks & ~unheld
-            gradients = _gradients(sums[group], leaves, retain=number < len(groups) - 1)
+            gradients = _gradients(sums[group], leaves, retain=number < len(groups) - 1 or frozen.lease is None)
             for (place, readout), gradient in zip(readouts.items(), gradients, strict=True):
                 values = readout.contributions(gradient)  # (k, B, T)
                 held = torch.zeros_like(values, dtype=torch.bool) if readout.detached is None else readout.detached

@@ -1,6 +1,6 @@
 """The frozen form of a task model: each token's contribution to its logits, read at outputs of its modules."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -8,22 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
+from ..frozen.backward import nodes_with_gradient
 from ..frozen.conservation import Balance
 from ..frozen.held_modules import Nodes
-from ..frozen.readout import PLAIN, Readout, read_out, readers
+from ..frozen.readout import PLAIN, GivenState, Readout, attention_sinks, read_out, readers
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
 from ..surgery.run import Replace, in_turn
-from ..surgery.trace import path_of, trace
+from ..surgery.trace import path_of, states_of, trace
 from ..tasks.positions import at
 from ..tasks.targets import Target
 from .contributions import Contributions, contributions, logits_read, read_once
 from .entry_points import PARTS, SOURCE, WORDS, EntryPoints
-from .forward_pass import ForwardPass, no_states
-from .frozen_passes import Flow, FrozenPasses
+from .forward_pass import ForwardPass, FrozenPass, no_states
+from .frozen_passes import Flow, FrozenPasses, first_text
 from .layers import ReadAt, layers_read
 from .task_model import TaskModel
 
@@ -103,6 +104,41 @@ class FrozenModel:
             )
         flow = at_text if is_text else partial(at_text, baseline=baseline, point=point)
         return self._passes.run(batch, min(set(places) - {PARTS}), flow, None if is_text else at_text, predict=predict)
+
+    def run_given(
+        self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[int], sink_threshold: float | None
+    ) -> FrozenPass | None:
+        """Return a pass that the caller ran with gradients as one of the frozen network, once the model was proved.
+
+        Args:
+            run: What was read of it.
+            outputs: What the model returned, with a graph, hidden states among it.
+            places: Where contributions will be read, as for `run`.
+            sink_threshold: As for `run`.
+
+        Returns:
+            None where a place is none of the hidden states, or the answer was not computed from these tensors.
+        """
+        states = list[Tensor](states_of(outputs) or ())
+        parts, lowest = self.model.parts, min(places)
+        late, count = int(parts.states_late), len(states) - 1
+        last = count - 1 if parts.tail is not None or late else count  # what follows the layers may be in the last one
+        if lowest < late or max(places) > last:
+            return None
+        first = first_text(self.model, run.batch)
+        if not self._passes.is_proved(first, lowest):
+            self._passes.release(self.run(first, places, sink_threshold=sink_threshold, predict=False))
+        readouts: dict[int, Readout] = {}
+        for place in range(lowest, last + 1) if sink_threshold is not None else places:
+            state = states[place - late]
+            sinks = attention_sinks(state, run.batch.mask, sink_threshold) if sink_threshold and place else None
+            readouts[place] = GivenState(state, PLAIN, sinks, sinks)
+        answer = states[-1] if self._passes.by_head else answer_of(outputs)
+        leaves = [readouts[lowest].leaf]
+        made = [readout.leaf.grad_fn for readout in readouts.values()]
+        if answer is None or None in made or not nodes_with_gradient(answer, leaves).issuperset(made):
+            return None
+        return FrozenPass(readouts, answer, leaves, None)
 
     def balance(self, run: ForwardPass, target: Target) -> Balance:
         """Add up what the input and each constant of the model contribute to the answer to a text.

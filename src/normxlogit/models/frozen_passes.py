@@ -106,14 +106,14 @@ class FrozenPasses:
             at_text: Runs it over the text itself, which is proved, where `flow` runs it at another point.
             predict: As for `TaskModel.run`.
         """
-        lease, flown, kind = self.pool.take(), None, (bool(batch.media), batch.has_source)
+        lease, flown = self.pool.take(), None
         try:
             with reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 with self.lock:
-                    if begin < self._proved.get(kind, begin + 1):
+                    if not self.is_proved(batch, begin):
                         first = first_text(self.model, batch)
                         flown = self._prove(lease.lent, first, at_text or flow)
-                        self._proved[kind] = begin
+                        self._proved[bool(batch.media), batch.has_source] = begin
                         if first is not batch or at_text is not None or self._is_long(batch):
                             self.pool.release(lease)
                             lease, flown = self.pool.take(), None
@@ -132,13 +132,24 @@ class FrozenPasses:
             raise
         return replace(forward, frozen=FrozenPass(flown.readouts, flown.answer, flown.leaves, lease))
 
+    def is_proved(self, batch: Batch, begin: int) -> bool:
+        """Return whether passes like one that begins at a place were proved."""
+        proved = self._proved.get((bool(batch.media), batch.has_source))
+        return proved is not None and proved <= begin
+
+    def release(self, run: ForwardPass) -> None:
+        """Return the copy of a pass to the pool whose gradients are not read."""
+        if run.frozen is not None and run.frozen.lease is not None:
+            self.pool.release(run.frozen.lease)
+
     @contextmanager
-    def releasing(self, lease: Lease[nn.Module]) -> Iterator[None]:
+    def releasing(self, lease: Lease[nn.Module] | None) -> Iterator[None]:
         """Return the copy of a pass to the pool when its gradients were read."""
         try:
             yield
         finally:
-            self.pool.release(lease)
+            if lease is not None:
+                self.pool.release(lease)
 
     def forward(
         self,
