@@ -175,11 +175,11 @@ class FrozenPasses:
         """
         # What is replaced inside a layer would not be replaced when the layer runs again.
         layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
-        if not layers:
+        if not layers and copy is not self._proving:  # whose pass sums over all that each module adds
             detached = self.held_modules.detached(self._kind(batch, entries))
             if detached is None:
                 replace = in_turn(replace, noted(copy, nodes))
-            elif copy is not self._proving:  # which sums over all that each module adds
+            else:
                 replace = in_turn(replace, {path: change for path, change in detached.items() if path not in replace})
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):
