@@ -16,6 +16,7 @@ CHANGED_WHILE_MADE = {
     "methods.decomposition.layer_calls.LayerCall",
     "tasks.seq2seq.Encoded",
     "frozen.conservation.Constants",
+    "frozen.readout.GivenState",
     "frozen.readout.Readout",
     "surgery.run.Pass",
     "surgery.trace.Call",

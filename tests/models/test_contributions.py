@@ -34,8 +34,8 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
         run = frozen.run(batch, (3,), predict=False)
         other = None if contrast is None else torch.full((3,), contrast)
         target = Target(ids, other, run.positions, True, task.task)
-        found = frozen.contributions_each(run, target, (3,), read)
-        summed = frozen.contributions_each(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
+        found = frozen.contributions(run, target, (3,), read)
+        summed = frozen.contributions(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
         for text, encoding in enumerate(batch.encodings):
             with torch.no_grad():
                 logits = task.caller_model(torch.tensor([encoding.ids])).logits[0]

@@ -5,7 +5,8 @@ import torch
 
 from normxlogit import MethodError, UnsupportedModelError
 from normxlogit.inputs.append_tokens import append_tokens
-from normxlogit.models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
+from normxlogit.models.entry_points import SOURCE, WORDS
+from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from normxlogit.tasks.targets import Target
 from tests import tiny
@@ -19,7 +20,7 @@ def made(family="t5", source="the cat sat", ids=(7, 8)):
     model = TaskModel(writer(family), tiny.tokenizer(), task="seq2seq-lm")
     decoder = append_tokens(model.tokenizer, begin(model, source), list(ids))
     batch = model.batch([decoder], [0], encode_sources=False)
-    return model, FrozenSeq2Seq.of(model), batch
+    return model, FrozenModel.of(model), batch
 
 
 def own(model, batch, **options):
@@ -34,27 +35,33 @@ def own(model, batch, **options):
 @pytest.mark.parametrize("layer", [0, 1, 2])
 def test_both_sides_and_the_bias_are_the_answer(family, layer):
     model, frozen, batch = made(family)
-    run = frozen.run_both(batch, (layer,))
+    places = (SOURCE + layer, WORDS)
+    run = frozen.run(batch, places, predict=False)
     outputs = own(model, batch)
     torch.testing.assert_close(run.hidden, outputs.decoder_hidden_states[-1], rtol=1e-4, atol=1e-4)
     target = Target(torch.tensor([[9]]), None, None, True, model.task)
-    found = frozen.contributions_each(run, target, (SOURCE + layer, 0), torch.tensor([[2]]))
+    found = frozen.contributions(run, target, places, torch.tensor([[2]]))
     said = outputs.logits[0, 2]
     assert float(found.answer) == pytest.approx(float(said[9] - said.mean()), abs=1e-4)
     assert found.values[SOURCE + layer].shape == (1, 1, batch.inputs["source"].shape[1])
-    assert found.values[0].shape == (1, 1, batch.mask.shape[1])
+    assert found.values[WORDS].shape == (1, 1, batch.mask.shape[1])
     assert all(values.any() for values in found.values.values())
 
 
 def test_the_layer_of_the_encoder_that_is_meant():
     _, frozen, batch = made()  # three layers
-    found = [frozen.encoder_layers(batch, place) for place in (0, "middle", 1, 3, -1, -3)]
-    assert found == [(0,), (1,), (1,), (3,), (2,), (0,)]
-    assert frozen.encoder_layers(batch, "first-half") == (0, 1)
-    assert frozen.encoder_layers(batch, "all") == (0, 1, 2)
+
+    def layers(read_at):
+        *source, words = frozen.places(batch, read_at)
+        assert words == WORDS
+        return [place - SOURCE for place in source]
+
+    assert [layers(read_at) for read_at in (0, "middle", 1, 3, -1, -3)] == [[0], [1], [1], [3], [2], [0]]
+    assert layers("first-half") == [0, 1]
+    assert layers("all") == [0, 1, 2]
     for place in (4, -4):
         with pytest.raises(MethodError, match=f"read_at={place}: there are layers 1 to 3"):
-            frozen.encoder_layers(batch, place)
+            frozen.places(batch, place)
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -63,7 +70,7 @@ def test_the_layer_of_the_encoder_that_is_meant():
 def test_a_model_that_does_not_look_both_sides_up_is_refused():
     _, frozen, batch = made()
     with (
-        pytest.raises(UnsupportedModelError, match="does not look its tokens up in its tables"),
-        frozen._replaced(batch.inputs, frozen.sides(batch.inputs)),
+        pytest.raises(UnsupportedModelError, match="looks its token ids up 0 times"),
+        frozen.entry_points.read(batch, (SOURCE, WORDS), *[lambda _, rows: rows] * 2),
     ):
         pass

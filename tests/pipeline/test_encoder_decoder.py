@@ -17,7 +17,9 @@ from normxlogit import (
     MethodError,
 )
 from normxlogit.methods import FrozenGradient
-from normxlogit.models import frozen_passes, frozen_seq2seq
+from normxlogit.models import frozen_passes
+from normxlogit.models.entry_points import SOURCE, WORDS
+from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 from tests.tasks.test_seq2seq import CONFIGS, writer
@@ -208,7 +210,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
             batch = explainer._language_model.batch([encoding], [0], encode_sources=False)
-            frozen_seq2seq.FrozenSeq2Seq.of(explainer._language_model).run_both(batch, (0,))
+            FrozenModel.of(explainer._language_model).run(batch, (SOURCE, WORDS), predict=False)
         kept[long] = sum(sizes)
         for layer in (0, 1):
             g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import UnsupportedModelError
+from .attention import held_attention
 from .graph import LEAF, Edge, nodes_of, stem
 from .products import held_factor
 from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs, hold
@@ -36,14 +37,24 @@ def frozen_backward(
     Raises:
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
     """
+    walk = _Walk(outputs, leaves)
     handles = []
     try:
-        for node, rule in _rules_of(outputs, leaves):
+        for node in walk.rules.keys() & walk.reached(outputs):
+            rule = walk.rules[node]
             handles.append(node.register_hook(partial(_apply, rule, node, constant)))
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def nodes_with_gradient(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> set[Any]:
+    """Return the nodes that a frozen backward pass gives a gradient, of texts of this or of another length."""
+    walk = _Walk(outputs, leaves)
+    for node, edge in walk.by_shape.items():
+        walk.passed[node].append(edge)
+    return walk.reached(outputs)
 
 
 def _apply(rule: Rule, node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
@@ -52,41 +63,60 @@ def _apply(rule: Rule, node: Any, constant: Constant, inputs: Gradients, outputs
         return rule(node, inputs, outputs, constant)
 
 
-def _rules_of(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> Iterator[tuple[Any, Rule]]:
-    """Go through a graph in the order of the forward pass, and give each node that needs one its rule."""
-    entries = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
-    flow: dict[Any, list[Edge]] = {}
+class _Walk:
+    """A graph in the order of the forward pass.
 
-    def moves(edge: Edge) -> bool:
-        return edge[0] in entries or bool(flow.get(edge[0]))
+    Attributes:
+        rules: Of the nodes that need one.
+        passed: By node, the edges over which a gradient is passed on: to inputs that are not held.
+        by_shape: By product, the edge of a factor that is held because of its shape.
+    """
 
-    def flows_into(node: Any) -> list[Edge]:
-        return flow.get(node, [])
+    def __init__(self, outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
+        self.rules: dict[Any, Rule] = {}
+        self.passed: dict[Any, list[Edge]] = {}
+        self.by_shape: dict[Any, Edge] = {}
+        entries = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
+        flow: dict[Any, list[Edge]] = {}  # the edges over which the input flows, into nodes that it flows into
 
-    for node in nodes_of(outputs):
-        name, edges = stem(node), node.next_functions
-        held = set(held_inputs(node, name))
-        rule = RULES.get(name, _refuse)
-        factors = FACTORS.get(name)
-        if factors is not None:
-            first, second, matrices = factors
-            rule = None
-            if len(edges) > second and edges[first][0] is not None and edges[second][0] is not None:
-                factor = first
-                if moves(edges[first]) and moves(edges[second]):
-                    factor += (second - first) * held_factor(
-                        edges[first], edges[second], matrices=matrices, flow=flows_into
-                    )
-                elif moves(edges[first]):
-                    factor = second
-                held, rule = {factor}, hold(factor)
-        flow[node] = [
-            edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None and moves(edge)
-        ]
-        if node in entries:
-            continue
-        if rule is not None:
-            yield node, rule
+        def flows_into(node: Any) -> list[Edge]:
+            return flow.get(node, [])
+
+        for node in nodes_of(outputs):
+            name, edges = stem(node), node.next_functions
+            held = held_inputs(node, name)
+            rule = RULES.get(name, _refuse)
+            if name in FACTORS:
+                first, second, matrices = FACTORS[name]
+                held, rule = (), None
+                factors = [edges[index] for index in (first, second) if index < len(edges)]
+                if len(factors) == 2 and all(factor[0] is not None for factor in factors):
+                    moving = [factor[0] in entries or factor[0] in flow for factor in factors]
+                    index, certain = int(moving[0] and not moving[1]), True
+                    if all(moving):
+                        index, certain = held_factor(factors[0], factors[1], matrices=matrices, flow=flows_into)
+                    held, rule = ((first, second)[index],), hold((first, second)[index])
+                    if not certain:
+                        self.by_shape[node] = factors[index]
+            passed = [edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None]
+            moving_edges = [edge for edge in passed if edge[0] in entries or edge[0] in flow]
+            if moving_edges:
+                flow[node] = moving_edges
+            self.passed[node] = passed
+            if rule is not None and node not in entries:
+                self.rules[node] = rule
+
+    def reached(self, outputs: Tensor | Sequence[Tensor]) -> set[Any]:
+        """Return the nodes that a gradient arrives at."""
+        tensors = [outputs] if isinstance(outputs, Tensor) else outputs
+        waiting = [tensor.grad_fn for tensor in tensors]
+        reached = set(waiting)
+        while waiting:
+            for parent, _ in self.passed.get(waiting.pop(), ()):
+                if parent not in reached:
+                    reached.add(parent)
+                    waiting.append(parent)
+        return reached
 
 
 def has_rule(node: Any) -> bool:
@@ -120,6 +150,8 @@ class NotedInputs(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
             return None
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return held_attention(func, *args, **(kwargs or {}))
         if func not in self._FUNCTIONS:
             return func(*args, **kwargs) if kwargs else func(*args)
         x = args[0] if args else kwargs["input"]

@@ -63,7 +63,7 @@ Flow = Callable[[Any], list[Edge]]
 """Tells over which edges the input flows into a node."""
 
 
-def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> int:
+def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> tuple[int, bool]:
     """Decide which of two factors that depend on the input is held.
 
     Args:
@@ -73,21 +73,21 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> int:
         flow: Tells over which edges the input flows into a node.
 
     Returns:
-        0 for the left one, 1 for the right one.
+        0 for the left one, 1 for the right one; and whether it is the same for texts of any length.
     """
     if _computed_from(right, left, flow):
-        return 1
+        return 1, True
     if _computed_from(left, right, flow):
-        return 0
+        return 0, True
     if matrices and stem(right[0]) == "T":
-        return 1  # as `linear` transposes its kernel
+        return 1, True  # as `linear` transposes its kernel
     least = 2 if matrices else 1
     ranks = [rank if rank >= least else 0 for rank in (_activated(left, flow), _activated(right, flow))]
     if ranks[0] != ranks[1]:
-        return int(ranks[1] > ranks[0])
+        return int(ranks[1] > ranks[0]), True
     shapes = shape_of(left), shape_of(right)
     stretched = _vectors(*shapes) if matrices else _broadcast(*shapes)
-    return int(stretched[1] and not stretched[0])
+    return int(stretched[1] and not stretched[0]), False
 
 
 def _activated(edge: Edge, flow: Flow) -> int:

@@ -8,7 +8,8 @@ contribution, summed over the width: no gradient as wide as a state is kept, wha
 # pyright: reportIncompatibleMethodOverride=false
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,11 @@ class Readout:
     def _time_first(self) -> bool:
         return self.axes[0] > self.axes[1]
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Hold the detached tokens in the backward passes of this block; here, the graph does it."""
+        yield
+
     def held(self) -> tuple[Tensor | None, Tensor | None]:
         """Return the direction, and the detached tokens in the shape of the state."""
         if self.detached is None:
@@ -69,6 +75,33 @@ class Readout:
         for axis in sorted(self.axes[2:]):
             tokens = tokens.unsqueeze(axis)
         return self.direction, tokens
+
+
+@dataclass
+class GivenState(Readout):
+    """The contributions read at a hidden state of a pass that the caller ran: the leaf is the state, (B, T, H)."""
+
+    def contributions(self, gradient: Tensor) -> Tensor:
+        """Return the gradient of the state, or several stacked, times the state, (..., B, T)."""
+        return (gradient.float() * self.leaf.detach().float()).sum(-1)
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Pass no gradient on from the detached tokens."""
+        node: Any = self.leaf.grad_fn
+        index = self.leaf.output_nr
+
+        def hold(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+            gradient, detached = gradients[index], self.detached
+            if gradient is None or detached is None:
+                return gradients
+            return (*gradients[:index], gradient.masked_fill(detached[..., None], 0.0), *gradients[index + 1 :])
+
+        handle = node.register_prehook(hold)  # it runs after the gradient of the state itself was taken
+        try:
+            yield
+        finally:
+            handle.remove()
 
 
 def read_out(
@@ -144,7 +177,7 @@ def readers(
     masks: Mapping[bool, Tensor],
     threshold: float | None,
     readouts: dict[int, Readout],
-    entry: int | None = None,
+    entries: Collection[int] = (),
 ) -> dict[str, Replace]:
     """Return the `replace=` of `run` with which contributions are read at layers' outputs.
 
@@ -153,7 +186,7 @@ def readers(
         masks: Real tokens, (B, T), by whether the place is of a source.
         threshold: From how many times the median on a state is an attention sink; None for never.
         readouts: By place, what was read; filled by the pass.
-        entry: The place at which the input enters the graph; None where it is none of these.
+        entries: The places at which the input enters the graph.
     """
     by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
     for place, output in outputs.items():
@@ -172,7 +205,7 @@ def readers(
                 if threshold is not None and place:  # the embedding of a bright patch among dark ones is not a sink
                     tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
                     sinks = attention_sinks(tokens, mask, threshold) if tokens.shape[:2] == mask.shape else None
-                if place == entry:
+                if place in entries:
                     state = state.detach()  # a hook of the owner's may have made it require a gradient
                 flowing, readouts[place] = read_out(
                     state, output.axes, sinks, length=mask.shape[1], positions=output.positions

@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from ..errors import UnsupportedModelError
+
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None]
 Rule = Callable[[Any, Gradients, Gradients, Constant], Gradients | None]
@@ -53,7 +55,7 @@ LINEAR = frozenset([
     "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa", "UpsampleLinear1D", "UpsampleNearest1D",
     "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D", "UpsampleNearestExact2D",
     "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex", "ViewAsReal", "Where",
-    "Zero", "_MeasuredBackward", "_RunAgainBackward",
+    "Zero", "_MeasuredBackward", "_RunAgainBackward", "_ValuesFlowBackward",
 ])  # fmt: skip
 """Operations whose own gradient is a constant."""
 
@@ -336,6 +338,11 @@ def _input_of(node: Any, name: str) -> Tensor:
         saved = node.metadata.get(INPUT)
     if saved is None:
         result = node._saved_result
-        saved = _INVERSE[name](result.double()).nan_to_num(posinf=40.0, neginf=-40.0).to(result.dtype)
+        if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
+            raise UnsupportedModelError(
+                f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that "
+                "is rounded or at its limit"
+            )
+        saved = _INVERSE[name](result.double()).to(result.dtype)
     x: Tensor = saved.detach()
     return x

@@ -1,20 +1,19 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..errors import MethodError
+from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..models.contributions import Contributions, sinks_of
+from ..models.contributions import Contributions
+from ..models.entry_points import PARTS, WORDS
 from ..models.forward_pass import ForwardPass
-from ..models.frozen_model import PARTS, FrozenModel
-from ..models.frozen_seq2seq import SOURCE
-from ..models.frozen_speech import frozen_both
-from ..models.layers import Layers, ReadAt, layer_numbers, layers_read
+from ..models.frozen_model import FrozenModel
+from ..models.given_outputs import check_same_pass, has_graph
+from ..models.layers import Layers, ReadAt, layer_numbers
 from ..models.task_model import TaskModel
 from ..surgery.autocast import without_autocast
 from .base import Method, Request, Scores
@@ -87,36 +86,28 @@ class FrozenGradient(Method):
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the frozen network as the forward pass: it gives the model's logits."""
-        if batch.has_source:
-            self._check_both(layers)
-            return self._run_both(model, batch) if self._at_the_text else super().forward(model, batch, predict=predict)
+        if batch.has_source and (self.baseline != "zero" or layers is not None):
+            raise MethodError(
+                f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
+                "layers= is for normxlogit"
+            )
+        if batch.media and not self._at_the_text:
+            raise MethodError(
+                f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
+            )
         if not self._at_the_text:
             return super().forward(model, batch, predict=predict)
         model.prepare(batch)
-        return self._run(model, batch, layer_numbers(layers, model), predict=predict)
+        return self._run(model, batch, layer_numbers(layers, model), predict=predict and not batch.has_source)
 
     @property
     def _at_the_text(self) -> bool:
-        """Whether the network is frozen only at the text, not also at points between baseline and text."""
-        return self.points == (1.0,)
-
-    def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = True) -> ForwardPass:
-        frozen = FrozenModel.of(model)
-        places = self._places(frozen, batch, layers)
-        return frozen.run(batch, places, sink_threshold=self.sink_threshold, predict=predict)
+        """Whether one pass is enough, the one over the text itself."""
+        return self.points == (1.0,) and self.baseline == "zero"
 
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
-        frozen = FrozenModel.of(request.model)
-        if not self._at_the_text:
-            backward = partial(frozen.contributions, target=request.target, places=(0,))
-            return self._between(request, frozen, backward, request.target.quantity(request.forward.logits))
-        run = request.forward
-        if run.frozen is None:
-            run = self._run(request.model, run.batch, request.layers)
-        self._set_baseline(request, run)
-        places = self._places(frozen, request.forward.batch, request.layers)
-        return self._scores(request, frozen.contributions(run, request.target, _read(places, run.batch)), places)
+        return self._scores(request)
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
@@ -125,144 +116,89 @@ class FrozenGradient(Method):
         changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
         (1, K, 1, S + T).
         """
-        if request.forward.batch.has_source:
-            return self._score_both(request.model, request, places, weights)
-        frozen = FrozenModel.of(request.model)
-        if request.forward.batch.media and (not self._at_the_text or self.baseline != "zero"):
-            raise MethodError(
-                f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
-            )
-        if not self._at_the_text:
-            backward = partial(
-                frozen.contributions_each, target=request.target, places=(0,), read=places, weights=weights
-            )
-            return self._between(request, frozen, backward, self._answer(request, frozen, places, weights))
-        self._set_baseline(request, request.forward)
-        batch = request.forward.batch
-        layers = self._places(frozen, batch, request.layers)
-        read = _read(layers, batch)
-        contributions = frozen.contributions_each(request.forward, request.target, read, places, weights)
-        return self._scores(request, contributions, layers)
+        return self._scores(request, places, weights)
 
-    def _scores(self, request: Request, contributions: Contributions, places: Sequence[int]) -> Scores:
-        """Select or average the contributions read at several places: for each requested layer, or their mean."""
-        mask = request.forward.batch.mask  # (B, T)
-        values = torch.stack([contributions.values[layer] for layer in places], 2)  # (B, K, L, T)
-        sink = torch.stack([contributions.sink[layer] for layer in places], 2)  # (B, K, L)
-        values = values * mask[:, None, None].to(values)  # (B, K, L, T)
-        if not request.layers:
-            values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-        parts = contributions.values.get(PARTS)  # (B, K, N)
-        parts = None if parts is None else parts[:, :, None]  # (B, K, 1, N)
-        return _with_bias(values, sink, contributions.answer, contributions.sinks, parts)
+    def _run(
+        self,
+        model: TaskModel,
+        batch: Batch,
+        layers: tuple[int, ...],
+        *,
+        point: float = 1.0,
+        baseline: Tensor | None = None,
+        predict: bool = False,
+    ) -> ForwardPass:
+        """Run the frozen network where this method reads it."""
+        frozen = FrozenModel.of(model)
+        places = frozen.places(batch, self.read_at, layers)
+        threshold = self.sink_threshold if self.points == (1.0,) else None
+        return frozen.run(batch, places, baseline=baseline, point=point, sink_threshold=threshold, predict=predict)
 
-    def _check_both(self, layers: Layers) -> None:
-        """Refuse settings that encoder-decoder models do not support."""
-        if self.baseline != "zero" or layers is not None:
-            raise MethodError(
-                f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
-                "layers= is for normxlogit"
-            )
+    def _scores(self, request: Request, read: Tensor | None = None, weights: Tensor | None = None) -> Scores:
+        """Score by a pass at each point of the path; `read` and `weights` are those of `score_each`."""
+        model, run, baseline = request.model, request.forward, None
+        frozen = FrozenModel.of(model)
+        places = frozen.places(run.batch, self.read_at, request.layers)
+        if self.baseline != "zero":
+            with torch.no_grad():
+                vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
+            baseline = baseline_vectors(request, vectors, self.baseline)
+        passes = [] if not self._at_the_text else self._given(request, frozen, places)
+        for point in self.points if not passes else ():
+            at_point = run
+            if run.frozen is None or not self._at_the_text:
+                at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
+                if run.outputs is not None and point == 1.0:
+                    check_same_pass(run, at_point)
+                at_point = replace(at_point, positions=run.positions)  # the question stays where the text has it
+            passes.append(frozen.contributions(at_point, request.target, places, read, weights))
+        values = {place: torch.stack([each.values[place] for each in passes]).mean(0) for place in places}
+        answer = passes[-1].answer if self._at_the_text else self._answer(request, frozen, read, weights)
+        return _scores_of(replace(passes[0], answer=answer, values=values), run.batch, bool(request.layers))
 
-    def _run_both(self, model: TaskModel, batch: Batch, point: float = 1.0) -> ForwardPass:
-        """Run an encoder-decoder model frozen, the word embeddings of both sides multiplied by a number."""
-        frozen = frozen_both(model)
-        threshold = self.sink_threshold if self._at_the_text else None
-        layers = frozen.encoder_layers(batch, self.read_at)
-        return frozen.run_both(batch, layers, point=point, sink_threshold=threshold)
+    def _given(self, request: Request, frozen: FrozenModel, places: Sequence[int]) -> list[Contributions]:
+        """Return the contributions in the graph of a pass that the caller ran; none where it cannot be used."""
+        run = request.forward
+        if run.outputs is None or not has_graph(run.outputs):
+            return []
+        try:
+            caller_pass = frozen.run_given(run, run.outputs, places, self.sink_threshold)
+            if caller_pass is not None:
+                return [frozen.contributions(replace(run, frozen=caller_pass), request.target, places)]
+        except UnsupportedModelError:  # what was not recorded in it is in a pass of the model's copy, or refused there
+            pass
+        return []
 
-    def _score_both(self, model: TaskModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
-        """Score the source and the decoder's tokens, (1, K, 1, S + T)."""
-        frozen, batch = frozen_both(model), request.forward.batch
-        sources = tuple(SOURCE + layer for layer in frozen.encoder_layers(batch, self.read_at))
-        total, sink, sinks = torch.zeros(()), torch.zeros(()), None
-        for point in self.points:
-            run = request.forward if self._at_the_text else self._run_both(model, batch, point)
-            readouts = {} if run.frozen is None else run.frozen.readouts
-            contributions = frozen.contributions_each(run, request.target, (*sources, 0), places, weights)
-            source = torch.stack([contributions.values[layer] for layer in sources]).mean(0)  # (1, K, S)
-            total = total + torch.cat([source, contributions.values[0]], -1) / point
-            sink = torch.stack([contributions.sink[layer] for layer in sources]).mean(0)  # (1, K)
-            masks = [sinks_of(readouts, source=True), contributions.sinks]
-            if any(mask is not None for mask in masks):
-                blank = (batch.inputs["source_mask"][..., 0].bool(), batch.mask)
-                sinks = torch.cat(
-                    [torch.zeros_like(b) if m is None else m for m, b in zip(masks, blank, strict=True)], -1
-                )
-        values = total[:, :, None] / len(self.points)  # (1, K, 1, S + T)
-        return _with_bias(values, sink[:, :, None], self._answer(request, frozen, places, weights), sinks)
-
-    def _answer(self, request: Request, frozen: FrozenModel, places: Tensor, weights: Tensor | None) -> Tensor:
+    def _answer(self, request: Request, frozen: FrozenModel, read: Tensor | None, weights: Tensor | None) -> Tensor:
         """Return the explained quantities at the text, (B, K)."""
+        if read is None:
+            return request.target.quantity(request.forward.logits)
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):
-            return frozen.read_each(request.forward.hidden, request.target, places, weights)
-
-    def _places(self, frozen: FrozenModel, batch: Batch, layers: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the places that are read, see `FrozenModel.run`.
-
-        The tokens that stand for a picture are read at layers only where it is known which of its patches each is of.
-        """
-        model = frozen.model
-        if layers or self.read_at == 0:
-            return layers or (0,)
-        outputs = model.parts.outputs
-        if isinstance(self.read_at, int):
-            return layers_read(self.read_at, model.layer_count() if outputs is None else len(outputs))
-        mixed = any(medium.by_token is None for medium in batch.media)
-        if outputs is None or model.parts.token_pooling is not None or mixed:
-            return (0,)
-        return layers_read(self.read_at, len(outputs), frozen.first_input(batch))
-
-    def _set_baseline(self, request: Request, run: ForwardPass) -> None:
-        """Multiply the gradient at the word embeddings by their difference from the baseline."""
-        if self.baseline == "zero" or run.frozen is None:
-            return
-        vectors = FrozenModel.of(request.model).vectors(run.batch)  # (B, T, H)
-        run.frozen.readouts[0].direction = vectors - baseline_vectors(request, vectors, self.baseline)
-
-    def _between(
-        self, request: Request, frozen: FrozenModel, backward: Callable[[ForwardPass], Contributions], answer: Tensor
-    ) -> Scores:
-        """Score by gradient times difference from the baseline, averaged over the points of the path.
-
-        Args:
-            request: What is explained.
-            frozen: The frozen model.
-            backward: Backpropagates through a pass.
-            answer: The explained quantities of the text itself, (B, K).
-        """
-        batch = request.forward.batch
-        vectors = frozen.vectors(batch)  # (B, T, H)
-        start = baseline_vectors(request, vectors, self.baseline)  # (B, T, H)
-        total = torch.zeros((), device=vectors.device)
-        for point in self.points:
-            run = frozen.run(batch, (0,), start + point * (vectors - start))
-            run = replace(run, positions=request.forward.positions)  # the question stays where the text has it
-            if run.frozen is not None:
-                run.frozen.readouts[0].direction = vectors - start
-            total = total + backward(run).values[0]  # (B, K, T)
-        values = (total / len(self.points) * batch.mask[:, None].to(total))[:, :, None]  # (B, K, 1, T)
-        return _with_bias(values, torch.zeros_like(answer)[:, :, None], answer, None)
+            return frozen.quantities(request.forward.hidden, request.target, read, weights)
 
 
-def _read(places: tuple[int, ...], batch: Batch) -> tuple[int, ...]:
-    """Return places with that of the parts of pictures and sounds, where the word embeddings are read."""
-    return (*places, PARTS) if batch.media and places == (0,) else places
-
-
-def _with_bias(
-    values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | None, parts: Tensor | None = None
-) -> Scores:
-    """Return scores with their bias: values, sink, parts and bias add up to the logit.
+def _scores_of(read: Contributions, batch: Batch, per_layer: bool) -> Scores:
+    """Return scores with their bias: scores, sink, parts and bias add up to the answer.
 
     Args:
-        values: (B, K, L, T).
-        sink: What attention sinks contribute, (B, K, L).
-        answer: The explained quantities, (B, K).
-        sinks: Which tokens are attention sinks, (B, T); None for none.
-        parts: Scores of the parts of pictures and sounds, (B, K, 1, N); None for none.
+        read: The contributions, by place.
+        batch: What was read.
+        per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
     """
-    bias = answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
+    text, source = (
+        [place for place in read.values if (place >= WORDS) == is_text and place != PARTS] for is_text in (True, False)
+    )
+    values = torch.stack([read.values[place] for place in text], 2)  # (B, K, L, T)
+    values = values * batch.mask[:, None, None].to(values)
+    sink = torch.stack([read.sink[place] for place in source or text], 2)  # (B, K, L)
+    if not per_layer:
+        values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
+    if source:
+        from_source = torch.stack([read.values[place] for place in source], 2).mean(2, keepdim=True)  # (B, K, 1, S)
+        values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
+    parts = read.values.get(PARTS)  # (B, K, N)
+    bias = read.answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
     if parts is not None:
+        parts = parts[:, :, None]  # (B, K, 1, N)
         bias = bias - parts.sum(-1)
-    return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)
+    return Scores(values, bias=bias, sink=None if read.sinks is None else sink, sinks=read.sinks, parts=parts)

@@ -1,6 +1,7 @@
 """Each token's contribution to the logits of a frozen pass, from backward passes through it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from ..frozen.backward import NotedInputs, frozen_backward
 from ..frozen.readout import Readout
 from ..surgery.non_finite import mean_logit
+from .entry_points import PARTS, WORDS
 from .forward_pass import FrozenPass
 
 AT_ONCE = 8
@@ -23,7 +25,7 @@ class Contributions:
         answer: The explained quantities, (B, K).
         values: By place, what each token contributes there, (B, K, T).
         sink: By place, what attention sinks contribute from there on, (B, K).
-        sinks: Which tokens are attention sinks at any place, (B, T); None where none is.
+        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None where none is.
     """
 
     answer: Tensor
@@ -42,50 +44,43 @@ def contributions(
 
     Args:
         answer: The quantities with their graph, (B, K).
-        frozen: The pass; it can be backpropagated through once.
+        frozen: The pass; it can be backpropagated through once, unless the caller ran it.
         places: Where contributions are read.
         read: The token that each quantity is read from, (B, K), negative for several; None where it is not known.
     """
-    sums = answer.sum(0)  # (K,)
-    with frozen_backward(sums, frozen.entries):
-        return _contributions(answer, sums, frozen, places, read)
-
-
-def _contributions(
-    answer: Tensor, sums: Tensor, frozen: FrozenPass, places: Sequence[int], read: Tensor | None
-) -> Contributions:
-    """Backpropagate from sums of the quantities over the texts, (K,), see `contributions`."""
-    sinks = sinks_of(frozen.readouts)  # (B, T)
-    if sinks is not None and read is None:
-        read = _read_from(sums, frozen)  # (B, K)
-    held = _places_with_sinks(frozen.readouts)
-    order = [place for place in frozen.readouts if place in places or place in held]
-    readouts = [frozen.readouts[place] for place in order]
-    values: dict[int, list[Tensor]] = {place: [] for place in order}
-    sink: dict[int, list[Tensor]] = {place: [] for place in order}
-    rows: list[int] = []
-    parts = list(_parts(len(sums), read, sinks))
-    if sinks is not None and all(unheld is not None for _, unheld in parts):
-        sinks = sinks & ~torch.stack([unheld for _, unheld in parts if unheld is not None]).all(0)  # (B, T), those held
-    for number, (part, unheld) in enumerate(parts):
-        for place, readout in zip(order, readouts, strict=True):
-            free = None if place < 0 or readout.sinks is None else unheld  # the head does not read a source
-            readout.detached = readout.sinks if free is None else readout.sinks & ~free  # type: ignore[operator]
-        gradients = _gradients(sums[part], [r.leaf for r in readouts], retain=number < len(parts) - 1)
-        for place, readout, gradient in zip(order, readouts, gradients, strict=True):
-            each = readout.contributions(gradient)  # (k, B, T)
-            nothing = each.new_zeros(each.shape[:2])  # (k, B)
-            detached = readout.detached
-            values[place].append(each if detached is None else each.masked_fill(detached, 0.0))
-            sink[place].append(nothing if detached is None else (each * detached).sum(-1))
-        rows += part
-    back = torch.tensor(rows).argsort()  # in the order of the request
-    total = {place: torch.cat(sink[place])[back.to(answer.device)].T for place in order}  # (B, K) each
+    sums, every = answer.sum(0), frozen.readouts  # (K,)
+    with ExitStack() as stack:
+        stack.enter_context(frozen_backward(sums, frozen.entries))
+        sides = [[every[place] for place in every if place != PARTS and (place < WORDS) == source] for source in (1, 0)]
+        sinks = [_sinks(side) for side in sides if side]  # (B, S) of a source, (B, T) of the text
+        if read is None and bool(sinks[-1].any()):
+            read = _read_from(sums, frozen)  # (B, K)
+        groups = list(_groups(len(sums), read, sinks[-1]))
+        readouts = {place: r for place, r in every.items() if place in places or _has_sinks(r)}
+        for readout in readouts.values():
+            stack.enter_context(readout.holding())
+        leaves = [readout.leaf for readout in readouts.values()]
+        each: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
+        sink: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
+        for number, (group, unheld) in enumerate(groups):
+            for place, readout in readouts.items():
+                is_source = place < WORDS  # which the head does not read
+                readout.detached = readout.sinks if readout.sinks is None or is_source else readout.sinks & ~unheld
+            gradients = _gradients(sums[group], leaves, retain=number < len(groups) - 1 or frozen.lease is None)
+            for (place, readout), gradient in zip(readouts.items(), gradients, strict=True):
+                values = readout.contributions(gradient)  # (k, B, T)
+                held = torch.zeros_like(values, dtype=torch.bool) if readout.detached is None else readout.detached
+                each[place].append(values.masked_fill(held, 0.0))
+                sink[place].append((values * held).sum(-1))
+    order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()  # of the request
+    total = {place: torch.cat(parts)[order].T for place, parts in sink.items()}  # (B, K) each
+    sinks[-1] = sinks[-1] & ~torch.stack([unheld for _, unheld in groups]).all(0)  # (B, T), those that are held at all
+    tokens = torch.cat(sinks, -1)
     return Contributions(
         answer.detach(),
-        {place: torch.cat(values[place])[back.to(answer.device)].transpose(0, 1) for place in places},
-        {place: sum((total[o] for o in order if o >= place), torch.zeros_like(total[place])) for place in places},
-        sinks if sinks is not None and bool(sinks.any()) else None,
+        {place: torch.cat(each[place])[order].transpose(0, 1) for place in places},
+        {place: sum((total[o] for o in total if o >= place), torch.zeros_like(total[place])) for place in places},
+        tokens if bool(tokens.any()) else None,
     )
 
 
@@ -106,19 +101,18 @@ def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[
     ]
 
 
-def _parts(count: int, read: Tensor | None, sinks: Tensor | None) -> Iterator[tuple[list[int], Tensor | None]]:
+def _groups(count: int, read: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
     """Yield groups of quantities that are backpropagated from together, and the sinks that are not held, (B, T)."""
     alone: dict[int, Tensor] = {}
-    if sinks is not None and read is not None:
+    if read is not None:
         reads_sink = (read >= 0) & sinks.gather(1, read.clamp(min=0).to(sinks.device)).to(read.device)  # (B, K)
         for k in reads_sink.any(0).nonzero()[:, 0].tolist():
-            unheld = torch.zeros_like(sinks)  # (B, T)
+            alone[k] = torch.zeros_like(sinks)  # (B, T)
             texts = reads_sink[:, k].nonzero()[:, 0]
-            unheld[texts.to(sinks.device), read[texts, k].to(sinks.device)] = True
-            alone[k] = unheld
+            alone[k][texts.to(sinks.device), read[texts, k].to(sinks.device)] = True
     others = [k for k in range(count) if k not in alone]
     for start in range(0, len(others), AT_ONCE):
-        yield others[start : start + AT_ONCE], None
+        yield others[start : start + AT_ONCE], torch.zeros_like(sinks)
     for k, unheld in alone.items():
         yield [k], unheld
 
@@ -167,27 +161,15 @@ def read_once(read: Tensor, weights: Tensor) -> Tensor:
     return last.masked_fill(first != last, -1)
 
 
-def sinks_of(readouts: dict[int, Readout], *, source: bool = False) -> Tensor | None:
-    """Return the tokens that are attention sinks at any place, (B, T).
-
-    Args:
-        readouts: Of a frozen pass, by place.
-        source: Of an encoder-decoder model, whether those of the source are meant, in the place of the decoder's.
-
-    Returns:
-        None where there is none.
-    """
-    masks = [
-        readout.sinks for place, readout in readouts.items() if (place < 0) == source and readout.sinks is not None
-    ]
-    any_place = torch.stack(masks).any(0) if masks else None
-    return any_place if any_place is not None and bool(any_place.any()) else None
+def _sinks(readouts: Sequence[Readout]) -> Tensor:
+    """Return the tokens that are attention sinks at any of several places, (B, T)."""
+    masks = [readout.sinks for readout in readouts if readout.sinks is not None]
+    first = readouts[0]
+    return torch.stack(masks).any(0) if masks else torch.zeros_like(first.contributions(first.leaf), dtype=torch.bool)
 
 
-def _places_with_sinks(readouts: dict[int, Readout]) -> set[int]:
-    masks = {place: readout.sinks for place, readout in readouts.items() if readout.sinks is not None}
-    any_sink = torch.stack([mask.any() for mask in masks.values()]).tolist() if masks else []
-    return {place for place, any_there in zip(masks, any_sink, strict=True) if any_there}
+def _has_sinks(readout: Readout) -> bool:
+    return readout.sinks is not None and bool(readout.sinks.any())
 
 
 def _read_from(sums: Tensor, frozen: FrozenPass) -> Tensor:

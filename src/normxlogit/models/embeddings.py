@@ -1,7 +1,9 @@
 """The word embeddings of a model: read them, and replace them in a forward pass."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
-from ..surgery.run import Replace
+from ..surgery.run import Replace, main_input
 from ..surgery.trace import path_of, tensor_of, with_tensor
 
 
@@ -45,55 +47,96 @@ class WordEmbeddings:
         return vectors
 
     @contextmanager
-    def replaced(self, vectors: Tensor, ids: Tensor, stand_ins: Tensor | None = None) -> Iterator[dict[str, Replace]]:
+    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[str, Replace]]:
         """Replace the embeddings of ids by other vectors in one pass.
 
         Args:
             vectors: (B, T, H); brought to the embedding's precision.
             ids: The token ids that the model is called with, (B, T).
-            stand_ins: Tokens that stand for a picture or a sound, (B, T), for which it may look any id up.
 
         Yields:
             What `run` is to replace in a pass in this block.
         """
-        times = 0
+        with changed_lookups(self._name, [Lookup(self.path, ids, lambda rows: vectors.to(rows))]) as lookups:
+            yield lookups
 
-        def swap(returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            nonlocal times
-            output, lookup_ids = tensor_of(returned), args[0] if args else next(iter(kwargs.values()))
-            if stand_ins is not None and lookup_ids.shape == ids.shape:
-                lookup_ids = torch.where(stand_ins, ids.to(lookup_ids), lookup_ids)
-            placed = None if output is None else self._placed(output, vectors, ids.to(lookup_ids), lookup_ids)
-            if placed is None:
-                return None
-            times += 1
-            return with_tensor(returned, placed.clone())  # some models work on it in place
 
-        yield {self.path: swap}
-        if times != 1:
-            raise UnsupportedModelError(
-                f"{self._name} looks its token ids up {times} times in one pass; vectors can only be put in the "
-                "place of word embeddings that are read once"
-            )
+@dataclass(frozen=True)
+class Lookup:
+    """A lookup of token ids in a table, whose rows are changed in a pass.
 
-    def _placed(self, output: Tensor, vectors: Tensor, ids: Tensor, indices: Tensor) -> Tensor | None:
-        """Return the replacement for a lookup of indices, None if these are not the token ids."""
-        vectors, width = vectors.to(output.device, output.dtype), ids.shape[1]
+    Attributes:
+        path: The table.
+        ids: The token ids that the model is called with, (B, T).
+        change: Is given the rows, (B, T, H), and returns what takes their place.
+        stand_ins: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
+        once: Whether they must be looked up exactly once, as word embeddings that vectors take the place of.
+    """
+
+    path: str
+    ids: Tensor
+    change: Callable[[Tensor], Tensor]
+    stand_ins: Tensor | None = None
+    once: bool = True
+
+    def changed(self, output: Tensor, indices: Tensor) -> Tensor | None:
+        """Return what a lookup gives with its rows changed; None if it is of other ids."""
+        ids, width = self.ids.to(indices.device), self.ids.shape[1]
+        if self.stand_ins is not None and indices.shape == ids.shape:
+            indices = torch.where(self.stand_ins, ids.to(indices), indices)
         if torch.equal(indices, ids):
-            placed = vectors  # (B, T, H)
-        elif torch.equal(indices, ids.T):  # time first, as in XLNet
-            placed = vectors.transpose(0, 1)  # (T, B, H)
-        elif torch.equal(indices[..., :width], ids):  # padded by the model itself
-            placed = torch.cat((vectors, output[:, width:]), 1)  # (B, T', H)
-        elif torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
-            placed = torch.cat((output[:, :-width], vectors), 1)  # (B, T', H)
-        else:
-            return None
-        if placed.shape != output.shape:
+            return self._like(output)
+        if torch.equal(indices, ids.T):  # time first, as in XLNet
+            return self._like(output.transpose(0, 1)).transpose(0, 1)
+        if torch.equal(indices[..., :width], ids):  # padded by the model itself
+            return torch.cat((self._like(output[:, :width]), output[:, width:]), 1)
+        if torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
+            return torch.cat((output[:, :-width], self._like(output[:, -width:])), 1)
+        return None
+
+    def _like(self, rows: Tensor) -> Tensor:
+        vectors = self.change(rows)
+        if vectors.shape != rows.shape:
             raise UnsupportedModelError(
-                f"{self._name} reads vectors of width {output.shape[-1]} for each token, not {placed.shape[-1]}"
+                f"the table {self.path} gives vectors of width {rows.shape[-1]} for each token, not {vectors.shape[-1]}"
             )
-        return placed
+        return vectors
+
+
+@contextmanager
+def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, Replace]]:
+    """Change the rows of several lookups in one pass; of equal ids in one table, the first is changed first.
+
+    Args:
+        name: The model's class.
+        lookups: What is looked up where.
+
+    Yields:
+        What `run` is to replace in a pass in this block.
+
+    Raises:
+        UnsupportedModelError: If one that is looked up once is not, or more often.
+    """
+    times = [0] * len(lookups)
+
+    def swap(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        output, indices = tensor_of(returned), main_input(args, kwargs)
+        if output is None or not isinstance(indices, Tensor):
+            return None
+        for index in sorted(range(len(lookups)), key=times.__getitem__):
+            changed = lookups[index].changed(output, indices) if lookups[index].path == path else None
+            if changed is not None:
+                times[index] += 1
+                return with_tensor(returned, changed.clone())  # some models work on it in place
+        return None
+
+    yield {lookup.path: partial(swap, lookup.path) for lookup in lookups}
+    for lookup, count in zip(lookups, times, strict=True):
+        if lookup.once and count != 1:
+            raise UnsupportedModelError(
+                f"{name} looks its token ids up {count} times in one pass; vectors can only be put in the place of "
+                "word embeddings that are read once"
+            )
 
 
 def table_of(side: nn.Module) -> nn.Module | None:

@@ -1,6 +1,8 @@
 """The record of one forward pass."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +22,14 @@ class FrozenPass:
             of an encoder-decoder model has negative places, see `frozen_seq2seq.SOURCE`.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         entries: By what leaves the input enters the graph.
-        lease: The copy that was run, held until the gradients are read: its layers may run again for them.
+        lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a
+            pass that the caller ran.
     """
 
     readouts: dict[int, Readout]
     answer: Tensor
     entries: list[Tensor]
-    lease: Lease[nn.Module]
+    lease: Lease[nn.Module] | None
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class ForwardPass:
             for heads that answer for the whole text.
         everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
         frozen: What flowed, where the pass was made by the frozen network.
+        outputs: What the model returned, where the caller ran it.
     """
 
     batch: Batch
@@ -58,6 +62,7 @@ class ForwardPass:
     positions: Tensor | None
     everywhere: Tensor | None = None
     frozen: FrozenPass | None = None
+    outputs: Mapping[str, Any] | None = None
 
     @property
     def hidden(self) -> Tensor:

@@ -1,24 +1,25 @@
 """Passes of a model whose backward pass is the frozen network's, each kind proved on its first."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..frozen.conservation import Balance, balance, constants_as_leaves, prove_conservation
+from ..frozen.held_modules import HeldModules, Nodes, noted
 from ..frozen.passes import differentiable, with_constant_weights
 from ..frozen.readout import Readout
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
 from ..surgery.headpiece import Head
 from ..surgery.memory import refuse_to_hide
-from ..surgery.pool import Pool
+from ..surgery.pool import Lease, Pool
 from ..surgery.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
-from ..surgery.run import Pass, Replace, Site, run
+from ..surgery.run import Pass, Replace, Site, in_turn, run
 from ..tasks.positions import at
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
@@ -58,12 +59,8 @@ class Flow:
         return list({id(leaf): leaf for leaf in (self.readouts[place].leaf for place in self.entries)}.values())
 
 
-class RunsModel(Protocol):
-    """Runs a copy of a model once over a batch, with replacements of its word embeddings; None for these themselves."""
-
-    def __call__(self, copy: nn.Module, batch: Batch, vectors: Sequence[Tensor] | None) -> Flow:
-        """Run it."""
-        ...
+RunsModel = Callable[[nn.Module, Batch], Flow]
+"""Runs a copy of a model once over a batch."""
 
 
 class FrozenPasses:
@@ -74,9 +71,10 @@ class FrozenPasses:
         self.pool = Pool(model.module, with_constant_weights)
         self.lock = threading.RLock()
         self.encoder_layers: set[str] = set()
+        self.held_modules = HeldModules()
         self._careful = False
         self._proving: nn.Module | None = None
-        self._proved: dict[bool, int] = {}  # from which place on: of texts alone, of texts with pictures or sounds
+        self._proved: dict[tuple[bool, bool], int] = {}  # from which place on, with pictures or sounds, with a source
 
     @property
     def head(self) -> Head:
@@ -94,7 +92,7 @@ class FrozenPasses:
         return self.encoder_layers | {output.path for output in self.model.parts.outputs or ()}
 
     def run(
-        self, batch: Batch, begin: int, flow: RunsModel, vectors: Sequence[Tensor] | None, *, predict: bool
+        self, batch: Batch, begin: int, flow: RunsModel, at_text: RunsModel | None = None, *, predict: bool
     ) -> ForwardPass:
         """Run a copy that is leased until the gradients are read, proved on the first pass of its kind.
 
@@ -105,21 +103,21 @@ class FrozenPasses:
             batch: What to read.
             begin: The place at which the input enters the graph: a pass that begins lower goes through more of it.
             flow: Runs a copy over a batch.
-            vectors: The replacement; None for none.
+            at_text: Runs it over the text itself, which is proved, where `flow` runs it at another point.
             predict: As for `TaskModel.run`.
         """
-        lease, flown, kind = self.pool.take(), None, bool(batch.media)
+        lease, flown = self.pool.take(), None
         try:
             with reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 with self.lock:
-                    if begin < self._proved.get(kind, begin + 1):
-                        first = self.first_text(batch)
-                        flown = self._prove(lease.lent, first, flow)
-                        self._proved[kind] = begin
-                        if first is not batch or vectors is not None or self._is_long(batch):
+                    if not self.is_proved(batch, begin):
+                        first = first_text(self.model, batch)
+                        flown = self._prove(lease.lent, first, at_text or flow)
+                        self._proved[bool(batch.media), batch.has_source] = begin
+                        if first is not batch or at_text is not None or self._is_long(batch):
                             self.pool.release(lease)
                             lease, flown = self.pool.take(), None
-                flown = flown or flow(lease.lent, batch, vectors)
+                flown = flown or flow(lease.lent, batch)
             with torch.no_grad():
                 forward = self.model.finish(
                     batch,
@@ -134,6 +132,25 @@ class FrozenPasses:
             raise
         return replace(forward, frozen=FrozenPass(flown.readouts, flown.answer, flown.leaves, lease))
 
+    def is_proved(self, batch: Batch, begin: int) -> bool:
+        """Return whether passes like one that begins at a place were proved."""
+        proved = self._proved.get((bool(batch.media), batch.has_source))
+        return proved is not None and proved <= begin
+
+    def release(self, run: ForwardPass) -> None:
+        """Return the copy of a pass to the pool whose gradients are not read."""
+        if run.frozen is not None and run.frozen.lease is not None:
+            self.pool.release(run.frozen.lease)
+
+    @contextmanager
+    def releasing(self, lease: Lease[nn.Module] | None) -> Iterator[None]:
+        """Return the copy of a pass to the pool when its gradients were read."""
+        try:
+            yield
+        finally:
+            if lease is not None:
+                self.pool.release(lease)
+
     def forward(
         self,
         copy: nn.Module,
@@ -142,13 +159,40 @@ class FrozenPasses:
         record: Iterable[Site] = (),
         replace: Mapping[str, Replace],
         stop: Site | None = None,
+        entries: Sequence[int] = (),
+        nodes: Nodes,
     ) -> Pass:
-        """Run a copy over a batch with a graph to backpropagate through; the arguments are those of `surgery.run`."""
+        """Run a copy over a batch with a graph to backpropagate through.
+
+        Args:
+            copy: The copy.
+            batch: What it reads.
+            record: As for `surgery.run`.
+            replace: As for `surgery.run`.
+            stop: As for `surgery.run`.
+            entries: The places at which the input enters the graph.
+            nodes: Filled where it is not known yet which modules are held, for `learn`.
+        """
         # What is replaced inside a layer would not be replaced when the layer runs again.
         layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
+        if not layers and copy is not self._proving:  # whose pass sums over all that each module adds
+            detached = self.held_modules.detached(self._kind(batch, entries))
+            if detached is None:
+                replace = in_turn(replace, noted(copy, nodes))
+            else:
+                replace = in_turn(replace, {path: change for path, change in detached.items() if path not in replace})
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
+
+    def learn(self, batch: Batch, flow: Flow, nodes: Nodes) -> None:
+        """Learn from the first pass of a kind which modules are held."""
+        if nodes:
+            self.held_modules.learn(self._kind(batch, flow.entries), nodes, flow.answer, flow.leaves)
+
+    @staticmethod
+    def _kind(batch: Batch, entries: Sequence[int]) -> tuple[int | bool, ...]:
+        return bool(batch.media), batch.has_source, *entries
 
     def balance(self, batch: Batch, flow: RunsModel, quantity: Callable[[Flow], Tensor]) -> Balance:
         """Add up what the input and each constant of the model contribute to a quantity of one text.
@@ -163,24 +207,13 @@ class FrozenPasses:
             with self.lock, reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 self._proving = lease.lent  # no other pass is run on it
                 with constants_as_leaves(lease.lent) as constants:
-                    flown = flow(lease.lent, batch, None)
+                    flown = flow(lease.lent, batch)
                     with differentiable(lease.lent, careful=self._careful):
                         answer = quantity(flown)
                 return balance(answer, flown.leaves, constants)
         finally:
             self._proving = None
             self.pool.release(lease)
-
-    def first_text(self, batch: Batch) -> Batch:
-        """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""
-        if batch.media:  # a prompt with pictures, which is read by itself
-            return batch
-        task, length = self.model.task, PROOF_TOKENS if self.model.task.vocabulary else None
-        whole = {name for name in batch.inputs if task.hears and name.startswith("source")}
-        inputs = {n: v[:1] if n in whole else v[:1, :length] for n, v in batch.inputs.items()}
-        if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
-            return batch
-        return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])
 
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are to run again: a picture brings hundreds of tokens, and an encoder."""
@@ -213,7 +246,7 @@ class FrozenPasses:
         self, copy: nn.Module, batch: Batch, flow: RunsModel, position: Tensor | None, rows: Tensor | None
     ) -> Flow:
         with constants_as_leaves(copy) as constants:
-            flown = flow(copy, batch, None)
+            flown = flow(copy, batch)
             answer = flown.answer
             if position is not None and rows is not None:
                 places = position.to(answer.device)
@@ -269,3 +302,15 @@ class FrozenPasses:
         if text.keys() != inputs.keys() or not all(torch.equal(text[name], value) for name, value in inputs.items()):
             return None
         return (logits if rows is None else logits[:, -1, rows]).float()
+
+
+def first_text(model: TaskModel, batch: Batch) -> Batch:
+    """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""
+    if batch.media:  # a prompt with pictures, which is read by itself
+        return batch
+    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
+    whole = {name for name in batch.inputs if task.hears and name.startswith("source")}
+    inputs = {n: v[:1] if n in whole else v[:1, :length] for n, v in batch.inputs.items()}
+    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
+        return batch
+    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

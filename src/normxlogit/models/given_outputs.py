@@ -1,6 +1,7 @@
 """Validate a forward pass that the caller has run: complete, and of these inputs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -41,7 +42,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
             "are they of the same inputs, and was the model in evaluation mode?"
         )
-    return run
+    return replace(run, outputs=outputs)
 
 
 def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
@@ -91,4 +92,25 @@ def check_same(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
             "same order, and was the model in evaluation mode?"
+        )
+
+
+def has_graph(outputs: Mapping[str, Any]) -> bool:
+    """Return whether the caller ran a pass with gradients."""
+    answer = answer_of(outputs)
+    return answer is not None and answer.grad_fn is not None
+
+
+def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
+    """Refuse to explain a pass, whose graph cannot be used, by another one that differs from it inside.
+
+    Raises:
+        InputError: If what the head reads differs.
+    """
+    if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
+        theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
+    ):
+        raise InputError(
+            "the model gives other hidden states than these outputs hold when it is run again, and they bring no graph "
+            "to backpropagate through: call the model with gradients, without torch.no_grad or inference_mode"
         )

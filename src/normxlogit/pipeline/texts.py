@@ -110,7 +110,7 @@ def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
     batch = model.batch(encodings, [0])
     model.prepare(batch)
     frozen = FrozenModel.of(model)
-    run = frozen.run(batch, (0,))
+    run = frozen.run(batch, frozen.places(batch, 0))
     return frozen.balance(run, resolve(model, run, target, None, None))
 
 
