@@ -18,16 +18,10 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-    from .results.attribution import Attribution, UnitScore
-    from .results.citation_test import CitationTest, Swap
-    from .results.citations import Citation, Citations
+    from .results.attribution import Attribution
+    from .results.citations import Citations
     from .results.collection import Attributions, load
     from .results.comparison import Comparison
-    from .results.media import Medium, MediumScores
-    from .results.targets import Prediction, Target
-    from .results.units import Units
-    from .results.verification import Removal, Verification
-    from .results.words import Word
     from .tasks.targets import ALL
 
 __all__ = [
@@ -39,19 +33,7 @@ __all__ = [
     "Attribution",
     "Attributions",
     "Comparison",
-    "Citation",
     "Citations",
-    "CitationTest",
-    "Medium",
-    "MediumScores",
-    "Prediction",
-    "Removal",
-    "Swap",
-    "Target",
-    "UnitScore",
-    "Units",
-    "Verification",
-    "Word",
     "Method",
     "MethodInfo",
     "Request",
@@ -76,22 +58,11 @@ _HOMES = (
         "summarize": "corpus.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
-        "CitationTest": "results.citation_test",
-        "Swap": "results.citation_test",
-        "Removal": "results.verification",
-        "Verification": "results.verification",
         "Comparison": "results.comparison",
-        "Medium": "results.media",
-        "MediumScores": "results.media",
-        "UnitScore": "results.attribution",
-        "Units": "results.units",
-        "Citation": "results.citations",
         "Citations": "results.citations",
-        "Word": "results.words",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
     | {"Attribution": "results.attribution"}
-    | dict.fromkeys(("Prediction", "Target"), "results.targets")
 )
 
 

@@ -17,6 +17,7 @@ PUBLIC = {
     "normxlogit.cli",
     "normxlogit.errors",
     "normxlogit.methods",
+    "normxlogit.results",
     "normxlogit.evaluation.datasets",
     "normxlogit.evaluation.deletion",
     "normxlogit.evaluation.faithfulness",

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Citations, Prediction, Target
+from normxlogit import Attribution, Attributions, Citations
 from normxlogit.errors import DataError
+from normxlogit.results import Prediction, Target
 from tests.factories import (
     all_labels,
     labels_and_layers,

@@ -8,18 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from normxlogit import (
-    Attributions,
-    Comparison,
-    DataError,
-    Explainer,
-    InputError,
-    MethodError,
-    Prediction,
-    Target,
-    TargetError,
-    attribute,
-)
+from normxlogit import Attributions, Comparison, DataError, Explainer, InputError, MethodError, TargetError, attribute
+from normxlogit.results import Prediction, Target
 from tests import tiny
 from tests.commands import run
 from tests.factories import make_attribution, make_audio, make_generation, make_image, pair

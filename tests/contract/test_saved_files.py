@@ -6,15 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from normxlogit import (
-    ALL,
-    Attribution,
-    Attributions,
-    Citations,
-    DataError,
-    Explainer,
-    Prediction,
-)
+from normxlogit import ALL, Attribution, Attributions, Citations, DataError, Explainer
+from normxlogit.results import Prediction
 from tests import tiny
 from tests.commands import run
 from tests.factories import labels_and_layers, make_attribution, make_audio, make_generation, make_image, pair

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Comparison, Prediction
+from normxlogit import Attribution, Attributions, Comparison
 from normxlogit.errors import DataError, InputError
 from normxlogit.render.collection_blocks import results_page
+from normxlogit.results import Prediction
 from tests.factories import (
     all_labels,
     labels_and_layers,
