@@ -240,24 +240,30 @@ class Explainer:
     def from_outputs(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]
     ) -> Attributions[Attribution]:
-        """Explain a forward pass that was run with `output_hidden_states=True`, by default by `normxlogit`.
+        """Explain what your own call of the model, or of its `generate`, returned with its hidden states.
+
+        The default method is `normxlogit`. Of `generate`, called without beams and with `return_dict_in_generate=True,
+        output_hidden_states=True, output_logits=True`, every generated token is explained, by a method that reads each
+        token's own states: `normxlogit`, `logat` or `input-norm`.
 
         Only the embedding layer runs again, and at the first call the head on two of the texts. The first hidden states
         are checked to be of these ids, and the last to give these logits; those between, which only `layers` reads, and
         the `attention_mask` are trusted. Layers whose `hidden_states` do not fit the head take a pass each.
 
         Args:
-            inputs: What the model was given, with `input_ids` (B, T).
+            inputs: What the model was given, with `input_ids` (B, T), padded on the left or not.
             outputs: What it returned, with its hidden states and logits.
             **options: What is explained and how, see `keywords.FromOutputs`.
 
         Raises:
-            InputError: If the outputs hold no hidden states or are of another shape.
-            TargetError: If a target does not exist.
-            MethodError: If the method does not exist.
+            InputError: If the outputs lack something, are of another shape, of several beams, or not of these inputs.
+            TargetError: If a target does not exist, or is not a token of a completion.
+            MethodError: If the method does not exist, or needs a pass of its own over a completion.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
         chosen = named_or_default(options.get("method"), "recorded")
+        if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
+            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen))
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen))
 
     @overload
@@ -351,29 +357,6 @@ class Explainer:
         model, options = self._language_model, Options(**completion_methods(method))
         completed = read_completion(model, prompt, completion)
         return explain_sources(model, completed, options, completed.division(sources), parts, merge)
-
-    def from_generation(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromGeneration]
-    ) -> Attributions[Attribution]:
-        """Explain what your own call of the model's `generate` returned, from its hidden states.
-
-        Only the embedding layer runs again, and the head on the generated tokens. Call `generate` without beams, with
-        `return_dict_in_generate=True, output_hidden_states=True, output_logits=True`; methods are those that read each
-        token's own states: `normxlogit`, the default, `logat` and `input-norm`.
-
-        Args:
-            inputs: What `generate` was given, with `input_ids` (B, T), padded on the left or not.
-            outputs: What it returned.
-            **options: What is explained and how, see `keywords.FromGeneration`.
-
-        Raises:
-            InputError: If the outputs lack something, are of several beams, or are not of these inputs.
-            TargetError: If a target is not a token.
-            MethodError: If the method does not exist or needs a pass of its own.
-            HeadMismatchError: If the hidden states and the logits do not belong together.
-        """
-        explained = Options.of(options, method=named_or_default(options.get("method"), "recorded"))
-        return explain_generation(self._language_model, inputs, outputs, explained)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters

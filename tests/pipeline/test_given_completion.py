@@ -27,7 +27,7 @@ def test_the_states_of_a_generation_give_what_a_pass_gives(family, method, monke
     explainer = Explainer(model, tokenizer)
     explainer.generate("bad", max_new_tokens=2)  # the head is proved
     monkeypatch.setattr(type(explainer._model), "run", None)
-    many = explainer.from_generation(inputs, outputs, method=method)
+    many = explainer.from_outputs(inputs, outputs, method=method)
     monkeypatch.undo()
     for found, prompt in zip(many, PROMPTS, strict=True):
         alone = explainer.generate(prompt, max_new_tokens=5, method=method)
@@ -45,7 +45,7 @@ def test_layers_contrast_and_rows_that_end_early():
     with torch.inference_mode():
         outputs = model.generate(**inputs, **KEEP, max_new_tokens=4)
     explainer = Explainer(model, tokenizer)
-    many = explainer.from_generation(inputs, outputs, layers=[1, 3], contrast="the")
+    many = explainer.from_outputs(inputs, outputs, layers=[1, 3], contrast="the")
     assert len(many[0]) == 1
     for found, prompt in zip(many, ["bad", PROMPTS[1]], strict=True):
         ids = found.token_ids[found.prompt_tokens :]
@@ -57,16 +57,18 @@ def test_outputs_that_do_not_fit_are_refused():
     model, tokenizer, inputs, outputs = written()
     explainer = Explainer(model, tokenizer)
     with pytest.raises(MethodError, match="pass of its own"):
-        explainer.from_generation(inputs, outputs, method="frozen-gradient")
+        explainer.from_outputs(inputs, outputs, method="frozen-gradient")
+    with pytest.raises(InputError, match="position= is for a forward pass"):
+        explainer.from_outputs(inputs, outputs, position=1)
     with pytest.raises(InputError, match="output_logits=True"):
-        explainer.from_generation(inputs, {"sequences": outputs.sequences})
+        explainer.from_outputs(inputs, {"sequences": outputs.sequences})
     with pytest.raises(InputError, match="begin with these inputs"):
-        explainer.from_generation({"input_ids": inputs["input_ids"].flip(0)}, outputs)
+        explainer.from_outputs({"input_ids": inputs["input_ids"].flip(0)}, outputs)
     with pytest.raises(InputError, match="beams"):
-        explainer.from_generation(inputs, outputs | {"hidden_states": outputs.hidden_states[:-1]})
+        explainer.from_outputs(inputs, outputs | {"hidden_states": outputs.hidden_states[:-1]})
     steps = [tuple(state + (place == 3) for place, state in enumerate(step)) for step in outputs.hidden_states]
     with pytest.raises(HeadMismatchError, match="differ from these outputs"):
-        explainer.from_generation(inputs, outputs | {"hidden_states": tuple(steps)})
+        explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})
     steps = [tuple(state + (place == 0) for place, state in enumerate(step)) for step in outputs.hidden_states]
     with pytest.raises(InputError, match="do not come from these inputs"):
-        explainer.from_generation(inputs, outputs | {"hidden_states": tuple(steps)})
+        explainer.from_outputs(inputs, outputs | {"hidden_states": tuple(steps)})

@@ -84,7 +84,7 @@ DEFAULTS: dict[Use, Default] = {
         "how-to-similarity.md",
     ),
     "recorded": Default(
-        "from_outputs, from_generation",
+        "from_outputs",
         ("normxlogit",),
         "0",
         "reads recorded hidden states, without another pass",

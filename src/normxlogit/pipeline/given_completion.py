@@ -29,6 +29,9 @@ def explain_generation(
 ) -> Attributions[Attribution]:
     """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
     model.refresh()
+    for name in ("targets", "position", "token_predictions"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}= is for a forward pass; of generated tokens pass target= and contrast=")
     if not options.method.info.tokenwise:
         raise MethodError(
             f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "

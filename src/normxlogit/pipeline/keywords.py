@@ -42,8 +42,8 @@ OfVerify = Annotated[
 ]
 
 
-class FromGeneration(TypedDict, total=False):
-    """Keywords of `Explainer.from_generation`."""
+class Generate(TypedDict, total=False):
+    """Keywords of `Explainer.generate`."""
 
     target: Annotated[
         Choice | None,
@@ -53,11 +53,6 @@ class FromGeneration(TypedDict, total=False):
     contrast: Contrast
     layers: OfLayers
     method: ByMethod
-
-
-class Generate(FromGeneration, total=False):
-    """Keywords of `Explainer.generate`."""
-
     verify: OfVerify
 
 
