@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import UnsupportedModelError
-from .attention import held_attention
 from .graph import LEAF, Edge, nodes_of, stem
 from .products import held_factor
 from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs, hold
@@ -50,11 +49,8 @@ def frozen_backward(
 
 
 def nodes_with_gradient(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> set[Any]:
-    """Return the nodes that a frozen backward pass gives a gradient, of texts of this or of another length."""
-    walk = _Walk(outputs, leaves)
-    for node, edge in walk.by_shape.items():
-        walk.passed[node].append(edge)
-    return walk.reached(outputs)
+    """Return the nodes that a frozen backward pass gives a gradient."""
+    return _Walk(outputs, leaves).reached(outputs)
 
 
 def _apply(rule: Rule, node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
@@ -69,13 +65,11 @@ class _Walk:
     Attributes:
         rules: Of the nodes that need one.
         passed: By node, the edges over which a gradient is passed on: to inputs that are not held.
-        by_shape: By product, the edge of a factor that is held because of its shape.
     """
 
     def __init__(self, outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
         self.rules: dict[Any, Rule] = {}
         self.passed: dict[Any, list[Edge]] = {}
-        self.by_shape: dict[Any, Edge] = {}
         entries = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
         flow: dict[Any, list[Edge]] = {}  # the edges over which the input flows, into nodes that it flows into
 
@@ -92,12 +86,10 @@ class _Walk:
                 factors = [edges[index] for index in (first, second) if index < len(edges)]
                 if len(factors) == 2 and all(factor[0] is not None for factor in factors):
                     moving = [factor[0] in entries or factor[0] in flow for factor in factors]
-                    index, certain = int(moving[0] and not moving[1]), True
+                    index = int(moving[0] and not moving[1])
                     if all(moving):
-                        index, certain = held_factor(factors[0], factors[1], matrices=matrices, flow=flows_into)
+                        index = held_factor(factors[0], factors[1], matrices=matrices, flow=flows_into)
                     held, rule = ((first, second)[index],), hold((first, second)[index])
-                    if not certain:
-                        self.by_shape[node] = factors[index]
             passed = [edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None]
             moving_edges = [edge for edge in passed if edge[0] in entries or edge[0] in flow]
             if moving_edges:
@@ -150,8 +142,6 @@ class NotedInputs(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
             return None
-        if func is torch.nn.functional.scaled_dot_product_attention:
-            return held_attention(func, *args, **(kwargs or {}))
         if func not in self._FUNCTIONS:
             return func(*args, **kwargs) if kwargs else func(*args)
         x = args[0] if args else kwargs["input"]

@@ -63,7 +63,7 @@ Flow = Callable[[Any], list[Edge]]
 """Tells over which edges the input flows into a node."""
 
 
-def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> tuple[int, bool]:
+def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> int:
     """Decide which of two factors that depend on the input is held.
 
     Args:
@@ -73,21 +73,21 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> tuple
         flow: Tells over which edges the input flows into a node.
 
     Returns:
-        0 for the left one, 1 for the right one; and whether it is the same for texts of any length.
+        0 for the left one, 1 for the right one.
     """
     if _computed_from(right, left, flow):
-        return 1, True
+        return 1
     if _computed_from(left, right, flow):
-        return 0, True
+        return 0
     if matrices and stem(right[0]) == "T":
-        return 1, True  # as `linear` transposes its kernel
+        return 1  # as `linear` transposes its kernel
     least = 2 if matrices else 1
     ranks = [rank if rank >= least else 0 for rank in (_activated(left, flow), _activated(right, flow))]
     if ranks[0] != ranks[1]:
-        return int(ranks[1] > ranks[0]), True
+        return int(ranks[1] > ranks[0])
     shapes = shape_of(left), shape_of(right)
     stretched = _vectors(*shapes) if matrices else _broadcast(*shapes)
-    return int(stretched[1] and not stretched[0]), False
+    return int(stretched[1] and not stretched[0])
 
 
 def _activated(edge: Edge, flow: Flow) -> int:

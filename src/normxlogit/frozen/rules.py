@@ -55,7 +55,7 @@ LINEAR = frozenset([
     "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa", "UpsampleLinear1D", "UpsampleNearest1D",
     "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D", "UpsampleNearestExact2D",
     "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex", "ViewAsReal", "Where",
-    "Zero", "_MeasuredBackward", "_RunAgainBackward", "_ValuesFlowBackward",
+    "Zero", "_MeasuredBackward", "_RunAgainBackward",
 ])  # fmt: skip
 """Operations whose own gradient is a constant."""
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from ..errors import UnsupportedModelError
 from ..frozen.backward import nodes_with_gradient
 from ..frozen.conservation import Balance
-from ..frozen.held_modules import Nodes
 from ..frozen.readout import PLAIN, GivenState, Readout, attention_sinks, read_out, readers
 from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
@@ -225,7 +224,6 @@ class FrozenModel:
         parts, by_head = self.model.parts, self._passes.by_head
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         readouts: dict[int, Readout] = {}
-        nodes: Nodes = {}
         entries = _entries(places)
 
         def read(place: int, rows: Tensor, baseline: Tensor | None = None, point: float = 1.0) -> Tensor:
@@ -248,8 +246,6 @@ class FrozenModel:
                 record=[site for site in (trunk, tap) if site is not None],
                 replace=in_turn(words, layer_readers),
                 stop=trunk if by_head else None,
-                entries=entries,
-                nodes=nodes,
             )
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         start = parts.embedded(done.last(tap), batch.mask.shape[1])
@@ -258,9 +254,7 @@ class FrozenModel:
         answer = hidden if by_head else answer_of(done.output)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        flow = Flow(readouts, entries, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
-        self._passes.learn(batch, flow, nodes)
-        return flow
+        return Flow(readouts, entries, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
 
     def _readers(
         self,

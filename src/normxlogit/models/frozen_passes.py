@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..frozen.conservation import Balance, balance, constants_as_leaves, prove_conservation
-from ..frozen.held_modules import HeldModules, Nodes, noted
 from ..frozen.passes import differentiable, with_constant_weights
 from ..frozen.readout import Readout
 from ..inputs.batching import Batch
@@ -19,7 +18,7 @@ from ..surgery.headpiece import Head
 from ..surgery.memory import refuse_to_hide
 from ..surgery.pool import Lease, Pool
 from ..surgery.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
-from ..surgery.run import Pass, Replace, Site, in_turn, run
+from ..surgery.run import Pass, Replace, Site, run
 from ..tasks.positions import at
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
@@ -71,7 +70,6 @@ class FrozenPasses:
         self.pool = Pool(model.module, with_constant_weights)
         self.lock = threading.RLock()
         self.encoder_layers: set[str] = set()
-        self.held_modules = HeldModules()
         self._careful = False
         self._proving: nn.Module | None = None
         self._proved: dict[tuple[bool, bool], int] = {}  # from which place on, with pictures or sounds, with a source
@@ -159,8 +157,6 @@ class FrozenPasses:
         record: Iterable[Site] = (),
         replace: Mapping[str, Replace],
         stop: Site | None = None,
-        entries: Sequence[int] = (),
-        nodes: Nodes,
     ) -> Pass:
         """Run a copy over a batch with a graph to backpropagate through.
 
@@ -170,29 +166,12 @@ class FrozenPasses:
             record: As for `surgery.run`.
             replace: As for `surgery.run`.
             stop: As for `surgery.run`.
-            entries: The places at which the input enters the graph.
-            nodes: Filled where it is not known yet which modules are held, for `learn`.
         """
         # What is replaced inside a layer would not be replaced when the layer runs again.
         layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
-        if not layers and copy is not self._proving:  # whose pass sums over all that each module adds
-            detached = self.held_modules.detached(self._kind(batch, entries))
-            if detached is None:
-                replace = in_turn(replace, noted(copy, nodes))
-            else:
-                replace = in_turn(replace, {path: change for path, change in detached.items() if path not in replace})
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
-
-    def learn(self, batch: Batch, flow: Flow, nodes: Nodes) -> None:
-        """Learn from the first pass of a kind which modules are held."""
-        if nodes:
-            self.held_modules.learn(self._kind(batch, flow.entries), nodes, flow.answer, flow.leaves)
-
-    @staticmethod
-    def _kind(batch: Batch, entries: Sequence[int]) -> tuple[int | bool, ...]:
-        return bool(batch.media), batch.has_source, *entries
 
     def balance(self, batch: Batch, flow: RunsModel, quantity: Callable[[Flow], Tensor]) -> Balance:
         """Add up what the input and each constant of the model contribute to a quantity of one text.
