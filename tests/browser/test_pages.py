@@ -1,5 +1,6 @@
 """Every kind of page that the library writes, opened in a browser at the width of a desk and of a phone."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -150,6 +151,28 @@ def test_pointing_at_tokens_and_sources(watched, pages):
         page.goto(pages["summary"])
         page.locator("table a").first.click()
         assert page.locator(":target").count() == 1
+
+
+def test_a_page_opens_on_the_part_that_says_most_and_a_link_on_the_part_that_was_held(watched, pages):
+    with watched.page() as page:
+        page.goto(pages["generation"])
+        data = json.loads(page.locator("script.nxl-data").text_content())
+        given = page.locator("[data-source]:not([data-part]):not(.nxl-special)")
+        sources = given.evaluate_all("elements => elements.map((e) => Number(e.dataset.source))")
+        largest = [max(abs(row[i]) for i in sources) for row in data["scores"]]
+        assert page.locator(".nxl-now").get_attribute("data-part") == str(np.argmax(largest))
+        chosen = page.locator("[data-part]").nth((int(np.argmax(largest)) + 1) % len(largest))
+        chosen.click()
+        address = page.url
+    with watched.page() as page:
+        page.goto(address)
+        assert page.locator("[aria-pressed=true]").get_attribute("data-part") == chosen_part(address)
+        assert page.locator(".nxl-now").get_attribute("data-part") == chosen_part(address)
+
+
+def chosen_part(address: str) -> str:
+    """Return the number of the part that an address names."""
+    return address.rsplit("-", 1)[1]
 
 
 def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import InputError
 from .regions import is_box
@@ -75,14 +77,18 @@ class Sequenced:
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
         """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
         first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
-        tokens = []
-        for token in range(first, last):
-            begin, stop = self.offsets[token]
+        begins = self._begins[first:last]
+        return tuple((np.flatnonzero((start <= begins) & (begins < end)) + first).tolist())
+
+    @cached_property
+    def _begins(self) -> NDArray[np.int64]:
+        """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
+        begins = np.full(len(self.offsets), -1)
+        for token, (begin, stop) in enumerate(self.offsets):
             body = self.text[begin:stop]
-            begin += len(body) - len(body.lstrip()) if body.strip() else 0
-            if not self.special[token] and start <= begin < end:
-                tokens.append(token)
-        return tuple(tokens)
+            if not self.special[token]:
+                begins[token] = begin + (len(body) - len(body.lstrip()) if body.strip() else 0)
+        return begins
 
 
 def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:

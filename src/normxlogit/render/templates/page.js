@@ -108,6 +108,15 @@
       held = held === element ? null : element;
       if (held) held.setAttribute("aria-pressed", "true");
       show(element);
+      try {
+        history.replaceState(null, "", "#" + (held ? held.id : "")); // what is held can be sent to others
+      } catch {} // a frame without an address of its own
+    }
+
+    // The part that has the most of a single source of the prompt says most about the prompt.
+    function most(part) {
+      const given = sources.filter((e) => !parts.includes(e) && !special(e));
+      return Math.max(0, ...given.map((e) => Math.abs(rows[part.dataset.part][e.dataset.source] ?? 0)));
     }
 
     // One stop of the tab key for the answer and one for the prompt; arrows move inside.
@@ -136,7 +145,13 @@
       });
     }
     hint.hidden = false;
-    if (parts.length) show(parts.filter((e) => !special(e)).pop() || parts[0]);
+    parts.forEach((e) => (e.id = card.id + "-" + e.dataset.part));
+    const named = parts.find((e) => "#" + e.id === location.hash);
+    if (named) hold(named);
+    else if (parts.length) {
+      const ordinary = parts.filter((e) => !special(e));
+      show((ordinary.length ? ordinary : parts).reduce((best, e) => (most(e) > most(best) ? e : best)));
+    }
   }
 
   function value(cell) {
@@ -195,8 +210,8 @@
   }
 
   function open() {
-    const card = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const details = card && card.querySelector("details.nxl-card");
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const details = target && target.closest("article")?.querySelector("details.nxl-card");
     if (details) details.open = true;
   }
 
