@@ -319,7 +319,7 @@ def traces(
         explainer = Explainer.from_pretrained(model, **options)
         with progress(1) as step:
             results = synthetic_traces.read(explainer, synthetic_traces.write_traces(limit, seed), on_progress=step)
-    rows = [one._asdict() for one in results]
+    rows = [found._asdict() for found in results]
     state = {"environment": environment(device_named(AUTO)), "rows": rows}
     _deliver(synthetic_traces.table(results), state, output)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from normxlogit.evaluation.grounding_cases import holds
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import Progress, counted
 from normxlogit.explainer import Explainer
@@ -175,21 +176,10 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | 
         orders = np.argsort(-scores, kind="stable").tolist(), ranked
         firsts = [(order[0], next(i for i in order if evidence[i])) for order in orders]
         attributed, verified = (
-            (_holds(texts[every], trace.value), _holds(texts[without], trace.value)) for every, without in firsts
+            (holds(texts[every], trace.value), holds(texts[without], trace.value)) for every, without in firsts
         )
         results.append(Found(trace.kind, right, attributed, verified))
     return results
-
-
-def _holds(text: str, value: str) -> bool:
-    """Return whether a text holds a value, not as a piece of a longer number or word."""
-    start = text.find(value)
-    while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(value) : start + len(value) + 1]
-        if not before.isalnum() and not after.isalnum():
-            return True
-        start = text.find(value, start + 1)
-    return False
 
 
 def table(results: Sequence[Found]) -> str:
@@ -205,9 +195,11 @@ def table(results: Sequence[Found]) -> str:
     ]
     rows = []
     for kind in (*KINDS, "all"):
-        of_kind = [one for one in results if kind in (one.kind, "all")]
-        right = [one for one in of_kind if one.right]
-        figures = [np.mean([(*one.attributed, *one.verified) for one in right], axis=0)] if right else []
-        shares = [f"{share:.2f}" for share in figures[0]] if figures else ["-"] * 4
+        of_kind = [found for found in results if kind in (found.kind, "all")]
+        right = [found for found in of_kind if found.right]
+        shares = ["-"] * 4
+        if right:
+            means = np.mean([(*found.attributed, *found.verified) for found in right], axis=0)  # (4,)
+            shares = [f"{share:.2f}" for share in means]
         rows.append([kind, str(len(of_kind)), str(len(right)), *shares])
     return markdown_table(columns, rows)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.traces import KINDS, Found, _holds, read, table, write_traces
+from benchmarks.traces import KINDS, Found, read, table, write_traces
 from normxlogit import Explainer
+from normxlogit.evaluation.grounding_cases import holds
 from normxlogit.inputs.conversations import read_conversation
 from tests import tiny
 
@@ -16,8 +17,8 @@ def test_each_trace_holds_its_fact_in_one_source():
     assert write_traces(60) == traces != write_traces(60, seed=1)
     for trace in traces:
         before, answer = read_conversation(trace.messages).until()
-        assert _holds(answer.text, trace.value)
-        holding = [message.kind for message in before.messages if _holds(message.text, trace.value)]
+        assert holds(answer.text, trace.value)
+        holding = [message.kind for message in before.messages if holds(message.text, trace.value)]
         assert holding == ["system" if trace.kind == "the system text" else "tool result"]
         results = [message.text for message in before.messages if message.kind == "tool result"]
         assert len(results) == {"the system text": 0, "a tool, with an outdated memory": 1}.get(trace.kind, 5)
@@ -25,9 +26,9 @@ def test_each_trace_holds_its_fact_in_one_source():
             assert all(isinstance(json.loads(text), dict) for text in results)
 
 
-@pytest.mark.parametrize(("text", "holds"), [("room 34.", True), ("34", True), ("room 134", False), ("340", False)])
-def test_a_value_is_not_a_piece_of_another(text, holds):
-    assert _holds(text, "34") == holds
+@pytest.mark.parametrize(("text", "expected"), [("room 34.", True), ("34", True), ("room 134", False), ("340", False)])
+def test_a_value_is_not_a_piece_of_another(text, expected):
+    assert holds(text, "34") == expected
 
 
 def test_the_table_counts_right_answers():

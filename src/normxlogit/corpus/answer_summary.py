@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..results.citations import LEAST_SHARE
-from ..results.grouping import APART
 from ..results.schema import plain
+from ..results.units import APART
 from .run_tables import RunTables
 
 

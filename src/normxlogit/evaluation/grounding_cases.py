@@ -115,7 +115,7 @@ def swap_evidence(case: Case, answer: str, texts: Sequence[str], seed: int = 0) 
     swapped = case.evidence
     for entity in dict.fromkeys(ENTITY.findall(case.evidence)):
         alike = [other for other in others if _shape(other) == _shape(entity)]
-        if alike and _has(answer, entity) and not _has(rest, entity):
+        if alike and holds(answer, entity) and not holds(rest, entity):
             swapped = _entity(entity).sub(alike[int(random.integers(len(alike)))], swapped)
     if swapped == case.evidence:
         return None
@@ -132,5 +132,6 @@ def _entity(entity: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(entity)}(?!\w)")
 
 
-def _has(text: str, entity: str) -> bool:
+def holds(text: str, entity: str) -> bool:
+    """Return whether a text holds a number or name, not as a piece of a longer one."""
     return _entity(entity).search(text) is not None

@@ -17,8 +17,8 @@ from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
-from ..results.grouping import APART
 from ..results.schema import Number
+from ..results.units import APART
 from ..surgery.clone import returning_attention
 from ..surgery.memory import enough_memory
 from ..surgery.run import run

@@ -143,8 +143,9 @@ class FrozenGradient(Method):
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
             baseline = baseline_vectors(request, vectors, self.baseline)
-        passes = [] if not self._at_the_text else self._given(request, frozen, places)
-        for point in self.points if not passes else ():
+        passes = self._given(request, frozen, places) if self._at_the_text else []
+        points = () if passes else self.points
+        for point in points:
             at_point = run
             if run.frozen is None or not self._at_the_text:
                 at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)

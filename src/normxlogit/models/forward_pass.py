@@ -19,7 +19,7 @@ class FrozenPass:
 
     Attributes:
         readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
-            of an encoder-decoder model has negative places, see `frozen_seq2seq.SOURCE`.
+            of an encoder-decoder model has negative places, see `entry_points.SOURCE`.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         entries: By what leaves the input enters the graph.
         lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a

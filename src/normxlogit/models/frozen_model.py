@@ -1,6 +1,7 @@
 """The frozen form of a task model: each token's contribution to its logits, read at outputs of its modules."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, cast
 
@@ -126,7 +127,7 @@ class FrozenModel:
             return None
         first = first_text(self.model, run.batch)
         if not self._passes.is_proved(first, lowest):
-            self._passes.release(self.run(first, places, sink_threshold=sink_threshold, predict=False))
+            self._passes.release(self.run(first, places, sink_threshold=sink_threshold, predict=False).frozen)
         readouts: dict[int, Readout] = {}
         for place in range(lowest, last + 1) if sink_threshold is not None else places:
             state = states[place - late]
@@ -186,7 +187,9 @@ class FrozenModel:
         single = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
         if read is None and target.task.vocabulary and self._passes.by_head:
             read = single  # (B, K)
-        with without_autocast(run.batch.inputs), self._passes.releasing(frozen.lease):
+        with ExitStack() as stack:
+            stack.callback(self._passes.release, frozen)
+            stack.enter_context(without_autocast(run.batch.inputs))
             answer = frozen.answer
             if read is not None:
                 states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
@@ -240,18 +243,18 @@ class FrozenModel:
         read_words = partial(read, baseline=baseline, point=point)
         layer_readers = self._readers(places, batch, sink_threshold, readouts, entries)
         with self.entry_points.read(batch, places, read_words, read) as words:
-            done = self._passes.forward(
+            model_pass = self._passes.forward(
                 copy,
                 batch,
                 record=[site for site in (trunk, tap) if site is not None],
                 replace=in_turn(words, layer_readers),
                 stop=trunk if by_head else None,
             )
-        hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
-        start = parts.embedded(done.last(tap), batch.mask.shape[1])
+        hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
+        start = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
-        answer = hidden if by_head else answer_of(done.output)
+        answer = hidden if by_head else answer_of(model_pass.output)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         return Flow(readouts, entries, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
@@ -273,13 +276,13 @@ class FrozenModel:
             self._passes.encoder_layers |= {every[place].path for place in every if place < 0}
         if self.model.parts.embedding_output is not None:
             every[0] = self.model.parts.embedding_output
-        read = set(places) - {WORDS, SOURCE, PARTS}
-        if missing := read - every.keys():
+        layers = set(places) - {WORDS, SOURCE, PARTS}
+        if missing := layers - every.keys():
             raise self._not_returned(min(missing))
         if threshold is not None:
             lowest = {entry < WORDS: entry for entry in entries if entry != PARTS}  # of either side
-            read |= {place for place in every if place and place > lowest.get(place < WORDS, place)}
-        return readers({place: every[place] for place in read}, masks, threshold, readouts, entries)
+            layers |= {place for place in every if place and place > lowest.get(place < WORDS, place)}
+        return readers({place: every[place] for place in layers}, masks, threshold, readouts, entries)
 
     def _not_returned(self, layer: int) -> UnsupportedModelError:
         what = f"the output of layer {layer}" if layer else "the embeddings"

@@ -1,8 +1,7 @@
 """Passes of a model whose backward pass is the frozen network's, each kind proved on its first."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,7 +15,7 @@ from ..inputs.batching import Batch
 from ..surgery.autocast import without_autocast
 from ..surgery.headpiece import Head
 from ..surgery.memory import refuse_to_hide
-from ..surgery.pool import Lease, Pool
+from ..surgery.pool import Pool
 from ..surgery.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
 from ..surgery.run import Pass, Replace, Site, run
 from ..tasks.positions import at
@@ -135,19 +134,10 @@ class FrozenPasses:
         proved = self._proved.get((bool(batch.media), batch.has_source))
         return proved is not None and proved <= begin
 
-    def release(self, run: ForwardPass) -> None:
-        """Return the copy of a pass to the pool whose gradients are not read."""
-        if run.frozen is not None and run.frozen.lease is not None:
-            self.pool.release(run.frozen.lease)
-
-    @contextmanager
-    def releasing(self, lease: Lease[nn.Module] | None) -> Iterator[None]:
-        """Return the copy of a pass to the pool when its gradients were read."""
-        try:
-            yield
-        finally:
-            if lease is not None:
-                self.pool.release(lease)
+    def release(self, frozen: FrozenPass | None) -> None:
+        """Return the copy of a pass to the pool, whose gradients were read or will not be."""
+        if frozen is not None and frozen.lease is not None:
+            self.pool.release(frozen.lease)
 
     def forward(
         self,

@@ -177,10 +177,12 @@ def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
     if best is None:
         raise refusal or InputError("the chat template writes none of the messages")
     written = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
-    notes = [f"the reader's chat template does not render {', '.join(written)}: rendered as plain text"]
+    notes = []
+    if written:
+        notes.append(f"the reader's chat template does not render {', '.join(written)}: rendered as plain text")
     if conversation.tools and DEFINITIONS in best[2]:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes if written else notes[1:])))
+    return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes)))
 
 
 def _next_step(lost: Sequence[Message], steps: Sequence[str]) -> str | None:

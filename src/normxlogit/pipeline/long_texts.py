@@ -159,10 +159,12 @@ def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attrib
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    inputs: dict[str, Any] = {
-        "units": units_of_tokens(encoding),
-        "text": encoding.text,
-        "text_pair": encoding.text_pair,
-    }
-    notes = (*result.notes, note)
-    return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **inputs, notes=notes, **changes)
+    return replace(
+        result,
+        scores=np.ascontiguousarray(scores, dtype=np.float32),
+        units=units_of_tokens(encoding),
+        text=encoding.text,
+        text_pair=encoding.text_pair,
+        notes=(*result.notes, note),
+        **changes,
+    )

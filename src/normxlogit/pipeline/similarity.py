@@ -214,11 +214,11 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
     for row, mask in enumerate(batch.mask):
         values = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
         check_finite(method, request, values[:, None].cpu().numpy())
-        none = None if scores.bias is None else scores.bias[row, :, 0].detach().to(values)  # (K,)
-        if none is not None and scores.sink is not None:
-            none = none + scores.sink[row, :, 0].detach().to(values)  # (K,)
+        bias = None if scores.bias is None else scores.bias[row, :, 0].detach().to(values)  # (K,)
+        if bias is not None and scores.sink is not None:
+            bias = bias + scores.sink[row, :, 0].detach().to(values)  # (K,)
         sinks = () if scores.sinks is None else tuple(scores.sinks[row][mask].nonzero()[:, 0].tolist())
-        each.append(Shares(values, none, sinks))
+        each.append(Shares(values, bias, sinks))
     return each
 
 
@@ -228,30 +228,33 @@ def _result(
     shares: tuple[Shares, Shares],
     method: Method,
 ) -> Attribution:
-    (one, other), (first, second) = sides, shares
-    cosine = float(one.vector.double() @ other.vector.double())
-    left, right = _explained(one, first, 0), _explained(other, second, 1)
+    (query, document), (query_shares, document_shares) = sides, shares
+    cosine = float(query.vector.double() @ document.vector.double())
+    left, right = _explained(query, query_shares, 0), _explained(document, document_shares, 1)
     units = _spelled(left.units, right.units) + _spelled(right.units, left.units)
     scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
     units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
-    states = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
-    of_texts = one.encoding.signal is None and other.encoding.signal is None and not bool(states.isnan().all())
+    states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
+    of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
-    pairs = Pairs(_host(second.whole()[1:]), _host(one.states @ other.states.T)) if len(second.scores) > 1 else None
-    sinks = [one.encoding.tokens[i] for i in first.sinks] + [other.encoding.tokens[i] for i in second.sinks]
+    pairs = None
+    if len(document_shares.scores) > 1:  # the first is for the cosine, the others for each token of the query
+        pairs = Pairs(_host(document_shares.whole()[1:]), _host(query.states @ document.states.T))
+    sinks = [query.encoding.tokens[i] for i in query_shares.sinks]
+    sinks += [document.encoding.tokens[i] for i in document_shares.sinks]
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
     return Attribution(
         scores=scores[0],
         units=units,
         media=tuple(replace(medium, tokens=()) for medium in media),
-        text="" if one.encoding.signal else one.encoding.text,
-        text_pair=other.encoding.text,
+        text="" if query.encoding.signal else query.encoding.text,
+        text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),
         targets=(Target("cosine", "the cosine", 0),),
         token_predictions=alone if of_texts else None,
         **provenance(model, method),
-        notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes, *note))),
+        notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note))),
         merge=method.word_merge,
         quantity="cosine",
         bias=None if biases is None else _host(biases),
@@ -288,7 +291,7 @@ def _explained(side: Side, shares: Shares, sequence: int) -> Half:
     return Half(
         units.take(kept),
         _host(scores.values[0, 0])[kept],
-        [one._replace(sequence=sequence) for one in placed],
+        [picture._replace(sequence=sequence) for picture in placed],
         None if scores.bias is None else scores.bias[0, 0],
     )
 

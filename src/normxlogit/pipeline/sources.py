@@ -14,7 +14,7 @@ from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.grouping import APART, Merging, check_merging, part_targets, source_units
+from ..results.grouping import Merging, check_merging, part_targets, source_units
 from ..results.regions import is_box
 from ..results.schema import FloatArray
 from ..results.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
@@ -57,8 +57,7 @@ def explain_sources(
 
     def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
         result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
-        ranked = [i for i, kind in enumerate(result.units.kind) if kind not in APART]
-        return result.scores[:, ranked].astype(np.float64), result.diagnostics
+        return result.scores[:, result.units.sources].astype(np.float64), result.diagnostics
 
     if completed.encoding.media and isinstance(method, Perturbation):
         raise MethodError(

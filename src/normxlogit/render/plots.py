@@ -39,9 +39,10 @@ def plot_attribution(
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
-    if k is not None and (kind == "text" or k < 1):
-        drawn_whole = "k= is not for kind='text', which draws the whole text"
-        raise InputError(drawn_whole if kind == "text" else f"k must be at least 1, not {k}")
+    if k is not None and kind == "text":
+        raise InputError("k= is not for kind='text', which draws the whole text")
+    if k is not None and k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
     if greys and kind != "text":
         raise InputError("greys= is for kind='text'")
     if a.completion is not None:

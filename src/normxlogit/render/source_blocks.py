@@ -7,7 +7,6 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
-from ..results.grouping import APART
 from ..results.schema import FloatArray
 from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
@@ -37,7 +36,7 @@ def citation_blocks(citations: Citations) -> list[Block]:
 
 def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
     question = [] if cited is None else [("question", cited.question)]
-    shares = np.nan_to_num(_by_part(s.shares))[:, _sources(s)]  # (K, S)
+    shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
     links = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
     return [
         Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))], s.notes),
@@ -53,13 +52,13 @@ def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
 def scores_grid(s: Attribution) -> Grid:
     """Return the scores of the sources for each part of the answer, each part by its own largest score."""
     label = f"score ({s.quantity}) / largest of the row"
-    table = _by_part(s.scores)[:, _sources(s)]  # (K, S)
+    table = _by_part(s.scores)[:, s.units.sources]  # (K, S)
     return Grid([t.name for t in s.targets], _source_texts(s), table, label=label, relative=True)
 
 
 def shares_grid(s: Attribution) -> Grid:
     """Return what share of each part of the answer each source has."""
-    shares = np.nan_to_num(_by_part(s.shares))[:, _sources(s)]  # (K, S)
+    shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
     label = "share of what the sources have in favour of each part of the answer"
     return Grid([t.name for t in s.targets], _source_texts(s), shares, label=label, signed=False)
 
@@ -69,13 +68,9 @@ def _by_part(values: FloatArray) -> FloatArray:
     return values if values.ndim > 1 else values[None]
 
 
-def _sources(s: Attribution) -> list[int]:
-    return [i for i, kind in enumerate(s.units.kind) if kind not in APART]
-
-
 def _source_texts(s: Attribution) -> list[str]:
-    names = s.units.name or s.units.text
-    return [s.units.text[i] or names[i] for i in _sources(s)]
+    names = s.units.names
+    return [s.units.text[i] or names[i] for i in s.units.sources]
 
 
 def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
@@ -94,9 +89,9 @@ def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
 
 def _prompt(s: Attribution) -> list[Piece]:
     """Return the prompt's sources in the order of the text, and the text between them in grey."""
-    pieces, shares, names = [], s.whole().shares, s.units.name or ("",) * len(s.units)
+    pieces, shares, names = [], s.whole().shares, s.units.names
     spans = s.units.spans or ((0, 0),) * len(s.units)
-    for source, i in enumerate(_sources(s)):
+    for source, i in enumerate(s.units.sources):
         name = names[i] if names[i] != s.units.text[i] else ""
         start, end = spans[i]
         pieces.append((start, end, Piece("", name=name, number=f"{shares[i]:.0%}", source=source)))
@@ -167,7 +162,7 @@ def _listed(s: Attribution) -> list[Block]:
     """Return the first sources of a result without citations."""
     top = s.top(SHOWN)
     rows = [_Source("", t.share, "" if t.name == t.text else t.name, t.text) for t in top]
-    count = len(_sources(s))
+    count = len(s.units.sources)
     return [_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources")]
 
 

@@ -1,4 +1,8 @@
-"""The result: one frozen `Attribution`, whatever was explained and whatever it was explained by."""
+"""The result: one frozen `Attribution`, whatever was explained and whatever it was explained by.
+
+It is long because all that a user calls on a result stands here with its docstring; most of the work is in other
+modules.
+"""
 
 import operator
 import re
@@ -284,7 +288,7 @@ class Attribution(Record):
         chosen = self.targets[index]
         of_completion = self.completion is not None
         verified = self.verified if self.verified and self.verified.target == chosen.name else None
-        one = replace(
+        chosen_alone = replace(
             self,
             scores=self.scores[index].copy(),
             targets=(chosen,),
@@ -298,10 +302,10 @@ class Attribution(Record):
             generated=(self.generated[index],) if self.generated else (),
             verified=None if of_completion else verified,
         )
-        return one._before(index) if self.generated and self.prompt_tokens is not None else one
+        return chosen_alone._before(index) if self.generated and self.prompt_tokens is not None else chosen_alone
 
     def _index_of(self, target: str | SupportsIndex) -> int:
-        names = [one.name for one in self.targets]
+        names = [each.name for each in self.targets]
         if isinstance(target, str):
             if target not in names:
                 raise TargetError(f"no target {target!r} among {_listed(names)}")
@@ -508,7 +512,7 @@ class Attribution(Record):
         scores, shares = whole.scores, whole.shares
         unread = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
         order = np.argsort(scores if lowest else -scores, kind="stable")
-        names = self.units.name or ("",) * len(self.units)
+        names = self.units.names
         return [
             UnitScore(i, self.units.text[i], float(scores[i]), float(shares[i]), names[i])
             for i in order.tolist()
@@ -552,10 +556,9 @@ class Attribution(Record):
         require(len(self.completion or "") <= length or self.text is None, "completion: longer than the text")
         tokens = self.units.kind.count("token")
         start = self.prompt_tokens or 0
-        fits = start <= tokens if not self.generated or self.prompt_tokens is None else False
-        require(
-            fits or start + len(self.generated) == tokens, "prompt_tokens: not the number before the generated ones"
-        )
+        written = 0 if self.prompt_tokens is None else len(self.generated)
+        fits = start + written == tokens if written else start <= tokens
+        require(fits, "prompt_tokens: not the number before the generated ones")
         for name, values_of in (("predictions", self.predictions), ("generated", self.generated)):
             fits = self.completion is None or len(values_of) in (0, targets)
             require(fits, f"{name}: not one for each target")
@@ -586,7 +589,7 @@ class Attribution(Record):
         }
         if self.verified is not None:
             removals = [self.verified.without(i) for i in range(count)]
-            described["value_without"] = [None if one is None else one.value for one in removals]
+            described["value_without"] = [None if removal is None else removal.value for removal in removals]
         table: Columns = {name: [] for name in ("target", "label", "layer", *described, "score")}
         scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
         for k, (target, rows) in enumerate(zip(self.targets, scores, strict=True)):
@@ -638,7 +641,7 @@ class Attribution(Record):
         if self.completion is not None:
             raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
         if len(self.units) > self.text_units or self.units.kind[0] != "token":
-            pieces = [f"{name or text} " for name, text in zip(self._names(), self.units.text, strict=True)]
+            pieces = [f"{name or text} " for name, text in zip(self.units.names, self.units.text, strict=True)]
         else:
             texts = (self.text, self.text_pair)
             pieces = text_pieces(self.tokens, texts, self.offsets, self.units.sequence)
@@ -646,9 +649,6 @@ class Attribution(Record):
         base = np.zeros(() if self.quantity == "cosine" else self.scores.shape[:-1], np.float32)
         parts = [] if self.quantity == "cosine" else [part for part in (self.bias, self.sink) if part is not None]
         return Shap(self.scores.T, sum(parts, base), pieces, names)
-
-    def _names(self) -> Sequence[str]:
-        return self.units.name or ("",) * len(self.units)
 
     # Drawings
 

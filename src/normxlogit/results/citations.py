@@ -12,9 +12,9 @@ from .attribution import Attribution, UnitScore
 from .base import Record, require
 from .characters import markdown_escaped, one_line
 from .citation_test import CitationTest, Swap
-from .grouping import APART
 from .schema import FloatArray, plain
 from .tables import Columns
+from .units import APART
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -148,7 +148,7 @@ class Citations(Record):
     @property
     def sources(self) -> list[int]:
         """The units of the attribution that are sources, by their indices: those of the documents."""
-        return [i for i, kind in enumerate(self.attribution.units.kind) if kind not in APART]
+        return self.attribution.units.sources
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -336,7 +336,7 @@ class Citations(Record):
         in "text", share and nats.
         """
         add_up = self.attribution.bias is not None
-        support = [_support_state(one) for one in self.support] if add_up else [None] * len(self.sentences)
+        support = [_support_state(sentence) for sentence in self.support] if add_up else [None] * len(self.sentences)
         return super().to_dict() | {
             "answer": self.answer.strip(),
             "text": self.text,
@@ -375,7 +375,7 @@ class Citations(Record):
         return citation_blocks(self)
 
     def _title(self) -> str:
-        return "An answer and the sources it rests on"
+        return self.attribution._title()
 
     def _heading(self) -> str:
         return self.question

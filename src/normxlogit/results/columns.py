@@ -16,9 +16,9 @@ from ..errors import DataError
 from .attribution import Attribution, prediction_of
 from .citations import Citations
 from .files import json_text
-from .grouping import APART
 from .media import grid_medium, times_medium
 from .schema import plain
+from .units import APART
 from .versions import FORMAT_VERSION, checked_version
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ SAVED: Mapping[str, Kind] = {
 PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
 """Columns with the fields of a prediction."""
 
-HELD = ("text", "text_pair", "completion", "method", "model", "scores", "bias", "sink", "sinks", "notes")
+FIELDS = ("text", "text_pair", "completion", "method", "model", "scores", "bias", "sink", "sinks", "notes")
 """Fields that are columns themselves."""
 
-JSON = ("settings", "diagnostics")
+JSON_FIELDS = ("settings", "diagnostics")
 """Fields that are columns of JSON."""
 
 
@@ -160,10 +160,10 @@ def result_row(result: "Record") -> dict[str, Any]:
     ids = [target.id for target in a.targets]
     spans = [target.span for target in a.targets]
     positions = {target.position for target in a.targets}
-    row: dict[str, Any] = {name: getattr(a, name) for name in HELD}
+    row: dict[str, Any] = {name: getattr(a, name) for name in FIELDS}
     for name in ("scores", "bias", "sink"):
         row[name] = None if row[name] is None else row[name].ravel()
-    row |= {name: json_text(plain(getattr(a, name))) for name in JSON}
+    row |= {name: json_text(plain(getattr(a, name))) for name in JSON_FIELDS}
     row |= {
         "units": a.units.text,
         "unit_kinds": a.units.kind,
@@ -217,7 +217,7 @@ def attribution_of(result: "Record") -> Attribution:
 
 def _saved_row(result: "Record") -> dict[str, Any]:
     a = attribution_of(result)
-    state = {name: value for name, value in vars(a).items() if name not in (*HELD, *JSON)}
+    state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
     rest = plain(state | {"units": {"special": a.units.special}})
     if isinstance(result, Citations):
         rest = {"attribution": rest, "verified": plain(result.verified)}
@@ -277,8 +277,8 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
 def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
     shared = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
     state: dict[str, Any] = {**DEFAULTS, **shared, **rest, "kind": Attribution.kind}
-    state |= {name: row.get(name) for name in HELD}
-    state |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON}
+    state |= {name: row.get(name) for name in FIELDS}
+    state |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
     state["sinks"], state["notes"] = state["sinks"] or (), state["notes"] or ()
     shape = row["shape"]
     for name in ("scores", "bias", "sink"):
@@ -287,12 +287,12 @@ def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dic
             state[name] = np.asarray(state[name], np.float32).reshape(axes)
     state["units"] = _units_state(row, rest)
     if "targets" not in rest:
-        about = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
+        shared_target = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
         count = len(row["target"])
         names, spans = row["target"], row.get("target_spans") or [None] * count
         ids = row.get("target_ids") or [None] * count
         state["targets"] = [
-            {**about, "name": name, "id": id_, "position": row.get("position"), "span": span}
+            {**shared_target, "name": name, "id": id_, "position": row.get("position"), "span": span}
             for name, id_, span in zip(names, ids, spans, strict=True)
         ]
     if "predictions" not in rest and "target_spans" not in row and row["prediction"] is not None:
@@ -303,7 +303,7 @@ def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dic
 
 
 def _units_state(row: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
-    count, sequences = len(row["units"]), row["sequence_ids"]
+    sequences = row["sequence_ids"]
     kinds = row.get("unit_kinds")
     if kinds is None:
         part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
@@ -317,7 +317,7 @@ def _units_state(row: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, A
         "spans": row.get("spans"),
         "ids": row.get("unit_ids") or (),
         "name": row.get("unit_names") or (),
-    } | ({} if count else {"kind": ()})
+    }
 
 
 def _media_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:

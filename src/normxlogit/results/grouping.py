@@ -13,7 +13,7 @@ from .regions import regions_of
 from .schema import FloatArray
 from .spans import PartSpec, Piece, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .targets import Target
-from .units import UnitKind, Units
+from .units import APART, UnitKind, Units
 from .words import merged
 
 Merging = Literal["sum", "max", "mean", "first", "excess"]
@@ -21,8 +21,8 @@ Merging = Literal["sum", "max", "mean", "first", "excess"]
 
 Floats = npt.NDArray[np.float64]
 
-APART: tuple[UnitKind, ...] = ("rest", "answer")
-"""What no source is: the rest of a prompt, and the answer's own earlier tokens."""
+OTHERS: Mapping[UnitKind, str] = {"rest": "the rest of the prompt", "answer": "the answer's earlier words"}
+"""What the units are called that are in no group."""
 
 
 class Group(NamedTuple):
@@ -57,9 +57,9 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     _check_coarser(a, groups)
-    held = {unit for group in groups for unit in group.weights}
+    in_groups = {unit for group in groups for unit in group.weights}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    others: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in held]}
+    others: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
     if a.completion is not None:
         others["answer"] = list(range(start, a.text_units))
     scores = np.stack(
@@ -76,7 +76,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     names = OTHERS if a.completion is not None else {"rest": "the rest of the text"}
     units = _units(groups, {kind: names[kind] for kind in others})
     members = [*(group.weights.keys() for group in groups), *others.values()]
-    sinks = tuple(place for place, held_units in enumerate(members) if not set(a.sinks).isdisjoint(held_units))
+    sinks = tuple(place for place, units_of in enumerate(members) if not set(a.sinks).isdisjoint(units_of))
     changes: dict[str, Any] = {"sinks": sinks}
     if merge != "sum":  # bias and sink add up with sums only
         changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
@@ -93,10 +93,6 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
         verified=None,
         **changes,
     )
-
-
-OTHERS: Mapping[UnitKind, str] = {"rest": "the rest of the prompt", "answer": "the answer's earlier words"}
-"""What the units are called that are in no group."""
 
 
 def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> Attribution:
@@ -206,10 +202,9 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[Group]:
 
 
 def _group(text: str, by: SourceSpec, piece: Piece, sequence: int) -> Group:
-    named = not isinstance(by, str)
-    kind: UnitKind = "span" if not isinstance(by, str) else by
+    kind: UnitKind = by if isinstance(by, str) else "span"
     body = text[piece.start : piece.end]
-    name = piece.name if named or by == "message" else ""
+    name = piece.name if kind in ("span", "message") else ""
     return Group(kind, body, name, (piece.start, piece.end), sequence, dict.fromkeys(piece.tokens, 1.0))
 
 

@@ -12,6 +12,9 @@ UnitKind = Literal[
 """A "span" has a name that the caller gave, a "region" is a box of a picture, a "medium" a whole picture or sound;
 "rest" is what of the prompt is in no other unit, "answer" the answer's own earlier tokens."""
 
+APART: tuple[UnitKind, ...] = ("rest", "answer")
+"""What no source is: the rest of a prompt, and the answer's own earlier tokens."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
@@ -84,6 +87,16 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.text)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each is called where that is not its text; empty strings where nothing has a name."""
+        return self.name or ("",) * len(self)
+
+    @property
+    def sources(self) -> list[int]:
+        """The indices of those that are sources of an answer: all but the rest of a prompt and the answer's own."""
+        return [index for index, kind in enumerate(self.kind) if kind not in APART]
 
     def __add__(self, other: "Units") -> "Units":
         """Return both, one after the other; a column that one of them lacks is left out."""
