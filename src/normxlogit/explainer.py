@@ -26,15 +26,11 @@ from .pipeline.given_completion import explain_generation
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.prompts import explain_generated, explain_written
 from .pipeline.similarity import explain_similarity
-from .pipeline.sources import explain_sources
 from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
-from .pipeline.writing import read_completion
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
 from .results.comparison import Comparison
-from .results.grouping import Merging
-from .results.spans import PartSpec, SourceSpec
 from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
 from .tasks import TaskName, is_bare
@@ -306,10 +302,12 @@ class Explainer:
     def explain_completion(
         self, prompt: Prompt | Iterable[Prompt], completion: Any, **options: Unpack[keywords.ExplainCompletion]
     ) -> Attribution | Attributions[Attribution]:
-        """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
+        """Explain a completion, whoever wrote it: every token by all tokens before it, or parts of it by sources.
+
+        One forward pass over the whole sequence; `sources` and `parts` take the least cost that the method allows.
 
         Args:
-            prompt: As in `generate`; of several prompts, `completion`, `targets` and `sources` are lists, too.
+            prompt: As in `generate`; of several prompts, `completion` and `targets` are lists, too, and so are spans.
             completion: The text that follows the prompt as it is (mind the space), or its token ids.
             **options: What is explained and how, see `keywords.ExplainCompletion`.
 
@@ -317,46 +315,14 @@ class Explainer:
             One result, or a list in the order of the prompts.
 
         Raises:
-            InputError: If one is empty, both are too long, a source is not a span, or lists differ in length.
+            InputError: If one is empty, both are too long, there is no such source or part, or lists differ in length.
             TargetError: If a target is not a token.
-            MethodError: If the method does not exist, or gives no scores for `layers`.
+            MethodError: If the method does not exist, gives no scores for `layers`, or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        sources = options.pop("sources", None)
+        sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
         explained = Options.of(options, **completion_methods(options.get("method")))
-        return explain_written(self._language_model, prompt, completion, explained, sources)
-
-    def explain_sources(
-        self,
-        prompt: Prompt,
-        completion: str | Sequence[int],
-        *,
-        sources: SourceSpec | Mapping[str, Sequence[int]] = "sentence",
-        parts: PartSpec = None,
-        method: str | Method | None = None,
-        merge: Merging = "sum",
-    ) -> Attribution:
-        """Explain which sources of a prompt a completion rests on, at the least cost that the method allows.
-
-        Frozen gradient takes a backward pass for each part; perturbation methods leave out sources instead of tokens.
-
-        Args:
-            prompt: A text or a list of chat messages.
-            completion: As in `explain_completion`.
-            sources: "sentence", "paragraph", "message" or "word", or named spans as in `explain_completion` and regions
-                of pictures, (left, top, right, bottom) in pixels, as in `Attribution.sources`.
-            parts: The parts of the completion, as in `Attribution.sources`; a row of the table for each.
-            method: By default `frozen-gradient`.
-            merge: How a source's score comes from its tokens', as in `Attribution.sources`.
-
-        Raises:
-            InputError: If prompt or completion is empty or too long, or there is no such source or part.
-            MethodError: If the method does not exist or does not score sources.
-            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
-        """
-        model, options = self._language_model, Options(**completion_methods(method))
-        completed = read_completion(model, prompt, completion)
-        return explain_sources(model, completed, options, completed.division(sources), parts, merge)
+        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters

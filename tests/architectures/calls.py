@@ -227,7 +227,7 @@ class TextCalls:
     def sources(self) -> None:
         """Explain which words of a prompt a completion rests on; everything adds up to the sum of its logits."""
         text, completion = self.inputs[0], COMPLETIONS[0]
-        found = self.explainer.explain_sources(text, f" {completion}", sources="word")
+        found = self.explainer.explain_completion(text, f" {completion}", sources="word")
         whole = [self._centred(text, completion).sum()]
         adds_up(found, whole, "scores and bias of sources", found.scores)
 

@@ -136,7 +136,7 @@ class PictureCalls(_Writing):
     def sources(self) -> None:
         """Explain which messages and pictures a completion rests on; everything adds up to the sum of its logits."""
         ids, logits = self.own(0)
-        found = self.explainer.explain_sources(self.inputs[0], ids, sources="message")
+        found = self.explainer.explain_completion(self.inputs[0], ids, sources="message")
         parts = found.scores  # (K, U)
         if len(found.units) < 4:
             raise Broken(f"sources {found.units.name}: not a picture and a message")

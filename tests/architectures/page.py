@@ -88,7 +88,7 @@ COLUMNS = {
     ),
     "Sources": Column(
         ("sources",),
-        "`explainer.explain_sources(prompt, completion)`",
+        "`explainer.explain_completion(prompt, completion, sources=...)`",
         "the sum over all sources plus bias with the sum of the model's own logits",
     ),
 }
@@ -112,7 +112,7 @@ MEDIA_COLUMNS = {
     ),
     "Sources of it": Column(
         ("sources",),
-        "`explainer.explain_sources(messages, completion)`",
+        "`explainer.explain_completion(messages, completion, sources=...)`",
         "the sum over pictures and words plus bias with the sum of the same logits",
     ),
     "Similarity": Column(

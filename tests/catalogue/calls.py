@@ -303,7 +303,7 @@ WRITING = [
         "too many targets", "2 targets for 1 generated tokens", "the", " cat", targets=[1, 2], error=TargetError
     ),
     completion("a source beyond", "not a span of the prompt", "the", " cat", sources={"a": (0, 99)}),
-    completion("sources without names", "sources are spans by name", "the", " cat", sources=[(0, 1)]),
+    completion("sources without names", "sources are named spans", "the", " cat", sources=[(0, 1)]),
     Call("cite no question", lambda: explainer("gpt").cite(" ", ["a"]), InputError, "the question is empty"),
     Call("cite no document", lambda: explainer("gpt").cite("who?", []), InputError, "no document with a text"),
     Call("cite a number", lambda: explainer("gpt").cite("who?", [1]), InputError, "got int"),

@@ -78,7 +78,9 @@ def test_every_door_says_so(explainer, writer, tmp_path):
         "max_length=": lambda: explainer.encode(TEXT, maxlength=3),
         "did you mean layers=": lambda: writer.generate("the cat", max_new_tokens=2, layer=1),
         "explain_completion has no argument 'layer'": lambda: writer.explain_completion("the cat", " sat", layer=1),
-        "explain_sources has no argument 'methods'": lambda: writer.explain_sources("the cat", " sat", methods="lime"),
+        "explain_completion has no argument 'methods'": lambda: writer.explain_completion(
+            "the cat", " sat", methods="lime"
+        ),
         "cite has no argument 'verfy'": lambda: writer.cite("who", ["the cat sat ."], verfy=True),
         "similarity has no argument 'layers'": lambda: explainer.similarity(TEXT, TEXT, layers=1),
         "from_pretrained has no argument 'batch_size'": lambda: Explainer.from_pretrained(batch_size=4),

@@ -142,7 +142,7 @@ def test_a_generated_token_has_the_sinks_of_its_own_prompt():
 def test_sources_add_up():
     explainer, _ = with_sink()
     prompt = "once the movie is good . the plot was bad ."
-    direct = explainer.explain_sources(prompt, " and mediocre", sources="sentence")
+    direct = explainer.explain_completion(prompt, " and mediocre", sources="sentence")
     summed = explainer.explain_completion(prompt, " and mediocre").sources("sentence")
     for s in (direct, summed):
         assert s.sinks
@@ -153,7 +153,7 @@ def test_sources_add_up():
         with pytest.raises(DataError, match="sink"):
             Attribution.from_dict(state | damage)
     with pytest.raises(InputError, match="merge must be"):
-        explainer.explain_sources(prompt, " and mediocre", sources="sentence", merge="median")
+        explainer.explain_completion(prompt, " and mediocre", sources="sentence", merge="median")
     total = [s.scores.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
     np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
 
@@ -163,7 +163,7 @@ def test_a_part_that_is_read_from_one_token_is_scored_as_that_token(completion, 
     explainer, _ = with_sink()
     prompt = f"{PLAIN} {SINK}"
     s, g = (
-        explainer.explain_sources(prompt, completion, sources="word", parts=of),
+        explainer.explain_completion(prompt, completion, sources="word", parts=of),
         explainer.explain_completion(prompt, completion).sources("word", of),
     )
     for name in ("scores", "bias"):

@@ -20,7 +20,7 @@ def made(template=None, length=40):
     return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=length), tokenizer)
 
 
-def test_an_answer_is_what_explain_sources_explains():
+def test_an_answer_is_a_completion_explained_by_sources():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
     assert answer.answer.strip() == ANSWER
@@ -28,7 +28,7 @@ def test_an_answer_is_what_explain_sources_explains():
     assert answer.question == QUESTION
     prompt = answer.text[: -len(answer.answer)]
     spans = dict(zip(answer.names, answer.spans, strict=True))
-    plain = explainer.explain_sources(prompt, answer.answer, sources=spans, parts="sentence")
+    plain = explainer.explain_completion(prompt, answer.answer, sources=spans, parts="sentence")
     np.testing.assert_allclose(answer.attribution.scores, plain.scores, rtol=1e-4, atol=1e-5)
     assert Citations.from_dict(answer.to_dict()) == answer
 
@@ -66,7 +66,7 @@ def test_what_is_missing_is_named():
 def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
-    sources = explainer.explain_sources(
+    sources = explainer.explain_completion(
         answer.text[: -len(answer.answer)],
         answer.answer,
         sources=dict(zip(answer.names, answer.spans, strict=True)),
@@ -149,7 +149,7 @@ def test_special_tokens_in_an_answer_are_read_as_their_text(template):
     prompt = plain.text[: -len(plain.answer)]
     if template is None:
         spans = dict(zip(held.names, held.spans, strict=True))
-        expected = explainer.explain_sources(prompt, ids, sources=spans, parts="sentence")
+        expected = explainer.explain_completion(prompt, ids, sources=spans, parts="sentence")
         np.testing.assert_allclose(held.attribution.scores, expected.scores, rtol=1e-4, atol=1e-5)
     assert held.text[: len(prompt)] == prompt
 

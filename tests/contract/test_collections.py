@@ -30,9 +30,9 @@ def writer():
 @pytest.fixture(scope="module")
 def sources(writer):
     return [
-        writer.explain_sources(PROMPT, " the cat is here"),
-        writer.explain_sources(PROMPT, " a film . the plot", sources="word", parts="word", method="occlusion"),
-        writer.explain_sources(PROMPT, " bad", sources={"first": (0, 20), "last": (40, 55)}, parts="token"),
+        writer.explain_completion(PROMPT, " the cat is here", sources="sentence"),
+        writer.explain_completion(PROMPT, " a film . the plot", sources="word", parts="word", method="occlusion"),
+        writer.explain_completion(PROMPT, " bad", sources={"first": (0, 20), "last": (40, 55)}, parts="token"),
     ]
 
 

@@ -107,10 +107,10 @@ def test_scores_are_those_of_the_named_spans_of_the_same_text():
     cited = explainer.cite(messages=TRACE, verify=2)
     spans = dict(zip(cited.names, cited.spans, strict=True))
     prompt = cited.text[: -len(cited.answer)]
-    same = explainer.explain_sources(prompt, cited.answer, sources=spans, parts="sentence")
+    same = explainer.explain_completion(prompt, cited.answer, sources=spans, parts="sentence")
     np.testing.assert_allclose(cited.attribution.scores, same.scores, rtol=1e-4, atol=1e-5)
     assert len(cited.losses) == 2
-    occlusion = explainer.explain_sources(prompt, cited.answer, sources=spans, method="occlusion")
+    occlusion = explainer.explain_completion(prompt, cited.answer, sources=spans, method="occlusion")
     for source, nats in cited.losses.items():
         assert nats == pytest.approx(float(occlusion.scores[0, cited.names.index(source)]), abs=1e-4)
 

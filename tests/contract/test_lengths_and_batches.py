@@ -98,7 +98,7 @@ def test_sources_of_an_answer_across_the_length_add_up_to_its_tokens():
     given = text(6), " " + text(10, 3)
     tokens = explainer.explain_completion(*given)
     spans = {"first": (0, len(text(3))), "second": (len(text(3)) + 1, len(text(6)))}
-    sources = explainer.explain_completion(*given, sources=spans).sources()
+    sources = explainer.explain_completion(*given, sources=spans)
     np.testing.assert_allclose(sources.scores, tokens.sources(spans).scores, atol=1e-4)
 
 

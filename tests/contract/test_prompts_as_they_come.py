@@ -53,7 +53,7 @@ def test_what_a_template_is_given_beside_messages_is_read(gpt2, beside, prompt) 
     assert (one.prompt, other.prompt) == (prompt, "! is it good ? . a cat :")
     assert gpt2(conversation).text == prompt
     assert gpt2.explain_completion(conversation, "the movie").prompt == prompt
-    assert gpt2.explain_sources(conversation, "the movie", sources="message").units.name[:-2] == ("user",)
+    assert gpt2.explain_completion(conversation, "the movie", sources="message").units.name[:-2] == ("user",)
     for name in ("tools", "documents", "chat_template_kwargs"):
         with pytest.raises(InputError, match="a prompt with it is a mapping"):
             gpt2.generate(QUESTION, **{name: []})

@@ -294,8 +294,8 @@ def test_questions_about_pictures(tmp_path, photos):
     attribute(explainer, beside, tmp_path / "beside", image_column="image", **columns)
     inside = [{"q": vlm.question(str(path)), "a": "a cat"}, {"q": "what is it ?", "a": "a cat"}]
     attribute(explainer, inside, tmp_path / "inside", **columns)
-    about = explainer.explain_sources(vlm.question(str(path)), "a cat")
-    plain = explainer.explain_sources("what is it ?", "a cat")
+    about = explainer.explain_completion(vlm.question(str(path)), "a cat", sources="sentence")
+    plain = explainer.explain_completion("what is it ?", "a cat", sources="sentence")
     assert about.settings != plain.settings
     for folder, expected in (("beside", [about, about]), ("inside", [about, plain])):
         read = Attributions.load(tmp_path / folder / "shards" / "00000000.parquet")

@@ -168,10 +168,10 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
 def test_named_sources_of_texts_and_messages():
     explainer = explainer_for()
     g = explainer.explain_completion("The cat sat. The movie is bad.", " a cat", sources={"film": (13, 30)})
-    assert g.sources().units.name[:-2] == ("film",)
-    assert g.text[slice(*g.sources().units.spans[0])] == "The movie is bad."
+    assert g.units.name[:-2] == ("film",)
+    assert g.text[slice(*g.units.spans[0])] == "The movie is bad."
     g = explainer.explain_completion(CHAT, " a cat", sources={"cat": (1, 4, 7), "film": (0, 0, 17)})
-    assert [g.text[a:b] for a, b in g.sources().units.spans[:-2]] == ["cat", "The film was bad."]
+    assert [g.text[a:b] for a, b in g.units.spans[:-2]] == ["cat", "The film was bad."]
     for prompt, span, message in (
         (CHAT, (0, 3), r"\(message, start, end\)"),
         ("the cat", (0, 0, 3), r"\(start, end\)"),

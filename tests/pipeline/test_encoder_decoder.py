@@ -150,7 +150,7 @@ def test_sources_add_up_with_the_rest_the_answers_own_words_and_the_bias(family)
     earlier = found.scores[:, found.units.kind.index("answer")]
     np.testing.assert_allclose(earlier[0], 0, atol=1e-6)  # the first token has no earlier one
     assert np.abs(earlier[1:]).min() > 1e-6
-    named = explainer.explain_completion(DOCUMENT, ANSWER, sources={"first": (0, 18), "rest": (19, 60)}).sources()
+    named = explainer.explain_completion(DOCUMENT, ANSWER, sources={"first": (0, 18), "rest": (19, 60)})
     assert named.units.name[:2] == ("first", "rest")
     assert named.scores[0, 0] == pytest.approx(found.scores[:, 0].sum(), abs=1e-4)
 
@@ -242,7 +242,7 @@ def test_a_source_that_is_what_the_decoder_reads():
 
 def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
     explainer = shared("t5")
-    g = explainer.explain_completion(DOCUMENT, ANSWER, method="normxlogit", sources={"first": (0, 18)})
+    g = explainer.explain_completion(DOCUMENT, ANSWER, method="normxlogit")
     assert g.prompt_tokens == 1
     with pytest.raises(DataError, match=r"no source.*never reach the head.*frozen-gradient"):
         g.sources("sentence")

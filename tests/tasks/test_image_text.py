@@ -269,14 +269,14 @@ def test_layers_are_an_axis_of_pictures_too():
 def test_a_picture_is_a_source_with_the_sum_of_its_patches(name):
     messages = vlm.question(vlm.picture())
     g = explainer(name).generate(messages, max_new_tokens=2)
-    s = explainer(name).explain_sources(messages, list(g.token_ids[g.prompt_tokens :]), sources="message")
+    s = explainer(name).explain_completion(messages, list(g.token_ids[g.prompt_tokens :]), sources="message")
     by_name = dict(zip(s.units.name, s.whole().scores, strict=True))
     assert by_name["picture 1"] == pytest.approx(g.images[0].scores.sum(), rel=1e-4)
     sink = 0 if s.sink is None else s.sink
     np.testing.assert_allclose(s.scores.sum(1) + s.bias + sink, total(g).sum(), rtol=1e-4)
     assert str(s)
     with pytest.raises(MethodError, match="leaves words out"):
-        explainer(name).explain_sources(messages, " the cat", sources="message", method="occlusion")
+        explainer(name).explain_completion(messages, " the cat", sources="message", method="occlusion")
 
 
 @pytest.mark.parametrize("name", ["llava", "idefics3"])
@@ -297,12 +297,12 @@ def test_regions_of_a_picture_and_its_rest_add_up_to_it(name):
     assert "lower right" in str(s)
 
 
-def test_regions_are_sources_of_explain_sources_and_checked():
+def test_regions_are_sources_and_checked():
     picture = vlm.picture()
     e, messages = explainer("llava"), vlm.question(picture)
     width, height = picture.size
     box = (0, 0, width // 2, height)
-    s = e.explain_sources(messages, " the cat", sources={"left": box})
+    s = e.explain_completion(messages, " the cat", sources={"left": box})
     expected = e.explain_completion(messages, " the cat").sources({"left": box})
     np.testing.assert_allclose(s.scores, expected.scores, rtol=1e-5)
     for wrong, message in [
@@ -311,9 +311,9 @@ def test_regions_are_sources_of_explain_sources_and_checked():
         ({"a": (1, *box)}, "holds 1 pictures"),
     ]:
         with pytest.raises(InputError, match=message):
-            e.explain_sources(messages, " the cat", sources=wrong)
+            e.explain_completion(messages, " the cat", sources=wrong)
     with pytest.raises(InputError, match="holds no picture"):
-        e.explain_sources("the movie", " the cat", sources={"left": box})
+        e.explain_completion("the movie", " the cat", sources={"left": box})
 
 
 def test_patches_are_read_where_they_enter_unless_the_caller_says_otherwise():
@@ -323,7 +323,7 @@ def test_patches_are_read_where_they_enter_unless_the_caller_says_otherwise():
     assert words_alone.settings["read_at"] == "first-half"
     named = explainer("llava").generate(prompts[0], max_new_tokens=1, method="frozen-gradient")
     assert named.settings["read_at"] == "first-half"
-    sources = explainer("llava").explain_sources(prompts[0], " the cat", sources="message")
+    sources = explainer("llava").explain_completion(prompts[0], " the cat", sources="message")
     assert sources.settings["read_at"] == 0
 
 

@@ -63,14 +63,14 @@ DEFAULTS: dict[Use, Default] = {
         "results-next-token.md",
     ),
     "completions": Default(
-        "generate, explain_completion, explain_sources, cite, attribute --sources",
+        "generate, explain_completion, cite, attribute --sources",
         ("frozen-gradient",),
         "1 + 1 for each part",
         "finds leave-one-out's first source on 0.87 of 79 prompts, verified on 0.97",
         "results-prompts.md",
     ),
     "media": Default(
-        "generate, explain_completion, explain_sources: prompts with pictures or sounds",
+        "generate, explain_completion: prompts with pictures or sounds",
         ("frozen-gradient:read_at=0",),
         "1 + 1 for each part",
         "the strongest patch or moment lies on known evidence in 0.98 to 1.00 (occlusion: 0.84 to 0.99)",

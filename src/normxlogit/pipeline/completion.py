@@ -300,7 +300,6 @@ def _result(
         sinks=sinks,
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
-        named_sources={} if alone else completed.named_sources,
     )
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, TypedDict
 from ..inputs.encoder import LongText
 from ..methods import Method
 from ..models.layers import Layers
+from ..results.grouping import Merging
+from ..results.spans import PartSpec, SourceKind
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec
 from .options import Verify
@@ -64,10 +66,17 @@ class ExplainCompletion(Generate, total=False):
         "One target for each token of the completion, instead of `target`.",
     ]
     sources: Annotated[
-        Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None,
-        "Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans (start, end) of "
-        "its characters, in a list of messages (message, start, end).",
+        SourceKind | Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None,
+        'What of the prompt has a score, in the place of tokens: each "word", "sentence", "paragraph" or "message", or '
+        "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
+        "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
     ]
+    parts: Annotated[
+        PartSpec,
+        "What of the completion is explained, as in `Attribution.group_targets`; by default each token, with `sources` "
+        "the whole. Frozen gradient takes a backward pass for each part.",
+    ]
+    merge: Annotated[Merging | None, "How a source's score comes from its tokens', as in `Attribution.group`."]
 
 
 class FromOutputs(TypedDict, total=False):

@@ -66,6 +66,11 @@ class Options:
         return cls(**{**options, **methods})
 
     @property
+    def own_tokens(self) -> bool:
+        """Whether a completion's own tokens are explained, at the model's answer as it is."""
+        return self.target is None and self.targets is None and self.contrast is None and self.layers is None
+
+    @property
     def for_media(self) -> "Options":
         """The options of a prompt with a picture or a sound."""
         return self if self.media_method is None else replace(self, method=self.media_method)

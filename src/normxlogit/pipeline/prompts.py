@@ -10,9 +10,13 @@ from ..inputs.chat import read_prompts
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
+from ..results.grouping import Merging
+from ..results.spans import PartSpec
 from .completion import explain_completions
 from .completion_verification import with_completion_verifications
 from .options import Options
+from .progress import progress_bar
+from .sources import explain_sources
 from .speech import explain_speech
 from .writing import generate_each, read_completion
 
@@ -39,24 +43,41 @@ def explain_generated(
     return results[0] if single and len(results) == 1 else Attributions(results)
 
 
-def explain_written(model: TaskModel, prompts: Any, completions: Any, options: Options, sources: Any) -> Explained:
-    """Explain every token of completions, whoever wrote them.
+def explain_written(
+    model: TaskModel,
+    prompts: Any,
+    completions: Any,
+    options: Options,
+    sources: Any = None,
+    parts: PartSpec = None,
+    merge: Merging | None = None,
+) -> Explained:
+    """Explain completions, whoever wrote them: each token by tokens, or the parts by the sources of the prompt.
 
     Returns:
         One result, or a list in the order of the prompts.
 
     Raises:
-        InputError: If the lists differ in length.
+        InputError: If the lists differ in length, or `merge` is given without sources.
     """
+    if merge is not None and sources is None:
+        raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     each, single = _each(model, prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources}
+    if isinstance(sources, str) and not single:
+        lists["sources"] = [sources] * len(each)
     rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
     each_options = [replace(options, targets=targets) for targets in rows["targets"]]
-    completed = [
-        read_completion(model, before, after).with_sources(sources)
-        for before, after, sources in zip(each, rows["completion"], rows["sources"], strict=True)
-    ]
-    results = explain_completions(model, completed, each_options)
+    completed = [read_completion(model, before, after) for before, after in zip(each, rows["completion"], strict=True)]
+    if sources is None and parts is None:
+        results = explain_completions(model, completed, each_options)
+    else:
+        results = []
+        with progress_bar(len(completed), None) as advance:
+            for prompt, prompt_options, division in zip(completed, each_options, rows["sources"], strict=True):
+                divided = None if division is None else prompt.division(division)
+                results.append(explain_sources(model, prompt, prompt_options, divided, parts, merge or "sum"))
+                advance(1)
     results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single else Attributions(results)
 

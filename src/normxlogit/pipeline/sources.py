@@ -1,4 +1,4 @@
-"""Explain which sources an answer rests on, with as few passes as the method allows."""
+"""Explain which sources the parts of an answer rest on, with as few passes as the method allows."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,17 +34,27 @@ def explain_sources(
     model: TaskModel,
     completed: Completed,
     options: Options,
-    sources: SourceSpec,
+    sources: SourceSpec | None,
     parts: PartSpec = None,
     merge: Merging = "sum",
 ) -> Attribution:
-    """Explain an answer by the sources of its prompt.
+    """Explain the parts of an answer by the sources of its prompt, or by its tokens.
 
     Methods that can backpropagate from a weighted sum of the answer's tokens do it once for each part of the answer;
-    perturbation methods leave out sources instead of tokens; the scores of all others are summed over tokens.
+    perturbation methods leave out sources instead of tokens; the scores of all others are summed over tokens, and so
+    are those of another target than the answer's own tokens, of a contrast and of layers.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer.
+        options: The caller's options.
+        sources: How the prompt is divided; None for tokens.
+        parts: How the answer is divided; None for the whole.
+        merge: How a source's score comes from its tokens'.
 
     Raises:
         InputError: If there is no such source, part or `merge`, or the prompt holds none.
+        MethodError: If a perturbation method is asked for another target, a contrast or layers.
         UnsupportedModelError: If the model is not one that the method works on.
     """
     check_merging(merge)
@@ -64,7 +74,12 @@ def explain_sources(
             f"{method.info.name} leaves words out, and the prompt holds a picture or a sound: frozen-gradient scores "
             "both"
         )
-    if isinstance(method, Perturbation):
+    if isinstance(method, Perturbation) and sources is not None:
+        if not options.own_tokens:
+            raise MethodError(
+                f"{method.info.name} measures what the completion loses without each source, which knows no target, "
+                "contrast or layers; without sources= it leaves out tokens"
+            )
         scored = score_sources(method, Ablations(model, completed, source_pieces), weights, prior)
         units = source_units(completed.sequenced().text, sources, source_pieces)
         result = _of_parts(model, completed, method, part_pieces, scored.table.astype(np.float32), units)
@@ -73,15 +88,16 @@ def explain_sources(
         settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
         return replace(result, quantity=quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
     if (direct := _direct(model, completed, options, part_pieces, weights)) is not None:
-        result = direct.group(sources, merge=merge)
+        result = direct if sources is None else direct.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(part_pieces))}
-    elif completed.encoding.source is not None:
+    elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(
             f"{method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
             "occlusion, context-cite, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
         )
     else:
-        result = explain_completion(model, completed, options).sources(sources, parts, merge=merge)
+        tokens = explain_completion(model, completed, options)
+        result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts, merge=merge)
         if completed.encoding.media and not method.info.tokenwise:
             passes |= {"backward_passes": float(weights.shape[1])}
         elif not method.info.tokenwise:
@@ -101,17 +117,21 @@ def _of_parts(
         text=sequence.text,
         completion=sequence.text[sequence.prompt_characters :],
         messages=completed.messages,
-        named_sources=completed.named_sources,
         **provenance(model, method),
         notes=encoding.notes,
         merge=method.word_merge,
     )
 
 
-def sources_and_parts(completed: Completed, sources: SourceSpec, parts: PartSpec) -> tuple[list[Piece], list[Piece]]:
-    """Return the sources of a prompt and the parts of its answer."""
+def sources_and_parts(
+    completed: Completed, sources: SourceSpec | None, parts: PartSpec
+) -> tuple[list[Piece], list[Piece]]:
+    """Return the sources of a prompt, none where it is not divided, and the parts of its answer."""
     sequence = completed.sequenced()
-    source_pieces, part_pieces = prompt_sources(sequence, sources), answer_parts(sequence, parts)
+    part_pieces = answer_parts(sequence, parts)
+    if sources is None:
+        return [], part_pieces
+    source_pieces = prompt_sources(sequence, sources)
     boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
     if boxes and not completed.encoding.media:
         raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")
@@ -138,7 +158,7 @@ def _direct(
         None if the method cannot.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
-    if method.info.tokenwise:
+    if method.info.tokenwise or not options.own_tokens:
         return None
     context = sequence.take(range(len(sequence) - 1))
     if context.media:  # which are sources as a whole

@@ -85,7 +85,7 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.media:
         return media_figure(a, k=k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
-    summed = parts.group(a.named_sources or "word", merge="sum") if a.prompt_tokens is not None else parts
+    summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
     return figure_of(scores_grid(summed).strongest(k))
 
 

@@ -11,6 +11,7 @@ from ..results.schema import FloatArray
 from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import method_text, model_text
+from .verification_blocks import verdict
 
 SHOWN = 8
 """Sources that are listed where none is cited."""
@@ -38,8 +39,9 @@ def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
     question = [] if cited is None else [("question", cited.question)]
     shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
     links = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
+    described = [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))]
     return [
-        Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))], s.notes),
+        Header("", described, s.notes, verdict(s.verified)),
         Sentences([Sentence("", [("auto", _answer(s, cited))])]),
         Links(links, HINT),
         *([] if cited is None else _support(cited)),
@@ -161,9 +163,15 @@ def _listed_citations(cited: Citations) -> list[Block]:
 def _listed(s: Attribution) -> list[Block]:
     """Return the first sources of a result without citations."""
     top = s.top(SHOWN)
-    rows = [_Source("", t.share, "" if t.name == t.text else t.name, t.text) for t in top]
+    rows = [_Source("", t.share, "" if t.name == t.text else t.name, t.text, _loss(s, t.position)) for t in top]
     count = len(s.units.sources)
     return [_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources")]
+
+
+def _loss(s: Attribution, unit: int) -> float | None:
+    """Return what the answer loses without a source, in nats; None where that was not measured."""
+    removal = None if s.verified is None else s.verified.without(unit)
+    return None if s.verified is None or removal is None else s.verified.original.value - removal.value
 
 
 def _table(rows: Sequence[_Source], caption: str) -> Table:

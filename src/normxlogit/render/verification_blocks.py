@@ -6,10 +6,13 @@ from ..results.attribution import Attribution
 from ..results.characters import visible
 from ..results.verification import Removal, Verification
 from .blocks import Column, Table, cell
-from .describe import prediction_text
+from .describe import prediction_text, shortened
 
 NAMED = 6
 """Most units that a sentence names."""
+
+LONGEST = 60
+"""Characters of a unit in a sentence."""
 
 WITHOUT = "without it"
 """The heading of the answers beside words."""
@@ -58,7 +61,8 @@ def _names(verified: Verification, removal: Removal) -> str:
         return f"the {count} {unit}s of the highest scores"
     if count > NAMED:
         return f"{count} {unit}s"
-    marked = [f'"{visible(text)}"' if unit in ("word", "token") else f"{unit} {text}" for text in removal.units]
+    quoted = unit in ("word", "token", "source")
+    marked = [f'"{shortened(visible(text), LONGEST)}"' if quoted else f"{unit} {text}" for text in removal.units]
     return marked[0] if count == 1 else ", ".join(marked[:-1]) + " and " + marked[-1]
 
 

@@ -92,7 +92,6 @@ class Attribution(Record):
         completion: The generated part of the text; None where nothing was generated.
         prompt_tokens: P, how many units are tokens before the first generated one; None where nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
-        named_sources: Spans of the sources that the caller named, in characters of the text, by name.
         media: The pictures and sounds that were read.
         predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
         generated: The generated tokens with their logits and probabilities.
@@ -133,7 +132,6 @@ class Attribution(Record):
     completion: str | None = None
     prompt_tokens: Index | None = None
     messages: tuple[MessageSpan, ...] | None = None
-    named_sources: Mapping[str, tuple[Index, Index]] = field(default_factory=dict)
     media: tuple[Medium, ...] = ()
     predictions: tuple[Prediction, ...] = ()
     generated: tuple[Prediction, ...] = ()
@@ -467,7 +465,7 @@ class Attribution(Record):
 
     def sources(
         self,
-        sources: SourceSpec | None = None,
+        sources: SourceSpec = "sentence",
         parts: PartSpec = None,
         *,
         merge: "Merging" = "sum",
@@ -478,7 +476,7 @@ class Attribution(Record):
         It is `group` and `group_targets`, always with a target axis.
 
         Args:
-            sources: The units, as in `group`; by default `named_sources`, or sentences if there are none.
+            sources: The units, as in `group`.
             parts: The targets, as in `group_targets`.
             merge: As in `group`.
             centered: Subtract from each token's scores their mean over the generated tokens, which removes what they
@@ -566,8 +564,8 @@ class Attribution(Record):
         for (start, end), sequence in zip(self.offsets or (), self.units.sequence, strict=False):
             text = texts[sequence or 0]
             require(start <= end and (text is None or end <= len(text)), "spans: outside the text")
-        named = [*self.named_sources.values(), *((m.start, m.end) for m in self.messages or ())]
-        for start, end in [*named, *(t.span for t in self.targets if t.span is not None)]:
+        messages = [(message.start, message.end) for message in self.messages or ()]
+        for start, end in [*messages, *(t.span for t in self.targets if t.span is not None)]:
             require(start <= end and (self.text is None or end <= length), "a span: outside the text")
         for medium in self.media:
             medium.validate(count)

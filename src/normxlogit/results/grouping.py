@@ -120,13 +120,10 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     return replace(a, scores=scores, targets=part_targets(pieces), bias=bias, sink=sink, **changes)
 
 
-def sources_of(
-    a: Attribution, sources: SourceSpec | None, parts: PartSpec, *, merge: Merging, centered: bool
-) -> Attribution:
+def sources_of(a: Attribution, sources: SourceSpec, parts: PartSpec, *, merge: Merging, centered: bool) -> Attribution:
     """Return which sources each part of an answer rests on; see `Attribution.sources`."""
     if a.media and (merge != "sum" or centered):
         raise DataError("pictures and sounds are sources with the sum of their scores: merge='sum', not centered")
-    sources = sources if sources is not None else a.named_sources or "sentence"
     result = grouped(_centered(a) if centered else a, sources, merge)
     return result if a.completion is None else grouped_targets(result, parts, merge)
 

@@ -10,7 +10,7 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """What is measured: the probability of the explained answer, the value of a regression, a cosine, or nats."""
 
-Unit = Literal["word", "token", "region", "moment"]
+Unit = Literal["word", "token", "source", "region", "moment"]
 """What is removed at a time."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]

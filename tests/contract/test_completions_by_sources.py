@@ -1,0 +1,105 @@
+"""A completion is explained by the sources of its prompt, whole or in parts, at the least cost."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Attributions, Explainer, InputError, MethodError
+from tests import tiny
+
+PROMPT = "the cat sat on the mat . the movie is not good . a great film"
+SENTENCES = ("the cat sat on the mat .", "the movie is not good .", "a great film")
+SOURCES = {text: (PROMPT.index(text), PROMPT.index(text) + len(text)) for text in SENTENCES}
+COMPLETION = " the plot is bad"
+
+
+@pytest.fixture(scope="module", params=["llama", "gpt2"])
+def writer(request):
+    return Explainer(tiny.model(request.param, "CausalLM"), tiny.tokenizer_for(request.param))
+
+
+def logprob(writer, prompt, completion):
+    """Of the caller's own model, in one pass."""
+    model, tokenizer = writer.model, writer.tokenizer
+    before = tokenizer(prompt)["input_ids"]
+    ids = before + tokenizer(completion, add_special_tokens=False)["input_ids"]
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    return sum(logits[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
+
+
+def test_sources_and_parts_are_sums_of_the_tokens_scores(writer):
+    tokens = writer.explain_completion(PROMPT, COMPLETION)
+    for parts in (None, "word", "token", [0, 2], (0, 9)):
+        direct = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, parts=parts)
+        summed = tokens.sources(SOURCES, parts)
+        assert direct.targets == summed.targets
+        assert direct.units.text == summed.units.text
+        np.testing.assert_allclose(direct.scores, summed.scores, atol=1e-4)
+        np.testing.assert_allclose(direct.bias, summed.bias, atol=1e-4)
+        by_tokens = writer.explain_completion(PROMPT, COMPLETION, parts="word" if parts is None else parts)
+        np.testing.assert_allclose(
+            by_tokens.scores, tokens.group_targets("word" if parts is None else parts).scores, atol=1e-4
+        )
+    whole = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES)
+    assert whole.diagnostics["backward_passes"] == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"contrast": "film"}, {"target": "film"}, {"targets": ["film", "cat", "the", "bad"]}, {"layers": [1]}]
+)
+def test_another_target_a_contrast_and_layers_are_summed(writer, options):
+    options = {**options, "method": "normxlogit"}
+    direct = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, parts="word", **options)
+    tokens = writer.explain_completion(PROMPT, COMPLETION, **options)
+    np.testing.assert_allclose(direct.scores, tokens.sources(SOURCES, "word").scores, atol=1e-5)
+    if "layers" in options:
+        assert direct.layers == (1,)
+    message = "single layers" if "layers" in options else "knows no target"
+    with pytest.raises(MethodError, match=message):
+        writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, **{**options, "method": "occlusion"})
+
+
+def test_several_prompts_are_each_as_alone(writer):
+    prompts, completions = [PROMPT, "a bad film . the cat"], [COMPLETION, " sat on the mat"]
+    many = writer.explain_completion(prompts, completions, sources="word", parts="token", verify=1)
+    assert type(many) is Attributions
+    spans = [{"x": (0, 7)}, {"y": (0, 10), "z": (13, 20)}]
+    named = writer.explain_completion(prompts, completions, sources=spans)
+    for i, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        alone = writer.explain_completion(prompt, completion, sources="word", parts="token", verify=1)
+        np.testing.assert_allclose(many[i].scores, alone.scores, atol=1e-5)
+        assert many[i].verified.single[0].units == alone.verified.single[0].units
+        assert named[i].units.name[:-2] == tuple(spans[i])
+    with pytest.raises(InputError, match="sources is a list with one for each"):
+        writer.explain_completion(prompts, completions, sources=spans[0])
+
+
+@pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit", "occlusion"])
+def test_verified_sources_are_what_the_own_model_loses_without_them(writer, method):
+    a = writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, method=method, verify=2)
+    verified, whole = a.verified, logprob(writer, PROMPT, COMPLETION)
+    assert verified.unit == "source"
+    assert verified.original.value == pytest.approx(whole, abs=1e-4)
+    assert [removal.units[0] for removal in verified.single] == [unit.text for unit in a.top(2)]
+    for removal in (*verified.single, verified.together):
+        left = " ".join(sentence for sentence in SENTENCES if sentence not in removal.units)
+        assert removal.value == pytest.approx(logprob(writer, left, COMPLETION), abs=1e-4)
+        assert [a.units.text[i] for i in removal.tokens] == list(removal.units)
+    assert "without it" in str(a)
+    assert "Without the 2 sources" in a.to_html()
+    assert type(a).from_dict(a.to_dict()) == a
+
+
+def test_what_has_no_sense_is_refused_in_a_line(writer):
+    with pytest.raises(InputError, match="pass sources= with it"):
+        writer.explain_completion(PROMPT, COMPLETION, merge="max")
+    with pytest.raises(InputError, match="merge must be"):
+        writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, merge="median")
+    with pytest.raises(InputError, match="sources are 'word'"):
+        writer.explain_completion(PROMPT, COMPLETION, sources="chapter")
+    with pytest.raises(InputError, match="parts of an answer are"):
+        writer.explain_completion(PROMPT, COMPLETION, parts="chapter")
+    lone = writer.explain_completion("the cat sat", COMPLETION, sources="sentence", verify=2)
+    assert lone.verified is None
+    assert "not verified: the prompt has no two sources" in lone.notes[-1]
