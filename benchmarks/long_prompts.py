@@ -14,7 +14,7 @@ import torch
 from normxlogit import Explainer
 from normxlogit.errors import DataError
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.models import frozen_passes
+from normxlogit.frozen import runner
 from paper.costs.memory import GIVE_BACK
 from paper.costs.peak import Peak
 
@@ -88,7 +88,7 @@ def as_table(pairs: Sequence[tuple[Taken, Taken]]) -> str:
 
 def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:
     # the same layers run again whatever the length, so that the lengths can be compared with each other
-    frozen_passes.LONG = EVERYTHING if kept else 0
+    runner.LONG = EVERYTHING if kept else 0
     torch.manual_seed(0)
     model, tokenizer = language_model({"max_position_embeddings": 2 * length, "dtype": "bfloat16"} | dict(shape))
     explainer = Explainer(model, tokenizer)

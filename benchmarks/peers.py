@@ -19,7 +19,7 @@ import transformers
 import normxlogit
 from normxlogit import Explainer, InputError
 from normxlogit.evaluation.timing import Timing, in_turn, ratio
-from normxlogit.models.loading import default_model_folder
+from normxlogit.loading.load import default_model_folder
 
 from .peer import GRADIENT, INTEGRATED, STEPS, WORK
 from .random_models import SMOLLM2, language_model

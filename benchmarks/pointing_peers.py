@@ -11,17 +11,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from normxlogit.copies.clone import returning_attention
+from normxlogit.copies.pool import private_clone
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import Medium, Spread
 from normxlogit.inputs.sounds import moments_of, read_sound
 from normxlogit.methods.base import imported
 from normxlogit.methods.decomposition.rollout import with_residual
+from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.writing import read_completion
 from normxlogit.results.attribution import Attribution
-from normxlogit.surgery.clone import returning_attention
-from normxlogit.surgery.pool import private_clone
-from normxlogit.surgery.signal_entry import SignalEntry, find_signal_entry
 
 Array = npt.NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Change the numeric core in small ways, one at a time, and see whether the tests of its room notice.
 
 Usage: python scripts/mutation.py                                # a sample of 30 changes in each room
-       python scripts/mutation.py surgery --sample 60 --seed 1
+       python scripts/mutation.py parts --sample 60 --seed 1
        python scripts/mutation.py --minutes 60                   # as many of them as an hour allows, in turn
        python scripts/mutation.py methods --sample 0             # all of them: a day
        python scripts/mutation.py models --only positions.py

@@ -38,8 +38,10 @@ PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decod
 """Where embedding models and models of two sides are measured, too."""
 
 ROOMS = {
-    "surgery": ["tests/surgery", "tests/models", *EVERYWHERE],
-    "models": ["tests/models", "tests/inputs", "tests/pipeline", *EVERYWHERE],
+    "copies": ["tests/copies", "tests/parts", "tests/model", *EVERYWHERE],
+    "parts": ["tests/parts", "tests/model", *EVERYWHERE],
+    "model": ["tests/model", "tests/loading", "tests/frozen", "tests/inputs", "tests/pipeline", *EVERYWHERE],
+    "frozen": ["tests/frozen", *EVERYWHERE],
     "methods": ["tests/methods", *EVERYWHERE],
     "evaluation": ["tests/evaluation", *PAIRS, *EVERYWHERE],
 }

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from normxlogit.frozen import conservation  # noqa: F401  # enters its proofs, as the others do
 from normxlogit.methods.decomposition import decompx  # noqa: F401
-from normxlogit.surgery import model_proofs  # noqa: F401
-from normxlogit.surgery.proofs import PROOFS
+from normxlogit.parts import model_proofs  # noqa: F401
+from normxlogit.parts.proofs import PROOFS
 
 PAGE = Path(__file__).parent.parent / "docs" / "proofs.md"
 
 HEAD = """# Proofs
 
-Written by `python scripts/proof_table.py` from `surgery/proofs.py` and the functions that are entered in its table.
+Written by `python scripts/proof_table.py` from `parts/proofs.py` and the functions that are entered in its table.
 
 Scores are returned only for a model that passed these checks, on your own input. A proof that fails is a typed error,
 or the library takes a way that needs no such proof, such as batches without padding. What could not be tried is a note

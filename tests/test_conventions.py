@@ -18,8 +18,8 @@ CHANGED_WHILE_MADE = {
     "frozen.conservation.Constants",
     "frozen.readout.GivenState",
     "frozen.readout.Readout",
-    "surgery.run.Pass",
-    "surgery.trace.Call",
+    "copies.run.Pass",
+    "copies.trace.Call",
 }
 """Records that are filled in step by step; no caller is handed one."""
 

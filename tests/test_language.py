@@ -56,7 +56,7 @@ EMPTY_NAMES = {
 
 EXCEPTIONS = {
     ("src/normxlogit/inputs/encoding.py", "beside"): "a field that the rooms of pictures and sounds are changing",
-    ("src/normxlogit/surgery/signal_entry.py", "given"): "as above",
+    ("src/normxlogit/parts/signal_entry.py", "given"): "as above",
 }
 
 

@@ -12,8 +12,8 @@ import torch
 from normxlogit.errors import DataError
 from normxlogit.evaluation.faithfulness import Protocol
 from normxlogit.methods import Method, Request, check_finite, method_named, run_method
-from normxlogit.models.map_batches import map_batches
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.map_batches import map_batches
+from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import Target, index_of
 
 from ..minimal_pairs import Item

@@ -12,7 +12,7 @@ from normxlogit.evaluation.runs import Refused, ResultCache, under, unfinished
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.methods import Method, method_named
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks import TaskName
 
 from ..blimp import Counts

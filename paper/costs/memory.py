@@ -17,10 +17,10 @@ from typing import Any
 
 import torch
 
+from normxlogit.copies.memory import out_of_memory
 from normxlogit.errors import DataError, InputError
 from normxlogit.explainer import Explainer
-from normxlogit.models.devices import AUTO, device_named, synchronise
-from normxlogit.surgery.memory import out_of_memory
+from normxlogit.loading.devices import AUTO, device_named, synchronise
 
 from .peak import Peak
 from .random_models import random_bert, random_ids, reference_tokenizer

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedModel
 
-from normxlogit.models.devices import AUTO, device_named
-from normxlogit.models.loading import default_model_folder
+from normxlogit.loading.devices import AUTO, device_named
+from normxlogit.loading.load import default_model_folder
 
 __all__ = ["random_bert", "random_ids", "reference_tokenizer"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.datasets import Example, GlueTask, load_examples, task_named
-from normxlogit.models.input_limits import position_limit
-from normxlogit.models.loading import sentencepiece_remedy
+from normxlogit.loading.load import sentencepiece_remedy
+from normxlogit.model.input_limits import position_limit
 
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from normxlogit.errors import InputError
 from normxlogit.inputs.batching import collate
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.models.input_limits import position_limit
-from normxlogit.models.loading import load
+from normxlogit.loading.load import load
+from normxlogit.model.input_limits import position_limit
 from normxlogit.tasks import task_of
 
 from ..minimal_pairs import Item

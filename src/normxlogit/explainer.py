@@ -9,16 +9,18 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
+from .copies.clone import unwrapped
+from .copies.recorders import without_recorders
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.sounds import Recording
 from .inputs.texts import Text, repeatable
+from .loading.load import load
+from .loading.wrappers import wrapped_state
 from .methods import Method
 from .methods.defaults import completion_methods, named_or_default, use_for
-from .models.loading import load
-from .models.task_model import TaskModel
-from .models.wrappers import wrapped_state
+from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.cite import cite, cite_each
@@ -31,8 +33,6 @@ from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
 from .results.comparison import Comparison
-from .surgery.clone import unwrapped
-from .surgery.recorders import without_recorders
 from .tasks import TaskName, is_bare
 from .tasks.choice import Question
 from .tasks.sentence_embedding import Pooling

@@ -8,7 +8,7 @@ import transformers
 from tokenizers import processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from normxlogit.surgery.headpiece import Head
+from normxlogit.parts.headpiece import Head
 from tests import tiny
 from tests.architectures.shrink import shrunk
 

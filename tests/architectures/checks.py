@@ -11,8 +11,8 @@ from transformers import PreTrainedModel
 from normxlogit import ALL, Attribution, Explainer
 from normxlogit.inputs.batching import Batch
 from normxlogit.methods import NormXLogit, Request
-from normxlogit.surgery.headpiece import answer_of
-from normxlogit.surgery.proofs import EXCLUDED
+from normxlogit.parts.headpiece import answer_of
+from normxlogit.parts.proofs import EXCLUDED
 from normxlogit.tasks.positions import at
 from normxlogit.tasks.targets import resolve
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read

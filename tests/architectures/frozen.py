@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from normxlogit import Explainer
+from normxlogit.copies.clone import clone, one_choice_each
+from normxlogit.copies.run import Replace
+from normxlogit.copies.run import run as run_copy
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.frozen.conservation import Balance, constants_as_leaves, prove_conservation
-from normxlogit.frozen.passes import differentiable, with_constant_weights
+from normxlogit.frozen.differentiable import differentiable, with_constant_weights
 from normxlogit.frozen.readout import read_out
-from normxlogit.models.embeddings import WordEmbeddings
-from normxlogit.surgery.clone import clone, one_choice_each
-from normxlogit.surgery.headpiece import answer_of
-from normxlogit.surgery.run import Replace
-from normxlogit.surgery.run import run as run_copy
+from normxlogit.parts.embeddings import WordEmbeddings
+from normxlogit.parts.headpiece import answer_of
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, stir, tokenizer_for
 from tests.architectures.signals import samples_for
 

@@ -9,7 +9,7 @@ import typer
 
 from normxlogit import Explainer, InputError
 from normxlogit.cli import app
-from normxlogit.models.devices import device_named
+from normxlogit.loading.devices import device_named
 from paper.cli import app as paper_app
 from tests import tiny
 from tests.commands import run, run_paper
@@ -110,7 +110,7 @@ def call(capsys, program, *words):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_device_reaches_the_model(name, made, capsys):
-    from normxlogit.models.loading import default_model_folder
+    from normxlogit.loading.load import default_model_folder
 
     words = [word.format(made=made, package=default_model_folder()) for word in CALLS[name]]
     code, out, err = call(capsys, *words, "--device", "nosuch")

@@ -61,14 +61,14 @@ def test_no_promise_is_tested_through_internals(file):
 
 def test_the_check_sees_imports_programs_and_patches():
     source = """
-import normxlogit.surgery
+import normxlogit.parts
 from normxlogit.models import x
 PROGRAM = "a\\nfrom normxlogit.corpus import y"
 patch("normxlogit.models.tasks.call")
 """
     modules = [module for module, _ in modules_used(source)]
     assert set(modules) == {
-        "normxlogit.surgery",
+        "normxlogit.parts",
         "normxlogit.models",
         "normxlogit.corpus",
         "normxlogit.models.tasks.call",

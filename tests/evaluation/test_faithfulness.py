@@ -9,7 +9,7 @@ import torch
 from normxlogit import DataError, Explainer, InputError, UnsupportedModelError
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example, task_named
-from normxlogit.models.masking import remove_tokens
+from normxlogit.model.masking import remove_tokens
 from tests import tiny
 
 TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]

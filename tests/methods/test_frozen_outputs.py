@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, InputError
-from normxlogit.models.frozen_model import FrozenModel
+from normxlogit.frozen.frozen_model import FrozenModel
 from tests import tiny
 
 TEXTS = ["the movie is not good", "a great film with charm and wit , but maybe mediocre plot !"]

@@ -6,7 +6,7 @@ import transformers
 from transformers import GenerationConfig
 
 from normxlogit import Explainer
-from normxlogit.models import write_each as writer
+from normxlogit.model import batched_generation as writer
 from tests import tiny
 from tests.pipeline.test_completion import explainer_for
 

@@ -16,10 +16,10 @@ from normxlogit import (
     Explainer,
     MethodError,
 )
+from normxlogit.frozen import runner
+from normxlogit.frozen.entry_points import SOURCE, WORDS
+from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.methods import FrozenGradient
-from normxlogit.models import frozen_passes
-from normxlogit.models.entry_points import SOURCE, WORDS
-from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 from tests.tasks.test_seq2seq import CONFIGS, writer
@@ -205,7 +205,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
 
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
-        monkeypatch.setattr(frozen_passes, "LONG", long)
+        monkeypatch.setattr(runner, "LONG", long)
         sizes = []
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from normxlogit.models import frozen_model, frozen_passes
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.models import frozen_model, frozen_passes
-from normxlogit.models.frozen_passes import FrozenPasses
-from normxlogit.models.task_model import TaskModel
+from normxlogit.frozen.runner import FrozenRunner
+from normxlogit.model.task_model import TaskModel
 from tests import tiny, vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
@@ -72,10 +72,10 @@ def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make
     """The configurations of some of these models are the only place where the cache of keys can be switched off."""
     model, processor = make()
     messages, written = vlm.question(vlm.picture()), "the cat is red"
-    is_long, seen = FrozenPasses._is_long, []
+    is_long, seen = FrozenRunner._is_long, []
 
     def explained(change):
-        monkeypatch.setattr(FrozenPasses, "_is_long", change)
+        monkeypatch.setattr(FrozenRunner, "_is_long", change)
         return Explainer(model, processor).explain_completion(messages, written)
 
     def keeping_everything(self, batch):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.embedding import Direction
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny

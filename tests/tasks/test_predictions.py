@@ -8,7 +8,7 @@ import torch
 
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.models.forward_pass import ForwardPass
+from normxlogit.model.forward_pass import ForwardPass
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.question_answering import QuestionAnswering
 

@@ -7,7 +7,7 @@ import transformers
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.inputs.chat import ReadPrompt
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.task_model import TaskModel
 from tests import tiny
 
 SOURCE = "the cat sat on the mat"

@@ -3,7 +3,7 @@
 import torch
 import transformers
 
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.task_model import TaskModel
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
 

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from normxlogit import TargetError
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.targets import (
     Target,

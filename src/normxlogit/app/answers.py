@@ -12,9 +12,9 @@ import torch
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
+from ..loading.devices import synchronise
+from ..loading.local_models import SMALL
 from ..methods import Method
-from ..models.devices import synchronise
-from ..models.local_models import SMALL
 from ..render.collection_blocks import results_page
 from ..render.curves import Curve
 from ..results.attribution import Attribution

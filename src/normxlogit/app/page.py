@@ -8,9 +8,9 @@ import gradio as gr
 from gradio.themes import Base
 
 from ..errors import NormXLogitError
+from ..loading.local_models import SMALL, LocalModel
 from ..methods import list_methods
 from ..methods.defaults import DEFAULTS
-from ..models.local_models import SMALL, LocalModel
 from ..render.describe import model_text
 from ..results.characters import safe
 from .answers import App, Shown

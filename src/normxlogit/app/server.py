@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
+from ..loading.local_models import local_models
 from ..methods.defaults import default_methods, use_for
-from ..models.local_models import local_models
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits

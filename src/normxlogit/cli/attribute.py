@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ..cli import options
 from ..errors import InputError
-from . import options
 from .console import layers_of, quiet, write
 
 

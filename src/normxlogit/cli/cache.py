@@ -14,7 +14,7 @@ def cache(
 
     Example: normxlogit cache --clear
     """
-    from ..models import gguf_cache
+    from ..loading import gguf_cache
 
     folder = gguf_cache.cache_folder()
     if folder is None:

@@ -15,7 +15,7 @@ from ..results.characters import safe_output
 from ..results.files import replacing, write_text
 
 if TYPE_CHECKING:
-    from ..models.layers import Layers
+    from ..model.layers import Layers
     from ..render.blocks import Block
 
 

@@ -123,7 +123,7 @@ def frontier(
         from ..evaluation.frontier import frontier_methods, run_frontier
         from ..evaluation.frontier_report import write_frontier
         from ..evaluation.runs import under
-        from ..models.devices import device_named
+        from ..loading.devices import device_named
 
         chosen = [] if methods == "default" else methods_of(methods)
         folder = None if output is None else output / "runs"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ..cli import options
 from ..errors import InputError
-from . import options
 from .console import Kind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods.perturbation import PerturbedAnswers
-from ..models.masking import remove_tokens
-from ..models.model_digest import model_digest
-from ..models.task_model import TaskModel
+from ..model.masking import remove_tokens
+from ..model.model_digest import model_digest
+from ..model.task_model import TaskModel
 from ..results.words import merge_words
 from .formats import arrow_module
 from .run_tables import RunTables

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..inputs.chat import Prompt
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.sources import explain_sources, sources_and_parts

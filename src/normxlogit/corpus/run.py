@@ -11,8 +11,8 @@ from ..explainer import Explainer
 from ..inputs.encoder import LongText
 from ..methods import Method
 from ..methods.defaults import completion_methods, default_methods, first_working, use_for
-from ..models.layers import Layers
-from ..models.model_digest import model_digest
+from ..model.layers import Layers
+from ..model.model_digest import model_digest
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.spans import PartKind, SourceKind

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..inputs.encoder import LongText
 from ..inputs.texts import counted
 from ..methods import Method, method_named
-from ..models.layers import Layers
+from ..model.layers import Layers
 from ..pipeline.options import Options
 from ..results.spans import PartKind, SourceKind
 from ..results.words import MERGES, Merge

@@ -11,7 +11,7 @@ from .._version import __version__
 from ..inputs.columns import SPECIAL, EncodingColumns
 from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import method_named
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.citations import Citations
 from ..results.columns import CORPUS, METADATA, arrow_types, attribution_of, result_row

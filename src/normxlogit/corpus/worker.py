@@ -9,9 +9,9 @@ import numpy as np
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, lengths_of
 from ..inputs.encoding import Encoding
-from ..models.layers import layer_numbers
-from ..models.map_batches import run_batches
-from ..models.task_model import TaskModel
+from ..model.layers import layer_numbers
+from ..model.map_batches import run_batches
+from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.texts import explain_encodings
 from ..results.attribution import Attribution

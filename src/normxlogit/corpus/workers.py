@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from .folder import Folder
 from .prompts import PromptWorker
 from .settings import Settings

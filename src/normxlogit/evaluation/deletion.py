@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
-from ..models.masking import masks
+from ..model.masking import masks
 from ..pipeline.verification import Answers, parts_of
 from ..results.attribution import Attribution
 

@@ -12,8 +12,8 @@ from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
 from ..methods.perturbation import PerturbedAnswers
-from ..models.masking import remove_tokens
-from ..models.task_model import TaskModel
+from ..model.masking import remove_tokens
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import Number
 from .datasets import Example, GlueTask

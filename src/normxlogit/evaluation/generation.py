@@ -17,7 +17,7 @@ from ..explainer import Explainer
 from ..methods import ContextCite, Method, method_named
 from ..methods.defaults import default_methods
 from ..methods.perturbation import Perturbation, random_subsets
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, score_sources, verified
 from ..pipeline.cite import ask
 from ..pipeline.options import Options

@@ -8,10 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..copies.clone import returning_attention
+from ..copies.memory import enough_memory
+from ..copies.run import run
 from ..errors import InputError
 from ..inputs.batching import Batch
 from ..methods import ContextCite, Method
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..pipeline.ablations import Ablations, Array, score_sources
 from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
@@ -19,9 +22,6 @@ from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..results.schema import Number
 from ..results.units import APART
-from ..surgery.clone import returning_attention
-from ..surgery.memory import enough_memory
-from ..surgery.run import run
 from .grounding_cases import Case
 
 SHARE = "the documents' share"

@@ -13,8 +13,8 @@ from .._version import __version__
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
-from ..models.model_digest import model_digest
-from ..models.task_model import TaskModel
+from ..model.model_digest import model_digest
+from ..model.task_model import TaskModel
 from ..results.files import read_json, write_text
 from ..results.schema import check, plain
 from .datasets import Example

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..copies.non_finite import EXCLUDED
 from ..errors import UnsupportedModelError
-from ..surgery.non_finite import EXCLUDED
-from ..surgery.proofs import proof, rounding_of
+from ..parts.proofs import proof, rounding_of
 from .backward import PLACE, NotedInputs, frozen_backward, has_rule, operations_without_gradient
 from .rules import VALUE
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ..surgery.layer_outputs import LayerOutput
-from ..surgery.run import Replace
-from ..surgery.trace import Axes, tensor_of, with_tensor
+from ..copies.run import Replace
+from ..copies.trace import Axes, tensor_of, with_tensor
+from ..parts.layer_outputs import LayerOutput
 
 Held = tuple[Tensor | None, Tensor | None]
 """What the gradient is multiplied by in the place of the state, and where none is passed on; None for neither."""

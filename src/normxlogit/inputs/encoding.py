@@ -74,7 +74,7 @@ class Medium:
     Attributes:
         tokens: The tokens of the text that stand for it.
         by_token: Its places for scores of these tokens; None where they cannot be told apart.
-        by_part: Its places for scores of the parts at its entry into the model (`surgery.signal_entry`), counted
+        by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
             among the parts of all pictures and sounds of the prompt, or of the encoder's frames of a sound.
         about: Further fields of its result.
     """

@@ -14,12 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..copies.autocast import without_autocast
 from ..errors import MethodError
 from ..inputs.batching import Batch
-from ..models.forward_pass import ForwardPass
-from ..models.layers import Layers
-from ..models.task_model import TaskModel
-from ..surgery.autocast import without_autocast
+from ..model.forward_pass import ForwardPass
+from ..model.layers import Layers
+from ..model.task_model import TaskModel
 from ..tasks import Task
 from ..tasks.targets import Target
 from .settings import check, format_value, settings_of, unknown

@@ -6,16 +6,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ..copies.autocast import without_autocast
 from ..errors import MethodError, UnsupportedModelError
+from ..frozen.contributions import Contributions
+from ..frozen.entry_points import PARTS, WORDS
+from ..frozen.frozen_model import FrozenModel
+from ..frozen.frozen_pass import FrozenPass
 from ..inputs.batching import Batch
-from ..models.contributions import Contributions
-from ..models.entry_points import PARTS, WORDS
-from ..models.forward_pass import ForwardPass
-from ..models.frozen_model import FrozenModel
-from ..models.given_outputs import check_same_pass, has_graph
-from ..models.layers import Layers, ReadAt, layer_numbers
-from ..models.task_model import TaskModel
-from ..surgery.autocast import without_autocast
+from ..model.forward_pass import ForwardPass
+from ..model.given_outputs import check_same_pass, has_graph
+from ..model.layers import Layers, ReadAt, layer_numbers
+from ..model.task_model import TaskModel
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register
@@ -127,7 +128,7 @@ class FrozenGradient(Method):
         point: float = 1.0,
         baseline: Tensor | None = None,
         predict: bool = False,
-    ) -> ForwardPass:
+    ) -> FrozenPass:
         """Run the frozen network where this method reads it."""
         frozen = FrozenModel.of(model)
         places = frozen.places(batch, self.read_at, layers)
@@ -146,8 +147,9 @@ class FrozenGradient(Method):
         passes = self._given(request, frozen, places) if self._at_the_text else []
         points = () if passes else self.points
         for point in points:
-            at_point = run
-            if run.frozen is None or not self._at_the_text:
+            if isinstance(run, FrozenPass) and self._at_the_text:
+                at_point = run
+            else:
                 at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
                 if run.outputs is not None and point == 1.0:
                     check_same_pass(run, at_point)
@@ -165,7 +167,7 @@ class FrozenGradient(Method):
         try:
             caller_pass = frozen.run_given(run, run.outputs, places, self.sink_threshold)
             if caller_pass is not None:
-                return [frozen.contributions(replace(run, frozen=caller_pass), request.target, places)]
+                return [frozen.contributions(caller_pass, request.target, places)]
         except UnsupportedModelError:  # what was not recorded in it is in a pass of the model's copy, or refused there
             pass
         return []

@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..copies.memory import out_of_memory
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..frozen.backward import operations_without_gradient
-from ..models.masking import check_words
-from ..models.task_model import TaskModel
-from ..surgery.memory import out_of_memory
+from ..model.masking import check_words
+from ..model.task_model import TaskModel
 from .base import Method, Request, Scores, imported, remainder
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register

@@ -5,10 +5,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ..copies.trace import tensor_of
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..models.embeddings import table_of
-from ..surgery.trace import tensor_of
+from ..parts.embeddings import table_of
 from ..tasks import Task
 from .base import Method, Request, Scores, WordMerge
 from .registry import register

@@ -15,11 +15,11 @@ import torch
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from ..models.forward_pass import ForwardPass
-from ..models.layers import Layers
-from ..models.map_batches import map_batches
-from ..models.masking import check_words, masks, moved_position, remove_tokens
-from ..models.task_model import TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.layers import Layers
+from ..model.map_batches import map_batches
+from ..model.masking import check_words, masks, moved_position, remove_tokens
+from ..model.task_model import TaskModel
 from .base import Method, Request, Scores, remainder, run_method
 
 Booleans = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
 from ..methods import Method, Occlusion
 from ..methods.perturbation import Perturbation, PerturbedAnswers, log_odds
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.spans import Piece
 from .completed import Completed
 

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import torch
 
+from ..copies.memory import enough_memory
 from ..errors import InputError
-from ..models.map_batches import each_run
-from ..models.task_model import TaskModel
+from ..model.map_batches import each_run
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..surgery.memory import enough_memory
 from ..tasks.choice import Alternatives, Comparing
 from .explain import explain_batch
 from .options import Options

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ..inputs.conversations import read_conversation
@@ -14,14 +15,13 @@ from ..inputs.documents import documents_by_name
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..methods import Method
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.citation_test import CitationTest
 from ..results.citations import Citations
 from ..results.collection import Attributions
 from ..results.sentences import sentence_spans
 from ..results.spans import answer_parts, prompt_sources
-from ..surgery.memory import enough_memory
 from .ablations import Ablations, leave_one_out, verified
 from .completed import Completed
 from .conversations import conversation_prompt

@@ -8,20 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..copies.autocast import autocast_note
+from ..copies.memory import enough_memory
 from ..errors import MethodError, TargetError
 from ..inputs.encoding import Encoding
 from ..methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
-from ..models.causality import is_causal
-from ..models.forward_pass import ForwardPass
-from ..models.layers import layer_numbers
-from ..models.map_batches import map_batches
-from ..models.task_model import TaskModel
+from ..model.causality import is_causal
+from ..model.forward_pass import ForwardPass
+from ..model.layers import layer_numbers
+from ..model.map_batches import map_batches
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from ..results.targets import Target as ExplainedTarget
 from ..results.units import Units
-from ..surgery.autocast import autocast_note
-from ..surgery.memory import enough_memory
 from ..tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from .completed import Completed
 from .explain import sink_note

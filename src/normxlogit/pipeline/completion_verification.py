@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
 from ..results.spans import Piece

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..copies.memory import refuse_to_hide
 from ..inputs.append_tokens import append_tokens
 from ..inputs.encoding import Encoding
 from ..methods.perturbation import PerturbedAnswers
-from ..models.task_model import TaskModel
-from ..surgery.memory import refuse_to_hide
+from ..model.task_model import TaskModel
 from .ablations import log_probabilities
 
 TOLERANCE = 0.05

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..inputs.chat import Content, ReadPrompt, read_prompt
 from ..inputs.conversations import Conversation, Kind, Message
 from ..inputs.json_fields import json_fields
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.sentences import sentence_spans
 
 Spans = dict[str, tuple[int, ...]]

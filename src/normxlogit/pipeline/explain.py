@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..copies.autocast import autocast_note
 from ..errors import HeadMismatchError
 from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives
-from ..models.forward_pass import ForwardPass
-from ..models.layers import layer_numbers
-from ..models.task_model import TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.layers import layer_numbers
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
 from ..results.targets import Prediction
-from ..surgery.autocast import autocast_note
 from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
 from .options import Options, provenance
 

@@ -10,13 +10,13 @@ from torch import Tensor
 from ..errors import HeadMismatchError, InputError, MethodError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch
-from ..models.forward_pass import ForwardPass
-from ..models.given_outputs import check_layer_count, check_same, read_embedded
-from ..models.task_model import TaskModel
-from ..models.write_each import end_ids, until_end
+from ..model.batched_generation import end_ids, until_end
+from ..model.forward_pass import ForwardPass
+from ..model.given_outputs import check_layer_count, check_same, read_embedded
+from ..model.task_model import TaskModel
+from ..parts.proofs import tolerance_for
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..surgery.proofs import tolerance_for
 from .completed import Completed
 from .completion import Explained, explain_run, explained
 from .options import Options

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 from ..inputs.encoder import LongText
 from ..methods import Method
-from ..models.layers import Layers
+from ..model.layers import Layers
 from ..results.grouping import Merging
 from ..results.spans import PartSpec, SourceKind
 from ..tasks.positions import Position

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..models.map_batches import each_run
-from ..models.task_model import TaskModel
+from ..model.map_batches import each_run
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
-from ..surgery.memory import enough_memory
 from ..tasks.base import units_of_tokens
 from .explain import explain_batch, sink_note, to_host
 from .options import Options

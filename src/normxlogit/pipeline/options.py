@@ -10,8 +10,8 @@ from ..inputs.encoder import LongText
 from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..methods.defaults import default_methods
-from ..models.layers import Layers
-from ..models.task_model import TaskModel
+from ..model.layers import Layers
+from ..model.task_model import TaskModel
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec, is_choice
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.targets import Prediction
 from ..tasks.targets import name_of
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import InputError
 from ..inputs.append_tokens import with_decoded_text
 from ..inputs.chat import read_prompts
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.grouping import Merging

@@ -12,10 +12,10 @@ from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
-from ..models.forward_pass import ForwardPass
-from ..models.map_batches import map_batches
-from ..models.masking import remove_tokens
-from ..models.task_model import TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.map_batches import map_batches
+from ..model.masking import remove_tokens
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution, Pairs
 from ..results.collection import Attributions
 from ..results.schema import FloatArray

@@ -7,19 +7,19 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from ..copies.memory import enough_memory
 from ..errors import InputError, MethodError
 from ..methods import FrozenGradient, Method, Request
 from ..methods.perturbation import Perturbation
-from ..models.causality import is_causal
-from ..models.layers import layer_numbers
-from ..models.task_model import TaskModel
+from ..model.causality import is_causal
+from ..model.layers import layer_numbers
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.grouping import Merging, check_merging, part_targets, source_units
 from ..results.regions import is_box
 from ..results.schema import FloatArray
 from ..results.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
 from ..results.units import Units
-from ..surgery.memory import enough_memory
 from ..tasks.targets import Target
 from .ablations import Ablations, Array, score_sources
 from .completed import Completed

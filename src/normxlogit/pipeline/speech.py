@@ -8,23 +8,23 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from ..copies.memory import enough_memory
+from ..copies.pool import private_clone
+from ..copies.run import Site, run
+from ..copies.trace import path_of
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.encoding import Encoding, Signal, readable_tokens
 from ..inputs.media_items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..methods import FrozenGradient, Request, check_finite, run_method
-from ..models.embeddings import table_of
-from ..models.proof import reading
-from ..models.task_model import TaskModel
+from ..model.proof_sample import reading
+from ..model.task_model import TaskModel
+from ..parts.embeddings import table_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction, Target
 from ..results.units import Units
-from ..surgery.memory import enough_memory
-from ..surgery.pool import private_clone
-from ..surgery.run import Site, run
-from ..surgery.trace import path_of
 from ..tasks.reading import naming_input
 from ..tasks.speech import Emitted
 from .completed import Completed

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..copies.pool import private_clone
 from ..inputs.sounds import Sound
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..surgery.pool import private_clone
 from .options import Verify
 from .verification import SHOWN, Answer, Measured, Tokens, moment_parts, run_searches
 

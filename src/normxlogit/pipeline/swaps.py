@@ -13,7 +13,7 @@ import numpy as np
 from ..inputs.encoding import Encoding
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.values import Value, candidates, names_inside, values_in
-from ..models.task_model import TaskModel
+from ..model.task_model import TaskModel
 from ..results.citation_test import Swap
 from ..results.spans import Piece
 from .completed import Completed

@@ -7,19 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..frozen.conservation import Balance
+from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
 from ..methods.defaults import first_working, use_for
-from ..models.frozen_model import FrozenModel
-from ..models.given_outputs import read_outputs
-from ..models.map_batches import map_batches
-from ..models.task_model import TaskModel
+from ..model.given_outputs import read_outputs
+from ..model.map_batches import map_batches
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..surgery.memory import enough_memory
 from ..tasks.targets import Choice, check_target, resolve
 from .choices import explain_choices
 from .explain import explain_batch

@@ -15,9 +15,9 @@ import torch
 from ..inputs.encoding import Encoding
 from ..inputs.removed_signals import silenced, without_regions
 from ..methods.perturbation import PerturbedAnswers
-from ..models.forward_pass import ForwardPass
-from ..models.masking import moved_position, remove_tokens
-from ..models.task_model import TaskModel
+from ..model.forward_pass import ForwardPass
+from ..model.masking import moved_position, remove_tokens
+from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.schema import FloatArray
 from ..results.targets import Prediction

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
+from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..inputs.token_ids import check_ids
-from ..models.task_model import TaskModel
-from ..models.write_each import write_each
-from ..surgery.memory import enough_memory
+from ..model.batched_generation import write_each
+from ..model.task_model import TaskModel
 from ..tasks.seq2seq import with_first_token
 from .completed import Completed
 

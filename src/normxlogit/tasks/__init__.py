@@ -7,8 +7,8 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.models.auto import modeling_auto as auto
 
+from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..surgery.clone import unwrapped
 from .audio import AudioClassification
 from .base import Task, TaskName
 from .choice import MultipleChoice

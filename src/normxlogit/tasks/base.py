@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
+from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
+from ..parts.parts import Parts
 from ..results.media import Medium
 from ..results.nearest import nearest
 from ..results.schema import FloatArray
 from ..results.targets import Prediction
 from ..results.units import Units
-from ..surgery.parts import Parts
-from ..surgery.pool import Pool
 from .model import Explained, Model
 from .reading import Reads
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from ..copies.clone import one_choice_each
 from ..errors import InputError, TargetError
 from ..inputs.batching import Batch
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
-from ..surgery.clone import one_choice_each
 from .base import Task
 from .targets import All, Choice, TargetSpec, is_choice
 

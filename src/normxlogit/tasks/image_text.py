@@ -11,13 +11,13 @@ from torch import Tensor
 from transformers import AutoProcessor
 from transformers.utils.generic import ModelOutput
 
+from ..copies.pool import private_clone
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, Medium, readable_tokens
 from ..inputs.picture_places import Floats, layout, merged_boxes
-from ..surgery.pool import private_clone
-from ..surgery.signal_entry import SignalEntry, find_signal_entry
+from ..parts.signal_entry import SignalEntry, find_signal_entry
 from .language import CausalLM, special_tokens
 from .model import Model
 from .picture_boxes import PIXELS, PictureBoxes

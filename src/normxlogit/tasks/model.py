@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
+from ..copies.run import Replace
 from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
-from ..surgery.headpiece import Head
-from ..surgery.parts import Parts
-from ..surgery.run import Replace
+from ..parts.headpiece import Head
+from ..parts.parts import Parts
 
 if TYPE_CHECKING:
     from .base import Task

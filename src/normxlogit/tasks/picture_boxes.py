@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ..inputs.picture_places import Floats, Sources, sources_of
-from ..surgery.signal_entry import SignalEntry
+from ..parts.signal_entry import SignalEntry
 
 PIXELS = "pixel_values"
 """What image processors call the numbers that they return."""

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from ..copies.clone import clone, unwrapped
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
-from ..surgery.clone import clone, unwrapped
-from ..surgery.proofs import vectors_are_the_sentence_transformers
+from ..parts.proofs import vectors_are_the_sentence_transformers
 from .model_files import find_file, read_json
 
 Pooling = Literal["mean", "first", "last"]

@@ -9,15 +9,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
+from ..copies.autocast import without_autocast
+from ..copies.clone import override_forward
+from ..copies.pool import private_clone
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch, collate
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.token_ids import check_ids
-from ..surgery.autocast import without_autocast
-from ..surgery.clone import override_forward
-from ..surgery.pool import private_clone
 from .base import TaskName
 from .language import LanguageTask, special_tokens
 from .model import Model

@@ -10,21 +10,21 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..copies.clone import override_forward
+from ..copies.memory import refuse_to_hide
+from ..copies.pool import Pool, private_clone
+from ..copies.run import Site, run
+from ..copies.trace import tensor_of
 from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, Signal
 from ..inputs.media_items import media_items
+from ..parts.headpiece import Head
+from ..parts.layer_outputs import LayerOutput
+from ..parts.parts import Parts
+from ..parts.signal_entry import patch_embedding
 from ..results.units import UnitKind, Units
-from ..surgery.clone import override_forward
-from ..surgery.headpiece import Head
-from ..surgery.layer_outputs import LayerOutput
-from ..surgery.memory import refuse_to_hide
-from ..surgery.parts import Parts
-from ..surgery.pool import Pool, private_clone
-from ..surgery.run import Site, run
-from ..surgery.signal_entry import patch_embedding
-from ..surgery.trace import tensor_of
 from .classification import Classification, Problem
 from .model import Model
 from .reading import naming_input

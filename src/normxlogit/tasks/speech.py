@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from transformers import AutoProcessor
 
+from ..copies.non_finite import mean_logit
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, Signal
 from ..inputs.sounds import Sound, feature_extractor_of
-from ..surgery.non_finite import mean_logit
 from .audio import AudioClassification
 from .base import TaskName
 from .model import Model

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..copies.non_finite import mean_logit
+from ..copies.run import Replace
 from ..errors import TargetError
 from ..results.schema import FloatArray
 from ..results.targets import Target as ExplainedTarget
-from ..surgery.non_finite import mean_logit
-from ..surgery.run import Replace
 from .base import Task
 from .model import Explained, Model
 
@@ -115,7 +115,7 @@ class Target:
     ) -> Tensor:
         """Run a model and return `quantity` of its answers; differentiable where gradients are on.
 
-        The arguments are those of `ForwardPass` and `surgery.run`; `texts` is which text of the batch each row belongs
+        The arguments are those of `ForwardPass` and `copies.run`; `texts` is which text of the batch each row belongs
         to, (N,). With `log_probability` that is returned instead; both are (N, K).
         """
         read = Target.log_probability if log_probability else Target.quantity

@@ -9,12 +9,12 @@ from torch import nn
 from transformers import AutoProcessor, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from ..copies.pool import private_clone
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding, Medium
 from ..inputs.picture_places import layout
 from ..inputs.pictures import is_picture, names_picture, read_picture
-from ..surgery.pool import private_clone
-from ..surgery.signal_entry import SignalEntry, find_signal_entry
+from ..parts.signal_entry import SignalEntry, find_signal_entry
 from .base import Task
 from .image import ImageClassification
 from .model import Model

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 
 from torch import Tensor
 
-from ...models.forward_pass import ForwardPass
-from ...models.task_model import TaskModel
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
 from ..registry import register
 from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers
 from .matrix import MatrixMethod, head_mixes

@@ -6,12 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ...copies.non_finite import mean_logit
 from ...errors import HeadMismatchError, UnsupportedModelError
 from ...inputs.batching import Batch
-from ...models.forward_pass import ForwardPass
-from ...models.task_model import TaskModel
-from ...surgery.non_finite import mean_logit
-from ...surgery.proofs import proof
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
+from ...parts.proofs import proof
 from ...tasks import Task
 from ...tasks.targets import Target
 from ..base import Method, Request, Scores

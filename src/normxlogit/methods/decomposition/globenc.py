@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from ...models.forward_pass import ForwardPass
-from ...models.task_model import TaskModel
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
 from ..registry import register
 from .encoder_layers import ENCODERS, encoder_layers
 from .matrix import MatrixMethod, head_mixes

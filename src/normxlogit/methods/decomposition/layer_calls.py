@@ -9,14 +9,14 @@ from typing import Any, cast
 from torch import Tensor, nn
 from transformers import Cache, PretrainedConfig, PreTrainedModel
 
+from ...copies.clone import clone
+from ...copies.memory import refuse_to_hide
+from ...copies.run import Site, run
+from ...copies.trace import hidden_of, several_states
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
-from ...models.proof import reading
-from ...models.task_model import TaskModel
-from ...surgery.clone import clone
-from ...surgery.memory import refuse_to_hide
-from ...surgery.run import Site, run
-from ...surgery.trace import hidden_of, several_states
+from ...model.proof_sample import reading
+from ...model.task_model import TaskModel
 
 
 @dataclass

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ...errors import UnsupportedModelError
-from ...models.forward_pass import ForwardPass
-from ...models.task_model import TaskModel
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
 from ...tasks.targets import Target
 from ..base import Method, Request, Scores
 from ..registry import alternatives

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ...copies.run import run as run_copy
 from ...errors import UnsupportedModelError
-from ...models.forward_pass import ForwardPass
-from ...models.task_model import TaskModel
-from ...surgery.proofs import layer_gives_the_same_again
-from ...surgery.run import run as run_copy
+from ...model.forward_pass import ForwardPass
+from ...model.task_model import TaskModel
+from ...parts.proofs import layer_gives_the_same_again
 from ..registry import register
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 from .matrix import MatrixMethod

@@ -1,0 +1,180 @@
+"""Run a forward pass of a copy with hooks: record, replace or stop at modules, or call something instead.
+
+Hooks are registered here and nowhere else, for one pass, and are removed when it ends, also by an error. So nothing of
+one pass is seen by another, and no thread needs a state of its own: a copy is run by one thread at a time (see `pool`).
+
+The backward pass outlives `run`: what runs again in it, as layers under gradient checkpointing do, runs without these
+hooks. `FrozenRunner.forward` therefore refuses to replace anything inside such layers.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+"""Gets what a module returned and its arguments; returns what takes its place, or None to leave it."""
+
+Instead = Callable[..., Any]
+"""Gets the module's own call, with the hooks of the model's owner, and the arguments; returns what it returns."""
+
+RUNNING = "_normxlogit_running"
+"""Marks a copy while it runs."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A module's input or output, at one or all of its calls.
+
+    Attributes:
+        path: Where the module is in the copy.
+        call: Which of its calls in the pass, counted from 1; 0 for all of them, as a list.
+        is_input: Whether it is the module's main input, after the hooks of the model's owner, and not its output.
+    """
+
+    path: str
+    call: int = 1
+    is_input: bool = False
+
+
+@dataclass
+class Pass:
+    """The output and the recorded values of a forward pass.
+
+    Attributes:
+        output: What the model returned; None where the pass was stopped.
+        recorded: The values; nothing for a call that did not happen.
+    """
+
+    output: Any = None
+    recorded: dict[Site, Any] = field(default_factory=dict)
+
+    def last(self, site: Site | None) -> Any:
+        """Return the recorded value, of several calls the last; None if there is none."""
+        value = None if site is None else self.recorded.get(site)
+        return value[-1] if site is not None and site.call == 0 and value else value
+
+    def record(self, site: Site, count: int, value: Any) -> None:
+        """Keep a value if it is of the call that the site names."""
+        if site.call == 0:
+            self.recorded.setdefault(site, []).append(value)
+        elif site.call == count:
+            self.recorded[site] = value
+
+
+class _Stop(BaseException):
+    """Ends a forward pass; not an `Exception`, so that a model's own `except Exception` does not swallow it."""
+
+
+def run(
+    copy: nn.Module,
+    inputs: Mapping[str, Any],
+    *,
+    record: Iterable[Site] = (),
+    replace: Mapping[str, Replace] | None = None,
+    instead: Mapping[str, Instead] | None = None,
+    stop: Site | None = None,
+    call: Callable[..., Any] | None = None,
+) -> Pass:
+    """Run one forward pass of a copy.
+
+    Args:
+        copy: The copy, which nothing else runs meanwhile.
+        inputs: Its inputs, by name.
+        record: What to keep of which modules. A value that is replaced is recorded as what took its place.
+        replace: By path: what takes the place of a module's output, at each of its calls.
+        instead: By path: what is called instead of a module. The module runs only if it is called there.
+        stop: Where the pass ends; that, too, is recorded.
+        call: What is called with the inputs instead of the copy: its `generate`, or one of its layers.
+    """
+    if RUNNING in copy.__dict__:
+        raise RuntimeError("a copy is run by one pass at a time; lease another one")
+    done = Pass()
+    handles: list[Any] = []
+    replaced: list[nn.Module] = []
+    gradients = torch.is_grad_enabled()
+    copy.__dict__[RUNNING] = True
+    try:
+        replace, instead = replace or {}, instead or {}
+        sites = list(dict.fromkeys(record if stop is None else (*record, stop)))
+        hooked = dict.fromkeys((*replace, *(site.path for site in sites)))
+        modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
+        for path in hooked:
+            here = [site for site in sites if site.path == path]
+            handles += _hooks(modules[path], here, replace.get(path), stop, done)
+        for path, function in instead.items():
+            module = modules[path]
+            if "_call_impl" in module.__dict__:
+                raise RuntimeError(f"something is called instead of {path} under another path already")
+            # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
+            module.__dict__["_call_impl"] = partial(function, module._call_impl)
+            replaced.append(module)
+        done.output = (copy if call is None else call)(**inputs)
+    except _Stop:
+        pass
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module in replaced:
+            del module.__dict__["_call_impl"]
+        del copy.__dict__[RUNNING]
+        torch.set_grad_enabled(gradients)  # a model that failed may not have come to it
+    return done
+
+
+def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
+    """Merge several `replace=` of `run`; replacements of one output are applied one after the other."""
+    merged: dict[str, Replace] = {}
+    for mapping in replace:
+        for path, function in mapping.items():
+            merged[path] = partial(_both, merged[path], function) if path in merged else function
+    return merged
+
+
+def _both(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Apply two replacements of one output in turn."""
+    other = first(output, args, kwargs)
+    last = second(output if other is None else other, args, kwargs)
+    return other if last is None else last
+
+
+def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a module's main input, among its arguments."""
+    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
+def _hooks(
+    module: nn.Module, sites: Collection[Site], replace: Replace | None, stop: Site | None, done: Pass
+) -> list[Any]:
+    """Register the hooks of one module."""
+    inputs, outputs = [s for s in sites if s.is_input], [s for s in sites if not s.is_input]
+    begun = ended = 0
+
+    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal begun
+        begun += 1
+        for site in inputs:
+            done.record(site, begun, main_input(args, kwargs))
+            _stop_at(site, begun, stop)
+
+    def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        nonlocal ended
+        ended += 1
+        other = None if replace is None else replace(output, args, kwargs)
+        for site in outputs:
+            done.record(site, ended, output if other is None else other)
+            _stop_at(site, ended, stop)
+        return other
+
+    handles = [module.register_forward_pre_hook(before, with_kwargs=True)] if inputs else []
+    if outputs or replace is not None:
+        handles.append(module.register_forward_hook(after, with_kwargs=True))
+    return handles
+
+
+def _stop_at(site: Site, count: int, stop: Site | None) -> None:
+    if site == stop and count >= site.call:
+        raise _Stop

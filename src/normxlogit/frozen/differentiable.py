@@ -1,0 +1,192 @@
+"""Forward passes that a frozen backward pass can follow: with constant weights, in little memory, without kernels."""
+
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from .backward import NotedInputs, frozen_backward
+
+
+def with_constant_weights(copy: nn.Module) -> nn.Module:
+    """Make the weights of a private copy constants of its passes: no graph is built for them.
+
+    They share the storage of the model's own, see `copies.pool.Lease.refresh`.
+    """
+    constants: dict[int, nn.Parameter] = {}
+    for module in copy.modules():
+        table = module.__dict__["_parameters"]
+        for name, weight in table.items():
+            if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
+                if id(weight) not in constants:
+                    constants[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False)
+                table[name] = constants[id(weight)]
+        config: Any = getattr(module, "config", None)
+        if hasattr(config, "use_cache"):
+            config.use_cache = False  # a layer that runs again must not find the keys that it left
+    return copy
+
+
+@contextmanager
+def differentiable(copy: nn.Module, run_again: Iterable[str] = (), *, careful: bool = False) -> Iterator[None]:
+    """Run passes of a copy in this block so that a frozen backward pass can follow.
+
+    Args:
+        copy: The copy.
+        run_again: Paths of modules, none inside another, that keep only their input, and run again in the backward
+            pass (gradient checkpointing).
+        careful: For models that write on what their backward pass needs, or bring autograd functions of their own:
+            what is saved is cloned, and these functions are run as what they are written as.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(NotedInputs())
+        if careful:
+            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_cloned, lambda saved: saved))
+            for module in copy.modules():
+                if (forward := _written_out(module)) is not None:
+                    _replace_forward(stack, module, forward)
+        for path in set(run_again):
+            module = copy.get_submodule(path)
+            _replace_forward(stack, module, partial(_run_again, module.forward))
+        yield
+
+
+def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[..., Any]) -> None:
+    """Give a module another `forward` until a stack is closed."""
+    replaced = module.__dict__.get("forward")
+    stack.callback(
+        lambda: module.__dict__.pop("forward") if replaced is None else module.__dict__.update(forward=replaced)
+    )
+    module.__dict__["forward"] = forward
+
+
+def _cloned(saved: Tensor) -> Tensor:
+    return saved if isinstance(saved, nn.Parameter) else saved.detach().clone()  # with its graph it would not be freed
+
+
+# --- gradient checkpointing ------------------------------------------------------------------------------------------
+
+
+class _RunAgain(Function):
+    """A module that keeps its inputs alone, and runs again in the backward pass, which is the frozen one, too.
+
+    Torch's own checkpointing gives saved tensors out once, to torch's gradient, and not once more to the rules.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[..., list[Any]], others: list[Any], *flowing: Tensor) -> Any:
+        ctx.run = run
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*flowing)
+        with torch.no_grad():
+            values = run(*flowing)
+        ctx.places = [index for index, value in enumerate(values) if _is_float(value)]
+        others += [_RunAgain if _is_float(value) else value for value in values]
+        return tuple(values[index] for index in ctx.places)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        leaves = [value.detach().requires_grad_() for value in ctx.saved_tensors]
+        with torch.enable_grad(), NotedInputs():
+            values = ctx.run(*(leaf.clone() for leaf in leaves))
+        pairs = [
+            (values[index], gradient)
+            for index, gradient in zip(ctx.places, gradients, strict=True)
+            if gradient is not None and values[index].requires_grad
+        ]
+        outputs = [value for value, _ in pairs]
+        if not pairs:
+            return (None,) * (2 + len(leaves))
+        with frozen_backward(outputs, leaves):
+            slopes = torch.autograd.grad(outputs, leaves, [gradient for _, gradient in pairs], allow_unused=True)
+        return None, None, *slopes
+
+
+def _run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module's forward so that it runs again in the backward pass."""
+    values, form = tree_flatten((args, kwargs))
+    places = [index for index, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+    if not places:
+        return forward(*args, **kwargs)
+    forms: list[Any] = []
+
+    def run(*flowing: Tensor) -> list[Any]:
+        arguments = list(values)
+        for index, value in zip(places, flowing, strict=True):
+            arguments[index] = value
+        inner_args, inner_kwargs = tree_unflatten(arguments, form)
+        outputs, output_form = tree_flatten(forward(*inner_args, **inner_kwargs))
+        forms[:] = [output_form]
+        return outputs
+
+    others: list[Any] = []
+    flowing = [values[index] for index in places]
+    for index in places:
+        values[index] = None  # kept by the graph
+    tensors = iter(_RunAgain.apply(run, others, *flowing))  # type: ignore[no-untyped-call]
+    outputs = [next(tensors) if value is _RunAgain else value for value in others]
+    return tree_unflatten(outputs, forms[0])
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+# --- autograd functions of the model's own ---------------------------------------------------------------------------
+
+
+def _written_out(module: nn.Module) -> Callable[..., Any] | None:
+    """Copy a module's forward so that autograd differentiates inside the custom functions that it applies.
+
+    Returns:
+        None where it applies none.
+    """
+    forward = getattr(module.forward, "__func__", None)
+    if not isinstance(forward, types.FunctionType):
+        return None
+    referenced = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
+    functions = {
+        name: _WrittenOut(f) for name, f in referenced.items() if isinstance(f, type) and issubclass(f, Function)
+    }
+    if not functions:
+        return None
+    copy = types.FunctionType(
+        forward.__code__, forward.__globals__ | functions, forward.__name__, forward.__defaults__, forward.__closure__
+    )
+    copy.__kwdefaults__ = forward.__kwdefaults__
+    return types.MethodType(copy, module)
+
+
+class _WrittenOut:
+    """Runs the forward of a custom autograd function, and leaves the backward pass to autograd."""
+
+    def __init__(self, function: type[Function]) -> None:
+        self.function = function
+
+    def apply(self, *args: Any) -> Any:
+        """Run it; if its result has no gradient, as from a kernel of another package, apply the function."""
+        separate = self.function.setup_context is not Function.setup_context
+        result = self.function.forward(*args) if separate else self.function.forward(_Context(args), *args)
+        results = result if isinstance(result, tuple) else (result,)
+        if any(isinstance(value, Tensor) and value.requires_grad for value in results):
+            return result
+        return self.function.apply(*args)
+
+
+class _Context:
+    """The context that a custom autograd function writes to in its forward; it is never read."""
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.needs_input_grad = tuple(isinstance(value, Tensor) and value.requires_grad for value in args)
+
+    def save_for_backward(self, *_: Any) -> None:
+        """Save nothing."""
+
+    mark_dirty = mark_non_differentiable = set_materialize_grads = save_for_forward = save_for_backward

@@ -1,0 +1,140 @@
+"""Where the input enters the graph of a frozen pass: word embeddings of one side or two, pictures and sounds."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from ..copies.memory import refuse_to_hide
+from ..copies.pool import private_clone
+from ..copies.run import Replace, in_turn, main_input
+from ..copies.trace import path_of
+from ..errors import UnsupportedModelError
+from ..inputs.batching import Batch
+from ..model.task_model import TaskModel
+from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
+from ..parts.find_parts import same_ids
+from ..parts.signal_entry import SignalEntry, find_signal_entry
+from .runner import first_text
+
+WORDS = -1
+"""The place of the word embeddings; the embedding layer's output is 0, that of layer l is l."""
+
+SOURCE = -1_000_000
+"""The place at which the source of an encoder-decoder model enters; the output of layer l of the encoder is l above."""
+
+PARTS = -2_000_000
+"""The place at which pictures and sounds enter: what their patch embedding, or first convolution, returns."""
+
+Read = Callable[[int, Tensor], Tensor]
+"""Is given a place and what enters there, (B, T, H), and returns what flows on."""
+
+
+class EntryPoints:
+    """The modules of a model that the input enters by."""
+
+    def __init__(self, model: TaskModel) -> None:
+        self.model = model
+        self._signal: SignalEntry | None = None
+        self._tables: tuple[str, ...] | None = None
+
+    @property
+    def words(self) -> WordEmbeddings | None:
+        """The word embeddings of a model; None if it has none, such as models of pictures, sounds or characters."""
+        try:
+            return self.model.embeddings
+        except UnsupportedModelError:
+            return None
+
+    @contextmanager
+    def read(
+        self, batch: Batch, places: Collection[int], read: Read, read_beside: Read
+    ) -> Iterator[dict[str, Replace]]:
+        """Let what enters at places be read in one pass.
+
+        Args:
+            batch: What the model reads.
+            places: At which of `WORDS`, `SOURCE` and `PARTS`.
+            read: Is called with what enters there.
+            read_beside: Is called with what else is looked up for the tokens, which belongs to them.
+
+        Yields:
+            What `run` is to replace in a pass in this block.
+        """
+        lookups, signals = list[Lookup](), list[int]()
+        ids, hears = batch.inputs["input_ids"] if WORDS in places else None, self.model.task.hears
+        if SOURCE in places and not hears:
+            lookups.append(Lookup(self._side("encoder"), batch.inputs["source"][..., 0], partial(read, SOURCE)))
+        if ids is not None:
+            path = self._side("decoder") if batch.has_source else self.model.embeddings.path
+            lookups.append(Lookup(path, ids, partial(read, WORDS), batch.stand_ins))
+            more = partial(read_beside, WORDS)
+            lookups += [Lookup(path, ids, more, batch.stand_ins, once=False) for path in self.tables(batch)]
+        signals += [place for place in (SOURCE, PARTS) if place in places and (place == PARTS or hears)]
+        entries = [self.signal(batch.inputs).replaced(partial(read, place)) for place in signals]
+        with changed_lookups(type(self.model.module).__name__, lookups) as words:
+            yield in_turn(words, *entries)
+
+    def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
+        """Return where pictures and sounds enter the model, found once."""
+        if self._signal is None:
+            self._signal = find_signal_entry(private_clone(self.model.module), inputs)
+        if self._signal is None:
+            raise UnsupportedModelError(
+                f"no convolution or linear layer of {type(self.model.module).__name__} is given the picture or the "
+                "sound, so its parts cannot be scored"
+            )
+        return self._signal
+
+    def _side(self, name: str) -> str:
+        """Return the path of the word embeddings of an encoder or a decoder."""
+        module = cast(Any, self.model.module)
+        table = table_of(module.get_encoder() if name == "encoder" else module.get_decoder())
+        if table is None:
+            raise UnsupportedModelError(
+                f"{type(module).__name__} names no table of word embeddings for its {name}, from which something would "
+                "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
+            )
+        return str(path_of(module, table))
+
+    def tables(self, batch: Batch) -> tuple[str, ...]:
+        """Return the tables beside the word embeddings that token ids are looked up in, as Gemma does for each layer.
+
+        They are tried once, with a second text: positions or segments may be the same numbers as the tokens of one.
+        """
+        if self._tables is None:
+            self._tables = ()
+            if not batch.has_source and (words := self.words) is not None:
+                outside = (words.path, words.path.rpartition(".")[0])
+                if paths := tuple(path for path in self.model.parts.tables if path not in outside):
+                    self._tables = self._tried(paths, batch)
+        return self._tables
+
+    @torch.no_grad()
+    def _tried(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+        """Return the tables in which a model looks up other token ids, too."""
+        looked_up = set[str]()
+        inputs = first_text(self.model, batch).inputs
+        ids = inputs["input_ids"]
+        turned = ids.flip(1)
+        other = torch.full_like(ids, self.model.filler) if torch.equal(turned, ids) else turned  # (B, T)
+
+        def watch(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if same_ids(main_input(args, kwargs), other):
+                looked_up.add(path)
+
+        try:
+            watching = {path: partial(watch, path) for path in paths}
+            stop = self.model.parts.trunk_site
+            self.model.copy.run({**inputs, "input_ids": other}, replace=watching, stop=stop)
+        except Exception as error:  # the same tokens in another order need not be a text
+            refuse_to_hide(error)
+            self.model.copy.note_untried(
+                f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
+                "text: the model does not read this one's tokens in another order"
+            )
+            return paths
+        return tuple(path for path in paths if path in looked_up)

@@ -1,0 +1,286 @@
+"""Passes of a model whose backward pass is the frozen network's, each kind proved on its first."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..copies.autocast import without_autocast
+from ..copies.memory import refuse_to_hide
+from ..copies.pool import Pool
+from ..copies.run import Pass, Replace, Site, run
+from ..errors import UnsupportedModelError
+from ..inputs.batching import Batch
+from ..model.forward_pass import no_states
+from ..model.proof_sample import reading
+from ..model.task_model import TaskModel
+from ..parts.headpiece import Head
+from ..parts.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
+from ..tasks.positions import at
+from .conservation import Balance, balance, constants_as_leaves, prove_conservation
+from .differentiable import differentiable, with_constant_weights
+from .frozen_pass import FrozenPass
+from .readout import Readout
+
+LONG = 2048
+"""Tokens of a pass beyond which its layers run again in the backward pass (gradient checkpointing)."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that the proof reads."""
+
+PROOF_TOKENS = 512
+"""Most tokens of a text that a language model is proved on: all that its operations save is kept."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a pass left, with its graph.
+
+    Attributes:
+        readouts: By place, where contributions can be read.
+        entries: The places at which the input enters the graph.
+        answer: What the head of a language model reads, (B, T, H), otherwise the logits.
+        hidden: What the head reads, (B, T, H); None without a head.
+        start: The embedding layer's output, (B, T, H), or why it is not known; None where the model does not give it.
+    """
+
+    readouts: dict[int, Readout]
+    entries: Sequence[int]
+    answer: Tensor
+    hidden: Tensor | None
+    start: Tensor | UnsupportedModelError | None
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        """What the input enters the graph by; its gradients are the contributions."""
+        return list({id(leaf): leaf for leaf in (self.readouts[place].leaf for place in self.entries)}.values())
+
+
+RunsModel = Callable[[nn.Module, Batch], Flow]
+"""Runs a copy of a model once over a batch."""
+
+
+class FrozenRunner:
+    """Lends copies of a model for passes, and proves the first of each kind."""
+
+    def __init__(self, model: TaskModel) -> None:
+        self.model = model
+        self.pool = Pool(model.module, with_constant_weights)
+        self.lock = threading.RLock()
+        self.encoder_layers: set[str] = set()
+        self._careful = False
+        self._proving: nn.Module | None = None
+        self._proved: dict[tuple[bool, bool], int] = {}  # from which place on, with pictures or sounds, with a source
+
+    @property
+    def head(self) -> Head:
+        """The model's head on copies whose weights are constants."""
+        return Head(self.pool, self.model.head.piece)  # type: ignore[arg-type]
+
+    @property
+    def by_head(self) -> bool:
+        """Whether a pass ends with what the head reads: the logits of a vocabulary are not kept."""
+        return self.model.task.vocabulary and self.model.parts.trunk is not None
+
+    @property
+    def layers(self) -> set[str]:
+        """Paths of the layers, which may run again in the backward pass."""
+        return self.encoder_layers | {output.path for output in self.model.parts.outputs or ()}
+
+    def run(
+        self, batch: Batch, begin: int, flow: RunsModel, at_text: RunsModel | None = None, *, predict: bool
+    ) -> FrozenPass:
+        """Run a copy that is leased until the gradients are read, proved on the first pass of its kind.
+
+        A text alone is proved by the very pass that is explained, unless that keeps little; otherwise the beginning of
+        the first text is.
+
+        Args:
+            batch: What to read.
+            begin: The place at which the input enters the graph: a pass that begins lower goes through more of it.
+            flow: Runs a copy over a batch.
+            at_text: Runs it over the text itself, which is proved, where `flow` runs it at another point.
+            predict: As for `TaskModel.run`.
+        """
+        lease, flown = self.pool.take(), None
+        try:
+            with reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
+                with self.lock:
+                    if not self.is_proved(batch, begin):
+                        first = first_text(self.model, batch)
+                        flown = self._prove(lease.lent, first, at_text or flow)
+                        self._proved[bool(batch.media), batch.has_source] = begin
+                        if first is not batch or at_text is not None or self._is_long(batch):
+                            self.pool.release(lease)
+                            lease, flown = self.pool.take(), None
+                flown = flown or flow(lease.lent, batch)
+            with torch.no_grad():
+                forward = self.model.finish(
+                    batch,
+                    None if flown.hidden is None else flown.hidden.detach(),
+                    flown.start if flown.start is not None else no_states(self.model.module),
+                    None,
+                    None if self.by_head else flown.answer.detach(),
+                    predict,
+                )
+        except BaseException:
+            self.pool.release(lease)
+            raise
+        return FrozenPass.of(forward, readouts=flown.readouts, answer=flown.answer, entries=flown.leaves, lease=lease)
+
+    def is_proved(self, batch: Batch, begin: int) -> bool:
+        """Return whether passes like one that begins at a place were proved."""
+        proved = self._proved.get((bool(batch.media), batch.has_source))
+        return proved is not None and proved <= begin
+
+    def release(self, run: FrozenPass) -> None:
+        """Return the copy of a pass to the pool, whose gradients were read or will not be."""
+        if run.lease is not None:
+            self.pool.release(run.lease)
+
+    def forward(
+        self,
+        copy: nn.Module,
+        batch: Batch,
+        *,
+        record: Iterable[Site] = (),
+        replace: Mapping[str, Replace],
+        stop: Site | None = None,
+    ) -> Pass:
+        """Run a copy over a batch with a graph to backpropagate through.
+
+        Args:
+            copy: The copy.
+            batch: What it reads.
+            record: As for `copies.run`.
+            replace: As for `copies.run`.
+            stop: As for `copies.run`.
+        """
+        # What is replaced inside a layer would not be replaced when the layer runs again.
+        layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
+        inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
+        with differentiable(copy, () if inside else layers, careful=self._careful):
+            return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
+
+    def balance(self, batch: Batch, flow: RunsModel, quantity: Callable[[Flow], Tensor]) -> Balance:
+        """Add up what the input and each constant of the model contribute to a quantity of one text.
+
+        Args:
+            batch: The text.
+            flow: Runs a copy over it.
+            quantity: Is given what the pass left, and returns a scalar.
+        """
+        lease = self.pool.take()
+        try:
+            with self.lock, reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
+                self._proving = lease.lent  # no other pass is run on it
+                with constants_as_leaves(lease.lent) as constants:
+                    flown = flow(lease.lent, batch)
+                    with differentiable(lease.lent, careful=self._careful):
+                        answer = quantity(flown)
+                return balance(answer, flown.leaves, constants)
+        finally:
+            self._proving = None
+            self.pool.release(lease)
+
+    def _is_long(self, batch: Batch) -> bool:
+        """Return whether the layers of a pass are to run again: a picture brings hundreds of tokens, and an encoder."""
+        source = batch.inputs["source"].numel() if batch.has_source else 0
+        return bool(batch.media) or batch.mask.numel() + source > LONG
+
+    def _prove(self, copy: nn.Module, batch: Batch, flow: RunsModel) -> Flow:
+        """Prove on a pass over one text that its answer is the model's and that the contributions add up to it."""
+        position, rows = None, None
+        if self.model.task.vocabulary:
+            position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
+            rows = torch.arange(PROOF_ROWS, device=position.device)
+            rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
+        self._proving = copy  # no other pass is run on it
+        try:
+            return self._conserved(copy, batch, flow, position, rows)
+        except Exception as error:
+            refuse_to_hide(error)
+            self._careful = True
+            try:
+                return self._conserved(copy, batch, flow, position, rows)
+            except Exception as another:
+                refuse_to_hide(another)
+                self._careful = False
+                raise error from another
+        finally:
+            self._proving = None
+
+    def _conserved(
+        self, copy: nn.Module, batch: Batch, flow: RunsModel, position: Tensor | None, rows: Tensor | None
+    ) -> Flow:
+        with constants_as_leaves(copy) as constants:
+            flown = flow(copy, batch)
+            answer = flown.answer
+            if position is not None and rows is not None:
+                places = position.to(answer.device)
+                if self.by_head:
+                    with differentiable(copy, careful=self._careful):
+                        answer = self.head.tokens(answer[torch.zeros_like(places), places], rows)
+                else:
+                    answer = at(answer, places)[..., rows]
+        answer = answer.float()
+        self._compare(answer.detach(), batch.inputs, position, rows)
+        for readout in flown.readouts.values():
+            readout.detached = None  # what goes through attention sinks is proved, too
+        prove_conservation(type(self.model.module).__name__, answer, flown.leaves, constants, self._precision(flown))
+        for readout in flown.readouts.values():
+            readout.detached = readout.sinks
+        return flown
+
+    def _precision(self, flown: Flow) -> torch.dtype:
+        """Return the coarsest precision that the model computes in."""
+        stored = getattr(self.model.module, "dtype", torch.float32)
+        dtypes = [
+            dtype
+            for dtype in (torch.float32, stored, flown.answer.dtype)
+            if dtype.is_floating_point and dtype.itemsize > 1
+        ]
+        return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
+
+    def _compare(
+        self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
+    ) -> None:
+        """Compare the answer of a pass with the model's own."""
+
+        def difference(expected: Tensor) -> float | None:
+            expected = expected.to(answer.device).float()
+            return frozen_answers_as_the_model(answer, expected, SUMS * tolerance_for(expected))
+
+        first_answer = self._first_answer(inputs, rows)
+        if first_answer is not None and difference(first_answer) is None:
+            return
+        with torch.no_grad():  # its weights may have been trained since
+            apart = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
+        if apart is not None:
+            raise UnsupportedModelError(
+                f"{type(self.model.module).__name__} cannot be frozen: the pass gives another answer than the model, "
+                f"by {apart:.2g}"
+            )
+
+    def _first_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
+        """Return what the model has answered to a text if that was the first that it read, else None."""
+        if self.model.copy.answered is None:
+            return None
+        text, logits = self.model.copy.answered
+        if text.keys() != inputs.keys() or not all(torch.equal(text[name], value) for name, value in inputs.items()):
+            return None
+        return (logits if rows is None else logits[:, -1, rows]).float()
+
+
+def first_text(model: TaskModel, batch: Batch) -> Batch:
+    """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""
+    if batch.media:  # a prompt with pictures, which is read by itself
+        return batch
+    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
+    whole = {name for name in batch.inputs if task.hears and name.startswith("source")}
+    inputs = {n: v[:1] if n in whole else v[:1, :length] for n, v in batch.inputs.items()}
+    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
+        return batch
+    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

@@ -1,0 +1,340 @@
+"""From a name or folder to a task model and its tokenizer."""
+
+import pickle
+import re
+from collections.abc import Container, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import (
+    AutoConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto import modeling_auto as auto
+
+from ..copies.memory import out_of_memory
+from ..errors import InputError, UnsupportedModelError
+from ..tasks import TASKS, TaskName, is_bare, no_head, task_name
+from ..tasks.sentence_embedding import is_embedding_folder
+from .adapters import Adapter, read_adapter
+from .devices import AUTO, device_named
+from .gguf_cache import converted_folder, keep
+
+LISTED = 6
+"""Weights that an error names; a whole model has hundreds."""
+TOKENIZER = "its tokenizer"
+GGUF = ".gguf"
+NO_FILE = "does not appear to have a file named"
+"""The message of transformers for a repository on the hub that lacks a file."""
+
+_LFS_POINTER = b"version https://git-lfs"
+
+
+def default_model_folder() -> Path:
+    """Return the folder of the model that ships with the package."""
+    return Path(str(resources.files("normxlogit") / "default_model"))
+
+
+def load(
+    name: str | Path | None = None,
+    *,
+    task: TaskName | None = None,
+    dtype: torch.dtype | str | None = None,
+    device: torch.device | str | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    allow_missing_weights: bool = False,
+    **options: Any,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model with its head, and its tokenizer (image processor, feature extractor).
+
+    Raises:
+        InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
+        UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
+    """
+    source, options = _located(name, options)
+    converted = _converted(source, task, options)
+    if converted is not None and converted.is_dir():
+        source, options = str(converted), {}
+    adapter = _adapter(source, options, allow_pickle=allow_pickle)
+    with _base_of(adapter):
+        base = source if adapter is None else _source(adapter.base)
+        base_options = options if adapter is None else adapter.base_options(options)
+        local = {
+            key: base_options[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in base_options
+        }
+        with _one_line(base, "its configuration"):
+            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
+        placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
+        automatic = device is None or device == AUTO
+        target_device = None if automatic and placed else device_named(AUTO if device is None else device)
+        task_kind = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
+        if task_kind not in TASKS:
+            raise InputError(f"no task {task_kind!r}; it is one of {', '.join(TASKS)}")
+        if dtype is None:
+            on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
+            dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
+        elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+            raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
+        load_options = (
+            base_options if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True} | base_options
+        )
+        load_options = load_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
+        if adapter is not None:
+            load_options |= adapter.head_options(task_kind, options)
+        with _one_line(base, "the model"):
+            loader = getattr(transformers, TASKS[task_kind].auto_class)
+            model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
+        if not allow_missing_weights:
+            _check_weights(base, model, info, () if adapter is None else adapter.shapes)
+        if "config" not in options and not any(hasattr(config, key) for key in options):
+            _check_layers(base, model, info)
+    if adapter is not None:
+        with _one_line(source, "the adapter"):
+            model = adapter.on(model, options)
+        if adapter.has_tokenizer:
+            base, local = source, {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
+    with _one_line(base, TOKENIZER):
+        processor = TASKS[task_kind].processor_class
+        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
+    if TASKS[task_kind].reads_tokens:
+        _check_tokenizer(base, TASKS[task_kind].tokenizer_of(tokenizer))
+    keep(model, tokenizer, converted)
+    if target_device is not None:
+        model.to(target_device)
+    return model.eval(), tokenizer
+
+
+def _converted(source: str, task: TaskName | None, options: Mapping[str, Any]) -> Path | None:
+    """Return where the weights of a GGUF file are kept after they were converted; None for other models."""
+    if set(options) != {"gguf_file"} or task not in (None, "causal-lm"):
+        return None
+    return converted_folder(Path(source) / str(options["gguf_file"]))
+
+
+def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+    """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
+    if not Path(source).is_dir():
+        download_options = {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
+        try:
+            PretrainedConfig.get_config_dict(source, **download_options)
+        except OSError as error:
+            if NO_FILE not in str(error):
+                raise InputError(f"cannot load {source}: {_cause(error, source, 'its configuration')}") from error
+        else:
+            return None
+    return read_adapter(source, options, allow_pickle=allow_pickle)
+
+
+@contextmanager
+def _base_of(adapter: Adapter | None) -> Iterator[None]:
+    """Name the adapter in the error of a base model that cannot be loaded."""
+    try:
+        yield
+    except InputError as error:
+        if adapter is None:
+            raise
+        raise InputError(f"{adapter.source} holds an adapter of PEFT for the model {adapter.base}: {error}") from error
+
+
+def _located(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the folder or hub name to load from, and the options, for a GGUF file too."""
+    if name is None and options.get("gguf_file") is not None:
+        name = str(options["gguf_file"])
+        options = {key: value for key, value in options.items() if key != "gguf_file"}
+    file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
+    if file is None:
+        return _source(name), dict(options)
+    if not file.is_file():
+        raise InputError(f"{file}: no such file")
+    if options.get("gguf_file") not in (None, file.name):
+        raise InputError(f"two GGUF files are named, {file} and {options['gguf_file']}; name one")
+    return str(file.parent), {**options, "gguf_file": file.name}
+
+
+def _source(name: str | Path | None) -> str:
+    """Return the folder or hub name to load from."""
+    if name is None:
+        return str(default_model_folder())
+    source = str(name)
+    if source.startswith("~"):
+        source = str(Path(source).expanduser())
+    if not source.strip() or "\0" in source:
+        raise InputError(f"{source!r} is not a name of a model")
+    try:
+        exists, file = Path(source).exists(), Path(source).is_file()
+    except OSError as error:  # a name longer than any file's
+        raise InputError(f"{source!r} is not a name of a model: {error.strerror}") from None
+    if file or (_looks_like_path(source) and not exists):
+        raise InputError(f"{source}: no such model folder")
+    return source
+
+
+@contextmanager
+def _one_line(source: str, part: str) -> Iterator[None]:
+    """Turn the error of any reader of a broken file into one of one line."""
+    try:
+        yield
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        raise InputError(f"cannot load {source}: {_broken_file(source) or _cause(error, source, part)}") from error
+
+
+def _cause(error: Exception, source: str, part: str) -> str:
+    """Return the cause of an error, and what to do if that is known."""
+    line = _first_line(error)
+    if isinstance(error, ImportError) and "gguf" in str(error).casefold():
+        return "GGUF files need the package gguf; run: pip install gguf"
+    if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
+        return "its pickled weights are broken, or hold more than numbers"
+    if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
+        return f"{part} cannot be read: {remedy}"
+    if _only_pickles(source, line):
+        return f"{line}; allow_pickle=True would read weights that are not safetensors"
+    if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
+        return f"{part} cannot be read: there is no tokenizer.json, and to make one of other files, {line}"
+    if isinstance(error, OSError | ImportError):
+        return line
+    return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
+
+
+def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
+    """Return what to install if a tokenizer exists only as a SentencePiece file; None for any other error.
+
+    Without the package transformers takes the file for one of tiktoken's, and asks for that.
+    """
+    missing = [name for name in ("sentencepiece", "google.protobuf") if not _installed(name)]
+    mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
+    folder = Path(source)
+    if not missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
+        return None
+    return (
+        "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
+        "installed; run: pip install 'normxlogit[sentencepiece]'"
+    )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package whose parent is missing
+        return False
+
+
+def _only_pickles(source: str, line: str) -> bool:
+    folder = Path(source)
+    return "safetensors" in line and (not folder.is_dir() or any(folder.glob("*.bin")))
+
+
+def _broken_file(source: str) -> str | None:
+    """Return the first broken file of a folder and its defect, None if there is none."""
+    for file in sorted(Path(source).glob("*")) if Path(source).is_dir() else []:
+        if not file.is_file() or file.suffix not in (".json", ".safetensors", ".bin", ".model", ".txt", ".gguf"):
+            continue
+        with file.open("rb") as stream:
+            start = stream.read(len(_LFS_POINTER))
+        if not start and file.suffix != ".txt":
+            return f"{file.name} is empty; download it again"
+        if start == _LFS_POINTER:
+            return f"{file.name} is a pointer of Git LFS and not the file itself; run git lfs pull, or download it"
+    return None
+
+
+def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any], added: Container[str] = ()) -> None:
+    """Refuse weights that are missing and therefore random, except those that an adapter has."""
+    unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
+    missing = sorted(k for k in info["missing_keys"] if (unused is None or not k.startswith(unused)) and k not in added)
+    mismatched = sorted(
+        f"{key} {tuple(saved)} for {tuple(expected)}"
+        for key, saved, expected in info["mismatched_keys"]
+        if key not in added
+    )
+    problems = [
+        f"{what} {_some(keys)}"
+        for what, keys in (("lacks", missing), ("has other shapes of", mismatched), ("cannot give", _errors(info)))
+        if keys
+    ]
+    if problems:
+        raise InputError(
+            f"{source} as a {type(model).__name__} {' and '.join(problems)}: its answers would come from random "
+            "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
+            "allow_missing_weights=True for random weights"
+        )
+
+
+def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint with more layers than its configuration counts: without them it gives other answers.
+
+    Other weights that a model has no use for, such as the heads of its pretraining, change nothing.
+    """
+    last: dict[str, list[int]] = {}
+    for key in model.state_dict():
+        name, numbers = _numbered(key)
+        last[name] = [max(pair) for pair in zip(last.get(name, numbers), numbers, strict=True)]
+    beyond = []
+    for key in sorted(info.get("unexpected_keys") or ()):
+        name, numbers = _numbered(key)
+        if name in last and any(n > most for n, most in zip(numbers, last[name], strict=True)):
+            beyond.append(key)
+    if beyond:
+        raise InputError(
+            f"{source} holds more layers than its configuration counts ({_some(beyond)}), and without them it gives "
+            "other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
+        )
+
+
+def _numbered(key: str) -> tuple[str, list[int]]:
+    """Return a weight's name with its numbers blanked, and the numbers."""
+    return re.sub(r"\d+", "*", key), [int(number) for number in re.findall(r"\d+", key)]
+
+
+def _errors(info: Mapping[str, Any]) -> list[str]:
+    return sorted({*map(str, info.get("error_msgs") or ()), *map(str, info.get("conversion_errors") or ())})
+
+
+def _some(keys: list[str]) -> str:
+    more = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
+    return ", ".join(keys[:LISTED]) + more
+
+
+def _check_tokenizer(source: str, tokenizer: Any) -> None:
+    """Refuse the empty tokenizer that transformers builds when the files are missing."""
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise InputError(
+            f"{source} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be "
+            "unknown. Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"
+        )
+
+
+def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
+    """Return the task of a checkpoint by the class that its configuration names."""
+    declared = getattr(config, "architectures", None)
+    names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
+    for name in names:
+        task = task_name(name)
+        if task is not None:
+            return task
+    if names and is_embedding_folder(source):
+        return "embedding"
+    if names:
+        raise UnsupportedModelError(f"{source}: {names[0]} {no_head(names[0])}")
+    if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
+        return "causal-lm"
+    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
+
+
+def _looks_like_path(source: str) -> bool:
+    return source.startswith((".", "/")) or source.count("/") > 1
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])

@@ -1,0 +1,116 @@
+"""Validate a forward pass that the caller has run: complete, and of these inputs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from ..copies.trace import embedded_of, states_of, tensor_of
+from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..parts.headpiece import answer_of
+from ..parts.parts import Parts
+from ..parts.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
+from ..tasks.positions import at
+from .forward_pass import ForwardPass
+from .task_model import TaskModel
+
+
+def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
+    """Use a forward pass that the caller has run with `output_hidden_states=True`."""
+    states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
+    model.refresh()
+    model.prepare(batch)
+    parts = model.parts
+    check_layer_count(states, parts)
+    embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
+    if parts.states_late:
+        check_same(batch, hidden, model.states(batch))
+        states = (embedded, *states[:-1])
+    elif (theirs := embedded_of(outputs)) is not None:
+        check_same(batch, theirs, embedded)
+    run = model.finish(batch, hidden, embedded, states if layers else None, None)
+    logits_read = logits if run.positions is None else at(logits, run.positions)
+    if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
+        raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
+    if logits_read.shape != run.logits.shape:
+        raise InputError(f"the outputs hold logits of shape {tuple(logits_read.shape)}, not {tuple(run.logits.shape)}")
+    difference = outputs_are_of_one_pass(run.logits, logits_read)
+    if difference is not None:
+        raise HeadMismatchError(
+            f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
+            "are they of the same inputs, and was the model in evaluation mode?"
+        )
+    return replace(run, outputs=outputs)
+
+
+def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
+    """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
+    tap = model.parts.embedding_tap
+    if tap is None:
+        return model.run(batch).embedded
+    embedded = tensor_of(model.copy.run(batch.inputs, stop=tap.site).last(tap.site))
+    if embedded is None:
+        raise UnsupportedModelError(f"{type(model.module).__name__} does not give its embedding layer's output")
+    return tap.read(embedded, batch.mask.shape[1])
+
+
+def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Return the hidden states and logits that outputs hold."""
+    states = states_of(outputs)
+    logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
+    are_tensors = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
+    if not states or not are_tensors or logits is None:
+        raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
+    texts = batch.mask.shape[:1]
+    for value, expected in ((states[-1], batch.mask.shape), (logits, batch.mask.shape if per_token else texts)):
+        if value.shape[: len(expected)] != expected:
+            raise InputError(f"the outputs are of shape {tuple(value.shape)}, the input {tuple(batch.mask.shape)}")
+    return states, logits
+
+
+def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
+    """Refuse a list of hidden states that was cut."""
+    counted = parts.early_exit is None and parts.token_pooling is None and parts.layers is not None
+    if counted and len(states) - 1 != parts.layers:
+        raise InputError(
+            f"the outputs hold {len(states)} hidden states, and the model gives {(parts.layers or 0) + 1}: the "
+            "embedding layer's output and every layer's"
+        )
+
+
+def check_same(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
+    """Refuse hidden states of other inputs.
+
+    Args:
+        batch: The inputs.
+        theirs: A hidden state that the caller's outputs hold, (B, T, H).
+        ours: The same one, computed from the inputs, (B, T, H).
+    """
+    if not states_are_of_these_inputs(batch.real(theirs), batch.real(ours)):
+        raise InputError(
+            "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
+            "same order, and was the model in evaluation mode?"
+        )
+
+
+def has_graph(outputs: Mapping[str, Any]) -> bool:
+    """Return whether the caller ran a pass with gradients."""
+    answer = answer_of(outputs)
+    return answer is not None and answer.grad_fn is not None
+
+
+def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
+    """Refuse to explain a pass, whose graph cannot be used, by another one that differs from it inside.
+
+    Raises:
+        InputError: If what the head reads differs.
+    """
+    if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
+        theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
+    ):
+        raise InputError(
+            "the model gives other hidden states than these outputs hold when it is run again, and they bring no graph "
+            "to backpropagate through: call the model with gradients, without torch.no_grad or inference_mode"
+        )

@@ -1,0 +1,158 @@
+"""Run a model over many encodings in batches, which shrink when memory runs out."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from ..copies.memory import result_or_none
+from ..errors import InputError
+from ..inputs.batching import Batch, batches
+from ..inputs.columns import sizes_of
+from ..inputs.encoding import Encoding
+from ..parts.proofs import padding_changes_nothing
+from .forward_pass import ForwardPass
+from .proof_sample import failed_inside
+from .proved_lengths import lengths_to_try
+from .task_model import TaskModel
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def run_batches(
+    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result], share: int = 1
+) -> Iterator[tuple[list[int], Result]]:
+    """Work through encodings in batches; when memory runs out, go on with half the token budget.
+
+    The model keeps the smaller budget for the calls that follow, see `TokenBudget`, unless not even a single text fits,
+    which says nothing of others. Models whose states change with
+    padding get batches without any, so that a text's scores are the same alone and among others. Texts that the model
+    cannot read together, as BART's classifier with different numbers of end tokens, are read one by one.
+
+    Args:
+        model: Holds the token budget.
+        encodings: What to work through.
+        work: Does the work on the encodings at some places.
+        share: How many times the memory of a plain pass the work takes.
+
+    Yields:
+        The places of each batch and the result of the work.
+    """
+    pad = _may_pad(model, encodings)
+    lengths = sizes_of(encodings)
+    apart = model.copy.mixes_texts
+    budget = model.budget
+    before = budget.tokens
+
+    def most() -> int:
+        return 0 if apart else budget.tokens // share
+
+    waiting = deque(batches(encodings, most(), pad=pad))
+    while waiting:
+        places = waiting[0]
+        try:
+            result = result_or_none(partial(work, places))
+        except InputError as error:
+            if len(places) == 1 or not failed_inside(error):
+                raise
+            waiting.popleft()
+            waiting.extendleft([index] for index in reversed(places))
+            continue
+        longest = max(lengths[i] for i in places)
+        tokens = longest * len(places)
+        if result is not None:
+            waiting.popleft()
+            yield places, result
+            changed = budget.fitted(tokens * share)
+        else:
+            if len(places) == 1:  # what a method does with one text may be cut by the budget too
+                tokens = budget.tokens
+            smaller = max(min(budget.tokens, tokens) // 2, longest)
+            if smaller >= budget.tokens:
+                budget.restore(before)
+                raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
+            budget.shrink(smaller, tokens * share)
+            changed = True
+        if changed:
+            remaining = [i for group in waiting for i in group]
+            waiting = deque(
+                [remaining[i] for i in g] for g in batches([encodings[i] for i in remaining], most(), pad=pad)
+            )
+
+
+def map_batches(
+    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Iterable[Item]], share: int = 1
+) -> list[Item]:
+    """Work through encodings in batches, as `run_batches` does, and return a result for each.
+
+    Returns:
+        The results in the order of the encodings.
+
+    Raises:
+        InputError: If there is not enough memory for a single text.
+    """
+    by_index: dict[int, Item] = {}
+    for places, results in run_batches(model, encodings, work, share):
+        by_index.update(zip(places, results, strict=True))
+    return [by_index[index] for index in range(len(encodings))]
+
+
+def each_run(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
+    """Read encodings, and return the forward pass of each by itself; with every layer's output if asked for."""
+
+    def work(group: list[int]) -> list[ForwardPass]:
+        with torch.inference_mode():
+            run = model.run(model.batch([encodings[i] for i in group], group), layers=layers)
+        return [run.row(row) for row in range(len(group))]
+
+    return map_batches(model, encodings, work)
+
+
+def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
+    """Return whether padding leaves a text's states unchanged; tried with the shortest and the longest text.
+
+    A trial holds for all lengths between them, see `ProvedLengths`.
+    """
+    if len(encodings) < 2:
+        return True  # alone, nothing is put beside it
+    model.refresh()
+    lengths = sizes_of(encodings)
+    shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
+    if shortest == longest or proved.refuted or proved.cover(shortest, longest):
+        return not proved.refuted
+    trial = [encodings[list(lengths).index(n)] for n in (*lengths_to_try(lengths), longest)]
+    same = result_or_none(lambda: _ignores_padding(model, trial))
+    if same is None:  # no memory for two; there are no more than one in a batch then
+        return False
+    if same:
+        proved.add(shortest, longest)
+    proved.refuted = not same
+    return same
+
+
+def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
+    """Return whether each text has the same states alone and padded to the longest, which is the last."""
+    every = model.batch(encodings, list(range(len(encodings))))
+    for index, encoding in enumerate(encodings[:-1]):
+        row = slice(index, index + 1)
+        batched = Batch({name: v[row] for name, v in every.inputs.items()}, every.mask[row], [encoding], [0])
+        pairs = zip(_seen(model, model.batch([encoding], [0])), _seen(model, batched), strict=True)
+        if not all(padding_changes_nothing(alone, padded) for alone, padded in pairs):
+            return False
+    return True
+
+
+def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
+    """Return the states of one text's tokens, (T, H), and, except for vocabularies, the head's logits."""
+    with torch.inference_mode():
+        model.prepare(batch)
+        headless = model.parts.trunk is None
+        if model.task.vocabulary and not headless:
+            return [model.states(batch)[batch.mask]]
+        run = model.run(batch)
+    answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
+    return [answer] if headless else [run.hidden[batch.mask], answer]

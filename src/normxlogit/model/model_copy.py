@@ -1,0 +1,185 @@
+"""Copies of the caller's model at one moment, and the parts found in them."""
+
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, cast
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..copies.autocast import without_autocast
+from ..copies.clone import clone, is_wrapped, unwrapped
+from ..copies.pool import Pool, kind_of, model_pool
+from ..copies.recorders import know_recorders
+from ..copies.run import Pass, Replace, Site, run
+from ..copies.snapshot import Snapshot
+from ..errors import UnsupportedModelError
+from ..parts.early_exit import exit_after
+from ..parts.embeddings import WordEmbeddings
+from ..parts.headpiece import Head
+from ..parts.layer_to_head import bring_to_head
+from ..parts.parts import Parts
+from ..parts.proofs import mixes_by_rounding
+from ..parts.token_pooling import token_places
+from .proved_lengths import ProvedLengths
+
+
+class ModelCopy:
+    """Structural copies of one model, made together; weights are the caller's own.
+
+    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
+
+    Args:
+        given: The caller's model; only read.
+        watched: What is to be copied anew when it changes, if that is more than the model.
+
+    Attributes:
+        reference: A copy that nothing was changed on: it answers as the caller's model does.
+        called: A copy of what the caller calls: the adapter with the model in it, otherwise `reference`.
+        module: The copy that is explained; passes run on private copies of it, see `run`.
+        adapted: Whether something was changed on `module` that could change its answer: it must be compared with that
+            of `called`.
+        outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
+        pool: Lends private copies of `module`.
+        parts: Where its parts are; None before the first batch.
+        answered: The first text, where the model has read it alone, and its logits, of a vocabulary the last token's.
+        padding: Lengths of texts that keep their states in one batch, padded.
+        writes_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
+        writes_together: The same of prompts of one length.
+        causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
+        causal_beside: The same of texts with pictures or sounds.
+    """
+
+    def __init__(self, caller_model: nn.Module, watched: nn.Module | None = None) -> None:
+        # First: a change while the copy is made must show.
+        self._snapshot = Snapshot(caller_model if watched is None else watched)
+        plain = unwrapped(caller_model)
+        know_recorders(plain)
+        self.reference = cast(PreTrainedModel, clone(plain))
+        self.called = clone(caller_model) if is_wrapped(caller_model) else self.reference
+        self.module = cast(PreTrainedModel, clone(plain))
+        self.adapted = self.called is not self.reference
+        self.outputs: int | None = None
+        self.pool = model_pool(self.module)
+        self.parts: Parts | None = None
+        self.answered: tuple[dict[str, Any], Tensor] | None = None
+        self.padding = ProvedLengths()
+        self.writes_padded = ProvedLengths()
+        self.writes_together = ProvedLengths()
+        self.causal = ProvedLengths()
+        self.causal_beside = ProvedLengths()
+        self.lock = threading.RLock()
+        self._places: dict[int, Tensor] = {}
+
+    @property
+    def current(self) -> bool:
+        """Whether the caller's model is unchanged since it was copied."""
+        return self._snapshot.unchanged()
+
+    @cached_property
+    def mixes_texts(self) -> bool:
+        """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
+        return mixes_by_rounding(self.module)
+
+    @cached_property
+    def recorders(self) -> Pool[PreTrainedModel]:
+        """A pool for passes that return all layers: the hooks that transformers adds for them slow other passes."""
+        return model_pool(self.module)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        record: Iterable[Site] = (),
+        replace: Mapping[str, Replace] | None = None,
+        stop: Site | None = None,
+        on: nn.Module | None = None,
+        states: bool = False,
+    ) -> Pass:
+        """Run one forward pass of the model that is explained, in its own precision.
+
+        Args:
+            inputs: Its inputs.
+            record: As for `copies.run`, as `replace` and `stop` are.
+            replace: What takes the place of which modules' outputs.
+            stop: Where the pass ends.
+            on: A copy that the caller has leased; one is leased for the pass if there is none.
+            states: Whether the model is to return every layer's output.
+        """
+        pool = self.recorders if states else self.pool
+        inputs = {**inputs, "output_hidden_states": True} if states else inputs
+        leased = nullcontext(on) if on is not None else pool.lease(kind_of(inputs, stop))
+        with leased as copy, without_autocast(inputs):
+            return run(copy, inputs, record=record, replace=replace, stop=stop)
+
+    @property
+    def head(self) -> Head:
+        """The proved head.
+
+        Raises:
+            HeadMismatchError: If there is none.
+            UnsupportedModelError: If the model has read nothing yet.
+        """
+        return Head(self.pool, self.known_parts.head)
+
+    @property
+    def known_parts(self) -> Parts:
+        """The parts, known after the first batch."""
+        if self.parts is None:
+            raise UnsupportedModelError("the model has not read anything yet")
+        return self.parts
+
+    def note_untried(self, note: str | None) -> None:
+        """Add a note to all results: what could not be proved because it could not be tried; None adds nothing."""
+        if note is not None:
+            self.parts = replace(self.known_parts, untried=(*self.known_parts.untried, note))
+
+    def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
+        """Return a layer's output as the head would read it, (B, T, H).
+
+        Args:
+            layer: 1 to L - 1.
+            states: The embedding layer's output and every layer's; not needed where layers are read by an early exit.
+            inputs: The model's inputs.
+            length: T.
+        """
+        parts = self.known_parts
+        trunk = str(parts.trunk)
+        if parts.early_exit is not None:
+            hidden = parts.head.by_text(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
+        elif parts.tail is not None:
+            hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
+        else:
+            hidden = states[layer]
+        return self.by_token(hidden, length)
+
+    def by_token(self, hidden: Tensor, length: int) -> Tensor:
+        """Return each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`, or more."""
+        parts = self.known_parts
+        if parts.token_pooling is None:
+            return hidden[:, :length]
+        if length not in self._places:
+            self._places[length] = token_places(self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device)
+        return hidden[:, self._places[length]]
+
+    @cached_property
+    def embeddings(self) -> WordEmbeddings:
+        """The word embeddings of `module`.
+
+        Raises:
+            UnsupportedModelError: If the model has no table of them.
+        """
+        return WordEmbeddings(self.module)
+
+
+class Pinned(threading.local):
+    """The copies that the current thread's call began with; None before the first call.
+
+    Of each thread its own: another thread may see that the model changed, and copy it anew, in the middle of this one's
+    call.
+    """
+
+    copy: ModelCopy | None = None

@@ -1,0 +1,400 @@
+"""A task model, taken apart, and its forward passes."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from ..copies.autocast import without_autocast
+from ..copies.clone import unwrapped
+from ..copies.non_finite import is_finite, non_finite_error
+from ..copies.run import Replace
+from ..copies.trace import embedded_of, states_of
+from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..inputs.encoder import Encoder
+from ..inputs.texts import counted
+from ..loading.pipeline_settings import PipelineSettings
+from ..parts.embeddings import WordEmbeddings
+from ..parts.find_parts import find_parts
+from ..parts.headpiece import Head, answer_of
+from ..parts.parts import Parts
+from ..results.schema import FloatArray
+from ..tasks import TaskName, choose_task, declared_tasks, task_of
+from ..tasks.positions import at
+from ..tasks.sentence_embedding import Pooling
+from .adapt import adapt
+from .forward_pass import ForwardPass, no_states
+from .input_limits import filler_id, input_names, padding_id, position_limit, vocabulary_limit
+from .model_copy import ModelCopy, Pinned
+from .proof_sample import compare, first_alone, reading, sample_of
+from .token_budget import TokenBudget
+
+
+class TaskModel:
+    """A task model, taken apart into trunk and head without being touched.
+
+    The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
+
+    Attributes:
+        caller_model: The same as a task model: an embedding model's trunk with its pooling, other models unchanged.
+        pipeline: What the pipeline that holds it was set to.
+        reader: What reads its inputs, a tokenizer or a processor.
+        task: What it is for, with everything that differs by it.
+
+    Raises:
+        UnsupportedModelError: If the model is not a task model of a supported kind.
+        InputError: If there is no such task, or the labels do not match the number of outputs.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        name: str | None = None,
+        *,
+        batch_tokens: int = 8192,
+        task: TaskName | None = None,
+        labels: Sequence[str] | None = None,
+        pooling: Pooling | None = None,
+        pipeline: PipelineSettings | None = None,
+    ) -> None:
+        self.source = model
+        kind = choose_task(model, task, labels, pooling)
+        self.caller_model = kind.as_task_model(model, pooling)
+        self.reader, self.tokenizer = tokenizer, kind.tokenizer_of(tokenizer)
+        kind.check_reader(tokenizer, type(unwrapped(self.caller_model)).__name__)
+        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
+        self._declared = task, labels
+        self.pipeline = pipeline or PipelineSettings()
+        self._lock = threading.RLock()
+        self._towers: dict[str, TaskModel] = {}
+        self._pinned = Pinned()
+        self._newest = self._copied()
+        self.name = (
+            (name and str(name))
+            or getattr(self.config, "_name_or_path", None)
+            or type(unwrapped(self.caller_model)).__name__
+        )
+
+    def __repr__(self) -> str:
+        layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
+        return ", ".join([repr(self.name), self.task.summary()] + ([] if layers is None else [f"layers={layers}"]))
+
+    def _copied(self) -> ModelCopy:
+        """Copy the caller's model, and read from it what depends on its settings."""
+        task, labels = self._declared
+        self.caller_model = choose_task(self.source, task).as_task_model(self.source, before=self.caller_model)
+        plain = unwrapped(self.caller_model)
+        made = task_of(plain, task, labels, self.reader, self.pipeline.hypotheses, self.pipeline.problem)
+        copy = ModelCopy(self.caller_model, self.source)
+        config = getattr(copy.module, "config", None)
+        self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
+        self.task = adapt(copy, made, plain, task)
+        limit = self.task.limit(plain, position_limit(None, plain))
+        names, vocabulary = input_names(self.tokenizer, plain), vocabulary_limit(plain)
+        if self.pipeline.max_length is not None:
+            limit = min(self.pipeline.max_length, limit or self.pipeline.max_length)
+        special = self.pipeline.add_special_tokens
+        self.encoder = Encoder(self.tokenizer, self.config, limit, vocabulary, names, add_special_tokens=special)
+        # Trunks whose head takes the last position as it is must have their last token there.
+        self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
+        self.pad_id, usable = (
+            padding_id(copy.module, self.config, self.tokenizer) if self.task.reads_tokens else (0, True)
+        )
+        if not (usable or self.task.per_token or self.pad_left):
+            copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
+        return copy
+
+    @property
+    def copy(self) -> ModelCopy:
+        """The copies that this thread's call began with: another thread may make new ones meanwhile."""
+        return self._pinned.copy or self._newest
+
+    @property
+    def module(self) -> PreTrainedModel:
+        """The copy that is explained."""
+        return self.copy.module
+
+    @property
+    def reference(self) -> PreTrainedModel:
+        """An unmodified copy, which answers as the caller's model does."""
+        return self.copy.reference
+
+    @property
+    def embeddings(self) -> WordEmbeddings:
+        """The word embeddings, which can be replaced in a pass."""
+        if not self.task.reads_tokens:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat "
+                "and frozen-gradient explain pictures and sounds"
+            )
+        return self.copy.embeddings
+
+    @property
+    def filler(self) -> int:
+        """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
+        return filler_id(self.config, self.pad_id)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs go."""
+        weight = next(self.module.parameters(), None)
+        if weight is None or weight.device.type == "meta":  # offloaded: its hook will move the inputs
+            return torch.device("cpu")
+        return weight.device
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of outputs of a language model's head."""
+        return self.copy.outputs or int(self.config.get_text_config().vocab_size)
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that were found; known after the first batch."""
+        return self.copy.known_parts
+
+    @property
+    def head(self) -> Head:
+        """The proved head, known after the first batch: `tokens` applies it to single tokens, `whole` to texts.
+
+        Raises:
+            HeadMismatchError: If no head was found that reproduces the model's logits.
+        """
+        return self.copy.head
+
+    def refresh(self) -> bool:
+        """Copy the model anew if its modules, hooks, adapters or settings have changed.
+
+        Returns:
+            Whether it was.
+        """
+        pinned = self._pinned.copy = self.copy
+        if pinned.current:
+            return False
+        with self._lock:
+            if self._newest is pinned:
+                self._newest = self._copied()
+            self._pinned.copy = self._newest
+        return True
+
+    def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
+        """Collate encodings and their indices in the caller's list to tensors for this model.
+
+        Of encoder-decoder models the encoder runs now, or with the decoder where `encode_sources` is False.
+        """
+        changed = self.refresh()
+        if changed or (not encode_sources and self.copy.parts is None):
+            self.prepare(self.task.collate(self, encodings, indices))  # what was found before went with the copy before
+        return self.task.collate(self, encodings, indices, encode_sources=encode_sources)
+
+    def prepare(self, batch: Batch) -> ModelCopy:
+        """Take the model apart and prove the head, on the first batch only.
+
+        Raises:
+            HeadMismatchError: If the head cannot be applied by itself, or the copy answers otherwise than the model.
+            UnsupportedModelError: If the answer is NaN or infinite.
+            InputError: If the model cannot read the batch.
+        """
+        copy = self.copy
+        if copy.parts is not None:
+            return copy
+        with copy.lock:
+            if copy.parts is None:
+                sample, untried = sample_of(batch, self.task), None
+                with reading(copy.module, batch.inputs), without_autocast(sample):
+                    if copy.adapted:
+                        row = first_alone(batch)
+                        untried = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
+                    try:
+                        parts, logits = find_parts(copy.pool, sample, self.filler)
+                    except (TypeError, ValueError):  # it reads no words without their pictures
+                        sample = dict(batch.inputs)
+                        parts, logits = find_parts(copy.pool, sample, self.filler)
+                if len(logits) == 1:
+                    copy.answered = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
+                copy.parts = self.task.settle(parts, copy.pool, self)
+                copy.note_untried(untried)
+        return copy
+
+    def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
+        """Run the trunk once over a batch.
+
+        Args:
+            batch: What to read.
+            layers: Keep every layer's output.
+            predict: Compute what a language model says at the position explained; without, `logits` has no columns.
+
+        Raises:
+            UnsupportedModelError: If layers are requested and the model does not give them.
+        """
+        copy = self.prepare(batch)
+        parts = self.parts
+        layers = layers and parts.early_exit is None and parts.trunk is not None
+        keep = layers or parts.embedding_tap is None
+        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
+        sites = [site for site in (trunk, tap) if site is not None]
+        with reading(self.module, batch.inputs):
+            done = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
+        outputs: Mapping[str, Any] = done.output or {}
+        trunk_output, embedded = done.last(trunk), done.last(tap)
+        states = states_of(outputs or trunk_output) if keep else None
+        if layers and not states:
+            raise no_states(self.module)
+        first: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
+        if first is None and states and parts.trunk is not None:
+            first = embedded_of(outputs or trunk_output)
+        if first is None:
+            first = no_states(self.module)
+        if states and parts.states_late and isinstance(first, Tensor):
+            states = (first, *states[:-1])
+        hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
+        return self.finish(batch, hidden, first, states if layers else None, answer_of(outputs), predict)
+
+    def answer(
+        self,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None = None,
+        rows: Tensor | None = None,
+        *,
+        replace: Mapping[str, Replace] | None = None,
+        on: nn.Module | None = None,
+    ) -> Tensor:
+        """Return the model's logits and nothing else; differentiable where gradients are on.
+
+        Args:
+            inputs: Model inputs, (B, T).
+            positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
+            rows: For vocabulary heads, the entries to compute, (R,), instead of the whole vocabulary.
+            replace: What takes the place of which modules' outputs, see `copies.run`.
+            on: A copy that the caller has leased, to be run.
+
+        Returns:
+            (B, C), or (B, R).
+        """
+        if rows is not None and positions is not None and self.parts.trunk is not None:
+            hidden = self.run_trunk(inputs, replace=replace, on=on)
+            texts = torch.arange(len(hidden), device=hidden.device)
+            logits = self.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
+            return logits.float()
+        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
+            answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
+        if answer is None:
+            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
+        answer = answer if positions is None else at(answer, positions)
+        return (answer if rows is None else answer[..., rows]).float()
+
+    def states(self, batch: Batch) -> Tensor:
+        """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
+        self.prepare(batch)
+        return self.copy.by_token(self.run_trunk(batch.inputs), batch.mask.shape[1])
+
+    def run_trunk(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        replace: Mapping[str, Replace] | None = None,
+        on: nn.Module | None = None,
+    ) -> Tensor:
+        """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
+        _ = self.parts.head  # without one, its error says why there is no trunk
+        trunk = self.parts.trunk_site
+        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
+            done = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
+        return self.parts.hidden(self.module, done.last(trunk))
+
+    def finish(
+        self,
+        batch: Batch,
+        hidden: Tensor | None,
+        embedded: Tensor | NormXLogitError,
+        states: tuple[Tensor, ...] | None,
+        logits: Tensor | None,
+        predict: bool = True,
+    ) -> ForwardPass:
+        """Make a `ForwardPass` from the output of a run of the model.
+
+        Args:
+            batch: What was read.
+            hidden: What the head reads, (B, T, H); None where there is no head.
+            embedded: The embedding layer's output, (B, T, H), or why there is none.
+            states: Every layer's output, if they are kept.
+            logits: The model's answer; None where the head has not run.
+            predict: As for `run`.
+        """
+        parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
+        if hidden is not None and logits is None and not vocabulary:
+            logits = self.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+        everywhere = logits if self.task.per_token and not vocabulary else None
+        if logits is not None and not vocabulary:
+            self.task.check_answer(logits, type(self.module).__name__)
+        positions = self.task.positions(batch, logits)
+        each = None
+        if hidden is not None:
+            hidden = self.copy.by_token(hidden, length)  # (B, T, H)
+            each = None if vocabulary else self.read(hidden, batch)  # (N, C)
+        if hidden is not None and vocabulary and positions is not None:
+            rows = torch.arange(len(positions), device=hidden.device)
+            logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
+        elif positions is not None and logits is not None:
+            logits = at(logits, positions)  # (B, C)
+        if logits is None:
+            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
+        final = parts.lacks_head if hidden is None else hidden
+        return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
+
+    def check_finite(self, values: FloatArray, batch: Batch) -> None:
+        """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer.
+
+        Raises:
+            UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
+        """
+        if not np.isfinite(values).all() and not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
+            raise non_finite_error(self.module, batch.inputs)
+
+    def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
+        """Apply the head to every real token, HoT(x_i): (N, C), or (N, R) for some rows of a vocabulary, (R,).
+
+        The N tokens are in the order of `batch.mask`; `hidden` is what the head reads, (B, T, H).
+        """
+        head = self.head
+        if self.parts.tokenwise:
+            return head.tokens(batch.real(hidden), rows).float()  # (N, C)
+        return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
+
+    def final(self, run: ForwardPass, layer: int) -> Tensor:
+        """Return the output of a layer, 1 to L, of a forward pass with layers as the head would read it, (B, T, H)."""
+        if layer == self.parts.layers:
+            return run.hidden
+        return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+
+    def generating(self) -> "TaskModel":
+        """Return the model as what it generates with: BART's class is of masked and of encoder-decoder models."""
+        if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
+            return self
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
+
+    def reading(self, item: Any) -> "TaskModel":
+        """Return the model that embeds an item: itself, or one of two towers, made once."""
+        part = self.task.part_for(unwrapped(self.caller_model), item)
+        if part is None:
+            return self
+        module, reader = part
+        made = self._towers.get(type(reader).__name__)
+        made = made or TaskModel(module, reader, self.name, batch_tokens=self.budget.most)
+        return self._towers.setdefault(type(reader).__name__, made)
+
+    def layer_count(self) -> int:
+        """Return L, the number of layers whose output the head can read."""
+        if self.parts.layers is None:
+            _ = self.parts.head  # without one, its error says why
+            raise UnsupportedModelError(
+                f"the layers of {type(self.module).__name__} cannot be read one by one: no way was found that "
+                "brings a layer's output to the head as the last layer's is brought there"
+            )
+        return self.parts.layers

@@ -1,0 +1,138 @@
+"""Early exit: read single layers by skipping later ones, in trunks whose `hidden_states` cannot be brought to the head.
+
+Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
+layers that hand a state to the next. With an *early exit*, the layers after the one that is read are skipped: each
+returns what it was given, and the model itself does everything between them. Where the layers' outputs can be read
+directly, this gives the same states, at the price of a pass for each layer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from ..copies.memory import refuse_to_hide
+from ..copies.pool import Pool
+from ..copies.run import main_input
+from ..copies.trace import Call, tensor_of
+from .layer_to_head import run_trunk
+from .proofs import early_exit_ends_in_what_the_head_read
+
+
+@dataclass(frozen=True)
+class EarlyExit:
+    """Layers that can be skipped, each then returning its input.
+
+    Attributes:
+        count: How often one of them is called in a pass.
+    """
+
+    layers: tuple[str, ...]
+    count: int
+
+
+def exit_after(
+    pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
+) -> Tensor:
+    """Run a trunk with the layers after one skipped.
+
+    Returns:
+        What the head reads, (B, T, H).
+    """
+    done = 0
+
+    def in_turn(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal done
+        output = layer_forward(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
+        done += 1
+        return output if done <= layer else _skipped(output, args, kwargs)
+
+    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, in_turn), inputs)
+
+
+def find_early_exit(
+    pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
+) -> EarlyExit | None:
+    """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
+
+    Returns:
+        None where no layer hands on a state that reaches the head.
+    """
+    hidden = trunk.hidden
+    if hidden is None:
+        return None
+    try:
+        with torch.inference_mode():
+            layers = handing_layers([call for call in calls if call.end < trunk.end])
+            last = {call.family: call for call in layers}.values()
+            reaching = {call.family for call in last if _reaches_head(pool, trunk, call, inputs)}
+            layers = [call for call in layers if call.family in reaching]
+            if not layers:
+                return None
+            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layers)), len(layers))
+            every_layer, without_last = (
+                exit_after(pool, trunk.path, early_exit, inputs, layer) for layer in (len(layers), len(layers) - 1)
+            )
+    except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
+        refuse_to_hide(error)
+        return None
+    return early_exit if early_exit_ends_in_what_the_head_read(every_layer, without_last, hidden) else None
+
+
+def handing_layers(calls: list[Call]) -> list[Call]:
+    """Return the outermost numbered modules whose output has their input's shape and is the next one's input."""
+    layers: list[Call] = []
+    for call in calls:
+        output = tensor_of(call.returned)
+        numbered = call.path.rpartition(".")[2].isdecimal()
+        nested = any(call.path.startswith(f"{outer.path}.") for outer in layers)
+        if not numbered or nested or call.main_input is None or output is None:
+            continue
+        if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
+            layers.append(call)
+    # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
+    families = {
+        c.family for c in layers if any(o.main_input is tensor_of(c.returned) for o in calls if o.path != c.path)
+    }
+    return [call for call in layers if call.family in families]
+
+
+def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
+    """Return whether a layer's state reaches the head, and is not only used for a decision, as a patcher's is."""
+
+    def nudged(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+        output = layer_forward(*args, **kwargs)
+        state = tensor_of(output)
+        if state is not None:
+            state.add_(state.roll(1, -1), alpha=1e-3)
+        return output
+
+    changed = run_trunk(pool, trunk.path, {layer.path: nudged}, inputs)
+    return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
+
+
+def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a layer's output with its states replaced by its input states: the layer is skipped."""
+    if isinstance(output, Tensor):
+        return main_input(args, kwargs)
+    fields: dict[Any, Any]
+    if isinstance(output, ModelOutput):
+        fields = dict(output)
+    else:
+        fields = dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
+    tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
+    states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
+    for name in [*(n for n in states if n in kwargs), *(n for n in states if n not in kwargs)]:
+        like = [
+            n for n, value in tensors.items() if value.shape == states[name].shape and value.dtype == states[name].dtype
+        ]
+        source = name if name in kwargs and name in like else next(iter(like), None)
+        if source is not None:
+            fields[name] = tensors.pop(source)
+    if isinstance(output, ModelOutput):
+        return type(output)(**fields)
+    return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())

@@ -1,0 +1,163 @@
+"""The word embeddings of a model: read them, and replace them in a forward pass."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..copies.run import Replace, main_input
+from ..copies.trace import path_of, tensor_of, with_tensor
+from ..errors import UnsupportedModelError
+
+
+class WordEmbeddings:
+    """The embedding table of a model.
+
+    Vectors take the place of what the embedding module returns, so that positions, types and everything else that the
+    model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
+
+    Attributes:
+        table: The module that looks them up.
+
+    Raises:
+        UnsupportedModelError: If the model has no table of them.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._name = type(model).__name__
+        table = _table(model)
+        if table is None:
+            raise UnsupportedModelError(
+                f"{self._name} has no table of word embeddings, which this method works on; "
+                "frozen-gradient and occlusion need none"
+            )
+        self.table = table
+        self.path = str(path_of(model, table))
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
+        vectors = tensor_of(self.table(ids))
+        if vectors is None:
+            raise UnsupportedModelError(f"the word embeddings of {self._name} are not returned as a tensor")
+        return vectors
+
+    @contextmanager
+    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[str, Replace]]:
+        """Replace the embeddings of ids by other vectors in one pass.
+
+        Args:
+            vectors: (B, T, H); brought to the embedding's precision.
+            ids: The token ids that the model is called with, (B, T).
+
+        Yields:
+            What `run` is to replace in a pass in this block.
+        """
+        with changed_lookups(self._name, [Lookup(self.path, ids, lambda rows: vectors.to(rows))]) as lookups:
+            yield lookups
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A lookup of token ids in a table, whose rows are changed in a pass.
+
+    Attributes:
+        path: The table.
+        ids: The token ids that the model is called with, (B, T).
+        change: Is given the rows, (B, T, H), and returns what takes their place.
+        stand_ins: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
+        once: Whether they must be looked up exactly once, as word embeddings that vectors take the place of.
+    """
+
+    path: str
+    ids: Tensor
+    change: Callable[[Tensor], Tensor]
+    stand_ins: Tensor | None = None
+    once: bool = True
+
+    def changed(self, output: Tensor, indices: Tensor) -> Tensor | None:
+        """Return what a lookup gives with its rows changed; None if it is of other ids."""
+        ids, width = self.ids.to(indices.device), self.ids.shape[1]
+        if self.stand_ins is not None and indices.shape == ids.shape:
+            indices = torch.where(self.stand_ins, ids.to(indices), indices)
+        if torch.equal(indices, ids):
+            return self._like(output)
+        if torch.equal(indices, ids.T):  # time first, as in XLNet
+            return self._like(output.transpose(0, 1)).transpose(0, 1)
+        if torch.equal(indices[..., :width], ids):  # padded by the model itself
+            return torch.cat((self._like(output[:, :width]), output[:, width:]), 1)
+        if torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
+            return torch.cat((output[:, :-width], self._like(output[:, -width:])), 1)
+        return None
+
+    def _like(self, rows: Tensor) -> Tensor:
+        vectors = self.change(rows)
+        if vectors.shape != rows.shape:
+            raise UnsupportedModelError(
+                f"the table {self.path} gives vectors of width {rows.shape[-1]} for each token, not {vectors.shape[-1]}"
+            )
+        return vectors
+
+
+@contextmanager
+def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, Replace]]:
+    """Change the rows of several lookups in one pass; of equal ids in one table, the first is changed first.
+
+    Args:
+        name: The model's class.
+        lookups: What is looked up where.
+
+    Yields:
+        What `run` is to replace in a pass in this block.
+
+    Raises:
+        UnsupportedModelError: If one that is looked up once is not, or more often.
+    """
+    times = [0] * len(lookups)
+
+    def swap(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        output, indices = tensor_of(returned), main_input(args, kwargs)
+        if output is None or not isinstance(indices, Tensor):
+            return None
+        for index in sorted(range(len(lookups)), key=times.__getitem__):
+            changed = lookups[index].changed(output, indices) if lookups[index].path == path else None
+            if changed is not None:
+                times[index] += 1
+                return with_tensor(returned, changed.clone())  # some models work on it in place
+        return None
+
+    yield {lookup.path: partial(swap, lookup.path) for lookup in lookups}
+    for lookup, count in zip(lookups, times, strict=True):
+        if lookup.once and count != 1:
+            raise UnsupportedModelError(
+                f"{name} looks its token ids up {count} times in one pass; vectors can only be put in the place of "
+                "word embeddings that are read once"
+            )
+
+
+def table_of(side: nn.Module) -> nn.Module | None:
+    """Return the embedding table of an encoder or a decoder, None if it names none."""
+    try:
+        table = side.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules
+        table = getattr(side, "embed_tokens", None)
+    return table if isinstance(table, nn.Module) else None
+
+
+def _table(model: nn.Module) -> nn.Module | None:
+    try:
+        table = model.get_input_embeddings()  # type: ignore[operator]
+        config = getattr(model, "config", None)
+        stack = getattr(getattr(model, "base_model", None), "encoder", None)
+        # The encoder's own table, which may scale what it gives; T5's is its own also where there is no decoder.
+        if getattr(config, "is_encoder_decoder", False):
+            table = table_of(model.get_encoder())  # type: ignore[operator]
+        elif isinstance(stack, PreTrainedModel):
+            table = stack.get_input_embeddings()
+    except NotImplementedError:  # Canine hashes its characters
+        return None
+    return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents

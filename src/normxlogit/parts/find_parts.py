@@ -1,0 +1,298 @@
+"""Find the parts of a model by recording one small forward pass, and prove them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from ..copies.memory import refuse_to_hide
+from ..copies.non_finite import is_finite, not_finite
+from ..copies.pool import Pool
+from ..copies.trace import Call, Form, axes_of, embedded_of, path_of, states_of, tensor_of, trace
+from ..errors import HeadMismatchError
+from .early_exit import find_early_exit, handing_layers
+from .headpiece import Head, Headpiece, answer_of, output_embedding
+from .layer_outputs import embedding_output, layer_outputs
+from .layer_to_head import before_layers, find_tail
+from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
+from .parts import EmbeddingTap, Parts
+from .proofs import head_gives_the_logits, head_reads_tokens_alone
+from .token_pooling import TokenPooling, find_token_pooling, token_places
+
+
+def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> tuple[Parts, Tensor]:
+    """Record a copy's forward pass over `inputs` and find its trunk, head, embedding output and final norm.
+
+    A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
+
+    Returns:
+        The parts, and the model's answer to `inputs`.
+
+    Raises:
+        HeadMismatchError: If the model returns no logits.
+        UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
+    """
+    model = cast(PreTrainedModel, pool.model)
+    plain = not _named(model)  # its trunk has no name
+    if plain:  # with one text, the axes of texts and tokens can be distinguished
+        inputs = {name: value[:1] for name, value in inputs.items()}
+    with pool.lease() as copy:
+        calls, outputs = trace(copy, inputs)
+    logits = answer_of(outputs)
+    if logits is None:
+        raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
+    if not is_finite(logits):
+        raise not_finite(model, calls, inputs)
+    states, embedded = states_of(outputs), embedded_of(outputs)
+    layers = handing_layers(calls) if plain else []
+    skipped = {call.path: Form.of(call.returned) for call in layers}
+    if plain:
+        embedded = layers[0].main_input if layers else None
+        if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
+    first = before_layers(calls, states) if states else None
+    if states and first is not None:
+        states, embedded = (first, *states[:-1]), first
+    if plain:
+        candidates = _latest_candidates(model, calls, layers, logits, inputs["input_ids"].shape)
+    else:
+        candidates = _trunk_candidates(model, calls, states)
+    filled = _padded_inside(calls, inputs["input_ids"])
+    count = inputs["input_ids"].shape[1]
+    parts = replace(Parts.of_embedding(None, ""), states_late=first is not None)
+    try:
+        head, trunk, tokenwise = _proved_head(pool, candidates, inputs, logits, filler, skipped)
+        untried = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not filled)
+        token_pooling = None if filled else _proved_token_pooling(pool, head, trunk, calls, count, filler)
+    except HeadMismatchError as error:
+        parts = replace(parts, no_head=str(error))
+        untried = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not filled)
+        if embedded is not None and embedded.shape[1] != count and not filled:  # latents, of which none is a token
+            states, embedded = None, None
+    else:
+        parts = replace(
+            _with_layers(parts, pool, trunk, calls, inputs, None if token_pooling else states),
+            headpiece=head.piece,
+            tokenwise=tokenwise,
+            trunk=trunk.path,
+            trunk_gives_states=states_of(trunk.returned) is not None,
+            token_pooling=token_pooling,
+        )
+    squeezed = embedded is not None and embedded.shape[1] < count  # fewer states than tokens are no token's
+    outputs_of = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
+    parts = replace(
+        parts,
+        embedding_tap=_embedding_tap(model, calls, embedded),
+        outputs=None if outputs_of is not None and parts.layers not in (None, len(outputs_of)) else outputs_of,
+        embedding_output=None if squeezed else embedding_output(calls, embedded),
+        tables=_tables(model, calls, inputs["input_ids"]),
+        untried=() if untried is None else (untried,),
+    )
+    return parts, logits
+
+
+def _tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
+    """Return the paths of the tables in which token ids were looked up, an adapter's in the place of what it wraps."""
+    tables = {path for path, module in model.named_modules() if _is_table(module)}
+    read = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
+    return tuple(dict.fromkeys(path for path in read if path.rpartition(".")[0] not in tables))
+
+
+def same_ids(indices: Any, ids: Tensor) -> bool:
+    """Return whether what a module was called with are the token ids, (B, T)."""
+    return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
+
+
+def _is_table(module: nn.Module) -> bool:
+    return isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
+
+
+def _with_layers(
+    parts: Parts,
+    pool: Pool[PreTrainedModel],
+    trunk: Call,
+    calls: list[Call],
+    inputs: Mapping[str, Any],
+    states: tuple[Tensor, ...] | None,
+) -> Parts:
+    """Find how the outputs of single layers are brought to the head: all in one pass, or by skipping later layers."""
+    if states and len(states) > 1:
+        try:
+            return replace(parts, tail=find_tail(pool, inputs, calls, trunk, states), layers=len(states) - 1)
+        except LookupError:
+            pass
+    early_exit = find_early_exit(pool, trunk, calls, inputs)
+    return replace(parts, early_exit=early_exit, layers=None if early_exit is None else early_exit.count)
+
+
+def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
+    """Return whether the model itself pads the text, as BigBird does to fill its last block."""
+    integers = (
+        call.main_input for call in calls if call.main_input is not None and not call.main_input.is_floating_point()
+    )
+    longer = (values for values in integers if values.ndim == 2 and values.shape[1] > ids.shape[1])
+    return any(torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
+
+
+def _proved_token_pooling(
+    pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], count: int, filler: int
+) -> TokenPooling | None:
+    """Find which pooled state belongs to which token; None where the trunk gives a state for each token."""
+    hidden = trunk.hidden
+    if hidden is None or head.piece.by_text(hidden).shape[1] == count:
+        return None
+    try:
+        pooling = find_token_pooling(trunk, calls, filler)
+        token_places(pool, trunk.path, pooling, count, hidden.device)
+    except Exception as error:  # the trunk without its layers may fail in any way
+        refuse_to_hide(error)
+        raise HeadMismatchError(
+            f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {count} tokens, and which of "
+            f"them belongs to which token is unknown: {error}"
+        ) from error
+    return pooling
+
+
+def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
+    """Find a module whose input or output is the embedding layer's output; None if there is none."""
+    if embedded is None:  # several streams from the start: what they were made of is the embedding itself
+        try:
+            words = model.get_input_embeddings()
+        except NotImplementedError:  # of pyramids of feature maps
+            return None
+        path = path_of(model, words)
+        return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
+    begun = {call.path: call for call in reversed(calls)}
+    first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
+    for call in first:
+        if call.main_input is embedded:
+            return EmbeddingTap(call.path, True, (0, 1, 2))
+    for call in first:
+        for is_input, held in ((True, call.main_input), (False, tensor_of(call.returned))):
+            axes = axes_of(held, embedded)
+            if axes is not None:
+                return EmbeddingTap(call.path, is_input, axes)
+    return None
+
+
+def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
+    """Yield the calls whose output could be what the head reads, likely ones first.
+
+    Only those that end after the last layer: the model goes on correctly from any module, the embeddings included.
+    """
+    last = states[-2] if states and len(states) > 1 else None
+    after = max((call.end for call in calls if last is not None and call.main_input is last), default=-1)
+    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
+    order = [
+        path_of(model, model.base_model) or None,
+        *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
+    ]
+    order += [path for path in called if path.count(".") <= 1]
+    for path in dict.fromkeys(order):
+        if path in called:
+            yield called[path]
+
+
+def _latest_candidates(
+    model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
+) -> Iterator[Call]:
+    """Yield the calls of a plain module that could be its trunk's, the last ones first: the head follows the trunk.
+
+    A call whose output is the answer itself comes last: what is found then is a head that does nothing.
+    """
+    start = layers[-1].end if layers else -1
+    hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
+    after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
+    turned = [(call, h.transpose(0, 1) if _time_first(model, h, shape) else h) for call, h in after]
+    fitting = [(call, h) for call, h in turned if h.shape[:2] == shape and h.is_floating_point()]
+    named = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
+    order = sorted(fitting, key=lambda pair: (pair[1].shape == logits.shape, pair[0].path not in named))
+    yield from (call for call, _ in order)
+
+
+def _named(model: nn.Module) -> bool:
+    """Return whether a model is one of transformers, which names its parts."""
+    return isinstance(model, PreTrainedModel)
+
+
+def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
+    """Return whether a plain module holds states as (T, B, H), where its token ids are of a shape of (B, T)."""
+    return not _named(model) and states.shape[:2] == shape[::-1] != shape
+
+
+def _proved_head(
+    pool: Pool[PreTrainedModel],
+    candidates: Iterator[Call],
+    inputs: Mapping[str, Any],
+    logits: Tensor,
+    filler: int,
+    skipped: Mapping[str, Form],
+) -> tuple[Head, Call, bool]:
+    """Return the first candidate for the trunk with which the head reproduces the model's logits.
+
+    Returns:
+        The head, the trunk's call, and whether the head answers at single tokens.
+    """
+    tried = []
+
+    def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
+        try:
+            with torch.inference_mode():
+                head, tokenwise = _head_after(pool, trunk, inputs, logits, filler, skipped)
+        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+            refuse_to_hide(error)
+            kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
+            tried.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
+            return None
+        return head, trunk, tokenwise
+
+    proved = next(filter(None, map(attempt, candidates)), None)
+    if proved is not None:
+        return proved
+    raise HeadMismatchError(
+        f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
+        f"reproduces the model's logits. Tried {'; '.join(tried) or 'nothing: no module returns hidden states'}"
+    )
+
+
+def _head_after(
+    pool: Pool[PreTrainedModel],
+    trunk: Call,
+    inputs: Mapping[str, Any],
+    logits: Tensor,
+    filler: int,
+    skipped: Mapping[str, Form],
+) -> tuple[Head, bool]:
+    """Prove the head that reads what a module returned.
+
+    Returns:
+        The head, and whether it answers at single tokens.
+    """
+    model, hidden = cast(PreTrainedModel, pool.model), trunk.hidden
+    if hidden is None:
+        raise HeadMismatchError("no hidden states")
+    time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
+    outside = {path: form for path, form in skipped.items() if not f"{path}.".startswith(f"{trunk.path}.")}
+    head = Head(pool, Headpiece(trunk.path, Form.of(trunk.returned), filler, time_first, outside))
+    hidden = head.piece.by_text(hidden)  # (B, T, H)
+    if (difference := head_gives_the_logits(head.whole(hidden, inputs), logits)) is not None:
+        raise HeadMismatchError(f"logits differ by {difference:.2g}")
+    path = output_embedding(model) if logits.ndim > 2 else None
+    if path is not None:
+        by_rows = Head(pool, replace(head.piece, rows=path))
+        if rows_are_of_the_vocabulary(by_rows, path, hidden[0], logits[0]):
+            return by_rows, True
+    try:
+        each = head.tokens(hidden[0])  # (T, C)
+    except Exception as error:  # some heads search the ids, as Longformer's does for three separators
+        refuse_to_hide(error)
+        head = Head(pool, replace(head.piece, by_ids=False))
+        each = head.tokens(hidden[0])  # (T, C)
+    tokenwise = logits.ndim == 2 or head_reads_tokens_alone(each, logits[0])
+    if not tokenwise and model.get_output_embeddings() is not None:
+        raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
+    return head, tokenwise

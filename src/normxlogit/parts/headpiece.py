@@ -1,0 +1,157 @@
+"""The headpiece: a model's head as a callable, found by trial and proved.
+
+The head is the model's own code, run on a copy in which the trunk is skipped: it returns the hidden states that it is
+given. So scaling, capping, biases and adapters are the model's own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from ..copies.autocast import without_autocast
+from ..copies.pool import Pool, kind_of
+from ..copies.run import Instead, run
+from ..copies.trace import Form, path_of
+from ..errors import UnsupportedModelError
+
+Inputs = Mapping[str, Any]
+
+TOKENS_AT_ONCE = 65_536
+"""Vocabulary logits computed at once where the rows cannot be cut out of the output embedding, in thousands."""
+
+
+def answer_of(output: Any) -> Tensor | None:
+    """Return the logits of a task model's output; start and end logits side by side, (B, T, 2); None if none."""
+    logits = output.get("logits")
+    if logits is None and output.get("start_logits") is not None and output.get("end_logits") is not None:
+        logits = torch.stack((output["start_logits"], output["end_logits"]), -1)  # (B, T, 2)
+    return logits if isinstance(logits, Tensor) else None
+
+
+@dataclass(frozen=True)
+class Headpiece:
+    """Where the head of a model is, and how it is called.
+
+    Attributes:
+        trunk: Path of the trunk, whose output the head reads.
+        form: How the trunk returns it.
+        filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
+            token or the end-of-sequence token find it in every one-token sequence.
+        time_first: Whether the trunk gives (T, B, H).
+        skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
+        rows: Path of the output embedding, of which chosen rows alone can be computed; None where they cannot.
+        by_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
+        copies: How often a token stands in its sequence of one: heads may pool two places.
+    """
+
+    trunk: str
+    form: Form
+    filler: int
+    time_first: bool = False
+    skipped: Mapping[str, Form] = field(default_factory=dict)
+    rows: str | None = None
+    by_ids: bool = True
+    copies: int = 1
+
+    def by_text(self, hidden: Tensor) -> Tensor:
+        """Swap the trunk's axes to (B, T, H), or back."""
+        return hidden.transpose(0, 1) if self.time_first else hidden
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a model as a callable.
+
+    Attributes:
+        pool: Lends copies of the model.
+    """
+
+    pool: Pool[PreTrainedModel]
+    piece: Headpiece
+
+    def whole(self, hidden: Tensor, inputs: Inputs) -> Tensor:
+        """Apply the head to full sequences, as the model itself does.
+
+        Args:
+            hidden: The trunk's output, (B, T, H).
+            inputs: The model's inputs.
+
+        Returns:
+            The model's logits.
+        """
+        return self._call(hidden, inputs, {})
+
+    def tokens(self, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Apply the head to each token as a sequence of its own.
+
+        Args:
+            hidden: Final representations, (N, H).
+            rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
+
+        Returns:
+            (N, C) logits, (N, R) for chosen rows.
+        """
+        if rows is None:
+            return self.each(hidden)
+        if self.piece.rows is None:
+            return self._columns(hidden, rows)
+        return self.each(hidden, {self.piece.rows: partial(_chosen_rows, rows)})  # (N, R)
+
+    def each(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
+        """Apply the head to each token, (N, H), with some of its modules replaced."""
+        count, piece = len(hidden), self.piece
+        alone = hidden[:, None].expand(-1, piece.copies, -1)  # (N, 1, H)
+        mask = hidden.new_ones((count, 1), dtype=torch.long)
+        inputs = {"input_ids": mask * piece.filler} if piece.by_ids else {"inputs_embeds": alone}
+        logits = self._call(alone, inputs | {"attention_mask": mask}, instead or {})
+        return logits.reshape(count, -1)  # (N, C)
+
+    def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
+        """Return chosen columns of the full logits, computed in pieces that bound the memory."""
+        width = self.each(hidden[:1]).shape[-1]
+        step = max(1, TOKENS_AT_ONCE * 1000 // width)
+        return torch.cat([self.each(part)[:, rows] for part in hidden.split(step)])
+
+    def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
+        piece = self.piece
+        skipped = {path: form.hand_back for path, form in piece.skipped.items()}
+        trunk = {piece.trunk: partial(_pass_through, piece.form, piece.by_text(hidden))}
+        kind = kind_of(inputs, "head", hidden.shape[1:], *instead)
+        with self.pool.lease(kind) as copy, without_autocast(inputs):
+            logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **instead}).output)
+        if logits is None:
+            raise UnsupportedModelError(f"{type(self.pool.model).__name__} returns no logits")
+        return logits
+
+
+def output_embedding(model: PreTrainedModel) -> str | None:
+    """Return the path of an output embedding whose rows may be computed alone; None if there is none."""
+    embedding = model.get_output_embeddings()
+    weight = getattr(embedding, "weight", None)
+    if embedding is None or not isinstance(weight, Tensor) or weight.ndim != 2:
+        return None
+    if embedding._forward_hooks or embedding._forward_pre_hooks:
+        return None  # they see the whole vocabulary, and may change single entries of it
+    return path_of(model, embedding)
+
+
+def _pass_through(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
+    """Return given hidden states in the form of the trunk's output."""
+    output = form.holding(hidden)
+    pooler = getattr(trunk.__self__, "pooler", None)
+    if form.pooled and isinstance(output, ModelOutput) and pooler is not None:
+        output["pooler_output"] = pooler(hidden)
+    return output
+
+
+def _chosen_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
+    """Project on chosen rows of the output embedding, (..., R)."""
+    module: nn.Module = embedding.__self__
+    weight, bias = module.weight, getattr(module, "bias", None)  # now: a parametrised weight is made anew each time
+    return nn.functional.linear(hidden, weight[rows], None if bias is None else bias[rows])  # type: ignore[index]

@@ -1,0 +1,103 @@
+"""The module, and which of its calls, that returns the output of each layer."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..copies.trace import Axes, Call, axes_of, families, several_states, tensor_of
+
+
+@dataclass(frozen=True)
+class LayerOutput:
+    """The module call that returns a layer's output.
+
+    Attributes:
+        path: The module that returns it.
+        call: At which of its calls in a pass, counted from 1; layers may share one module.
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may
+            hold more positions behind the text's, where the model pads it.
+        positions: How many axes after the first are positions: two in a map of the patches of a picture.
+    """
+
+    path: str
+    call: int
+    axes: Axes
+    positions: int = 1
+
+
+def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
+    """Find the modules that return the layers' outputs.
+
+    Args:
+        calls: What the modules did in a trial.
+        trunk: The path of the trunk; None where it is not known.
+        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
+            to the head.
+
+    Returns:
+        One place for each of the L layers; None if there is no kind of module that returns them all in turn, if they
+        are not of the text's tokens, as in trunks that pool, or if a layer returns more than one state.
+    """
+    inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
+    inner, last = states[1:-1], states[-1]
+    for family in families(inside).values():
+        outputs: list[LayerOutput] = []
+        before: torch.Size | None = None
+        call_counts: dict[str, int] = {}
+        for call in family:
+            call_counts[call.path] = call_counts.get(call.path, 0) + 1
+            output = tensor_of(call.returned)
+            if output is None or several_states(call.returned):
+                continue
+            if len(outputs) < len(inner):
+                axes = axes_of(output, inner[len(outputs)])
+            elif not outputs:
+                axes = axes_of(output, last)
+            else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
+                axes = outputs[-1].axes if output.shape == before else None
+            if axes is not None and len(outputs) <= len(inner):
+                outputs.append(LayerOutput(call.path, call_counts[call.path], axes))
+                before = output.shape
+        if len(outputs) == len(states) - 1:
+            ends = (call.hidden for call in calls if call.path == trunk)
+            tokenwise = states[0] if states[0].ndim == 3 else next(ends, None)  # (B, T, H)
+            orders = [_tokens_first(state, tokenwise) for state in inner or (last,)]
+            known_orders = [order for order in orders if order is not None]
+            if len(known_orders) < len(orders):
+                return None
+            return tuple(
+                LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
+                for output, order in zip(outputs, (*known_orders, known_orders[-1])[: len(outputs)], strict=True)
+            )
+    return None
+
+
+def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
+    """Find the module that returns the embedding layer's output, the innermost if several do; None if none does."""
+    call_counts: dict[str, int] = {}
+    candidates: list[tuple[int, LayerOutput]] = []
+    for call in calls:
+        call_counts[call.path] = call_counts.get(call.path, 0) + 1
+        output = tensor_of(call.returned)
+        axes = None if embedded is None else axes_of(output, embedded)
+        if call.path and axes is not None:
+            candidates.append((call.end, LayerOutput(call.path, call_counts[call.path], axes)))
+    return min(candidates, key=lambda pair: pair[0])[1] if candidates else None
+
+
+def _tokens_first(state: Tensor, tokenwise: Tensor | None) -> Axes | None:
+    """Return the order of a state's axes that begins with texts and tokens, None if it is ambiguous.
+
+    Args:
+        state: What a layer returned, (B, T, H), or with an axis of streams before or after the first two.
+        tokenwise: A state of which these are the first two axes, (B, T, H).
+    """
+    if tokenwise is None:
+        return None
+    shape = tokenwise.shape[:2]
+    starts = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
+    if len(starts) != 1:
+        return None
+    texts, tokens = starts[0], starts[0] + 1
+    return (texts, tokens, *(axis for axis in range(state.ndim) if axis not in (texts, tokens)))

@@ -1,0 +1,134 @@
+"""Bring a layer's output to the head through the modules that follow the layers.
+
+In many trunks a norm, a projection, a scaling or a mean of several streams follows the layers. The entries of
+`hidden_states` before the last one have not passed through these. So the trunk is run with its layers skipped, and the
+last layer returns that entry: the trunk's output is then what the head would read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..copies.autocast import without_autocast
+from ..copies.memory import refuse_to_hide
+from ..copies.pool import Pool, kind_of
+from ..copies.run import Instead, Site, run
+from ..copies.trace import Axes, Call, Form, axes_of, families, hidden_of, tensor_of
+from .proofs import tail_gives_what_the_head_read
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What follows the layers of a trunk.
+
+    Attributes:
+        form: How the last one returns a state.
+        axes: How the layers hold what `hidden_states` shows as (B, T, H).
+    """
+
+    layers: tuple[str, ...]
+    form: Form
+    axes: Axes
+
+
+def run_trunk(
+    pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
+) -> Tensor:
+    """Run a model up to the end of its trunk, with replacements for its layers.
+
+    Returns:
+        The trunk's output, (B, T, H).
+    """
+    stop = Site(trunk)
+    with pool.lease(kind_of(inputs, "trunk", *instead)) as copy, without_autocast(inputs):
+        hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
+    if hidden is None:
+        raise LookupError(f"{trunk} returned no hidden states")
+    return hidden
+
+
+def bring_to_head(
+    pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
+) -> Tensor:
+    """Bring a layer's output to the head.
+
+    Returns:
+        What the head reads, (B, T, H).
+    """
+    held = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
+    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.holding(held)), inputs)
+
+
+def find_tail(
+    pool: Pool[PreTrainedModel],
+    inputs: Mapping[str, Any],
+    calls: list[Call],
+    trunk: Call,
+    states: tuple[Tensor, ...],
+) -> Tail | None:
+    """Find what follows the layers of a trunk, and prove it.
+
+    Returns:
+        None if nothing follows.
+    """
+    hidden = trunk.hidden
+    if hidden is None:
+        raise LookupError("the trunk returned no hidden states")
+    inside = [call for call in calls if call.path.startswith(trunk.path + ".") or call.path == trunk.path]
+    kinds = families(inside)
+    if axes_of(states[-1], hidden) and any(_follow(family, states[1:]) for family in kinds.values()):
+        return None  # one kind of module gives every state, the last one too, which the head reads as it is
+    for last in inside:
+        family, raw = kinds[last.family], tensor_of(last.returned)
+        axes = axes_of(last.main_input, states[-2])
+        if axes is None or raw is None or last.main_input is None or raw.shape != last.main_input.shape:
+            continue
+        if last.path == trunk.path or (states[2:] and _follow(family, states[1:-1]) is None):
+            continue
+        paths = dict.fromkeys(call.path for call in family if call.path.startswith(trunk.path + "."))
+        tail = Tail(tuple(paths), Form.of(last.returned), axes)
+        try:
+            with torch.inference_mode():
+                brought = bring_to_head(pool, trunk.path, tail, raw.permute(axes), inputs)
+        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+            refuse_to_hide(error)
+            continue
+        if tail_gives_what_the_head_read(brought, hidden, states[-1]):
+            return tail
+    raise LookupError("the modules between the last layer and the head could not be found")
+
+
+def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
+    """Return the first layer's input if `hidden_states` begins only after it, else None."""
+    kinds = families(calls)
+    for call in calls:
+        if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
+            continue
+        family = kinds[call.family]
+        one_call_each = len(family) == len(states) - 1 > 1 and family[0] is call and call.main_input is not None
+        if (
+            one_call_each
+            and call.main_input is not None
+            and call.main_input.shape == states[0].shape
+            and _follow(family, states[:-1])
+        ):
+            return call.main_input
+    return None
+
+
+def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
+    """Return the calls that returned these states, in order; None if no call returned one of them."""
+    chain, start = [], 0
+    for state in states:
+        for index in range(start, len(calls)):
+            if axes_of(tensor_of(calls[index].returned), state) is not None:
+                chain.append(calls[index])
+                start = index + 1
+                break
+        else:
+            return None
+    return chain

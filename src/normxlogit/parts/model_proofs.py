@@ -1,0 +1,195 @@
+"""Proofs that run the model: determinism, batch invariance, and rows of its vocabulary."""
+
+import random
+from collections.abc import Mapping
+from math import gcd
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..copies.memory import refuse_to_hide
+from ..copies.non_finite import is_finite
+from ..copies.pool import Pool
+from ..copies.run import Pass, Site, run
+from ..copies.trace import hidden_of
+from ..errors import HeadMismatchError, UnsupportedModelError
+from .headpiece import Head, answer_of
+from .proofs import SUMS, apart, beyond_rounding, mixes_by_rounding, proof, tolerance_for
+
+REPEATED = 8
+"""Runs of a model that draws random numbers, on the same input."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that are computed alone at every token, spread over the vocabulary."""
+
+
+@proof(
+    compares="two answers to the same input",
+    tolerance="rounding",
+    why="dropout or noise that evaluation mode leaves on: scores would be of neither answer",
+    when="first call, where the text beside another one does not show it already; one pass, eight where random numbers "
+    "are drawn",
+)
+def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
+    """Check that a model is deterministic."""
+    random_states, difference = _random_states(), 0.0
+    for count in range(REPEATED):
+        with torch.inference_mode(), pool.lease() as copy:
+            answer = answer_of(run(copy, inputs).output)
+        difference = max(difference, torch.inf if answer is None else apart(answer, logits))
+        if not count and _random_states() == random_states:
+            break  # no numbers were drawn: one run is enough
+    if not difference <= tolerance_for(logits):
+        raise UnsupportedModelError(
+            f"{type(pool.model).__name__} answers the same input differently each time, by {difference:.2g}: dropout "
+            "or noise that evaluation mode does not switch off, or something that it remembers; take that out, or fix "
+            "its seed"
+        )
+
+
+@proof(
+    compares="the logits at one token with the output embedding's entries shifted around the vocabulary, and the "
+    "model's logits shifted alike; at every token seven rows computed alone, and the model's logits",
+    tolerance="rounding",
+    why="chosen rows of the output embedding are computed alone; a shift coprime to the vocabulary's size shows what "
+    "is done to entries by their index (if it changes nothing, no shift does), the rows what depends on the width",
+    when="first call of language models; the head at each token for the rows, and at one for the vocabulary",
+)
+def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Tensor) -> bool:
+    """Return whether rows of the output embedding, computed alone, are the vocabulary's logits.
+
+    Args:
+        head: The head, which can compute single rows.
+        path: Path of the output embedding.
+        hidden: (N, H).
+        logits: The model's own logits for them, (N, V).
+    """
+    size, tolerance = logits.shape[-1], tolerance_for(logits)
+    shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
+
+    def shifted(embedding: Any, states: Tensor) -> Tensor:
+        module = embedding.__self__
+        return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
+
+    rows = _spread(size, hidden)  # (R,)
+    try:
+        several = apart(head.tokens(hidden, rows), logits[:, rows])
+        around = apart(head.each(hidden[-1:], {path: shifted}), logits[-1:].roll(shift, -1))
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        refuse_to_hide(error)
+        return False
+    return several <= tolerance and around <= tolerance
+
+
+@proof(
+    compares="the head with the model on a second text, of a vocabulary at seven entries; the model on a text alone "
+    "and beside another; the head on a token alone and beside others",
+    tolerance=f"rounding; {SUMS} times that in float32 beside other texts, for larger batches sum in another order",
+    why="a head that reads a state kept from a pass before; batch norms without running statistics; experts of limited "
+    "capacity",
+    when="first call; a pass of twice the texts, and the head on it",
+)
+def holds_on_another_text(
+    pool: Pool[PreTrainedModel],
+    head: Head | None,
+    inputs: Mapping[str, Any],
+    logits: Tensor,
+    tokenwise: bool,
+    *,
+    side_by_side: bool,
+) -> str | None:
+    """Compare the head with the model on another text, and the model's answers in a batch with those alone.
+
+    The first text is read a second time here: where its answer beside the other one is the same to rounding, the model
+    answers the same again, and is not asked once more.
+
+    Args:
+        pool: Lends copies of the model.
+        head: Its head; None without one, where only the model's answers are compared.
+        inputs: A small batch.
+        logits: The model's answer to it.
+        tokenwise: Whether the head answers at single tokens.
+        side_by_side: Whether texts are batched; not if they are known to change each other's answers.
+
+    Returns:
+        What could not be checked; None if everything was.
+    """
+    model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
+    random_states = _random_states()
+    both, done, untried = _read_with_another(pool, inputs, site)
+    answers = None if untried else answer_of(done.output)
+    drawn = _random_states() != random_states
+    difference_in_batch = torch.inf if answers is None else apart(answers[: len(logits)], logits)
+    if drawn or not difference_in_batch <= tolerance_for(logits):
+        answers_again(pool, inputs, logits)
+    if answers is None:
+        return untried
+    mixed = difference_in_batch if side_by_side else 0.0
+    hidden = None if site is None else hidden_of(done.last(site))
+    if head is not None and hidden is not None:
+        hidden = head.piece.by_text(hidden)  # (B, T, H)
+        with torch.inference_mode():
+            rows = None if head.piece.rows is None else _spread(answers.shape[-1], hidden)  # (R,)
+            states = hidden[0] if rows is None else hidden.flatten(0, 1)  # (T, H) or (B T, H)
+            tokens = head.tokens(states, rows) if tokenwise else states[:1]  # (T, C) or (B T, R)
+            alone = head.tokens(hidden[0, :1], rows) if tokenwise else tokens  # (1, C) or (1, R)
+            if rows is None:
+                difference = beyond_rounding(head.whole(hidden, both), answers)
+            else:
+                difference = beyond_rounding(tokens, answers[..., rows].flatten(0, 1))
+        if difference is not None:
+            raise HeadMismatchError(
+                f"the head of {model} reproduces the model's logits on one text and not on another, by "
+                f"{difference:.2g}: it reads something else than {head.piece.trunk} gives it, such as a state kept "
+                "from a pass before"
+            )
+        mixed = max(mixed, apart(tokens[:1], alone))
+    if not mixes_by_rounding(pool.model) and not mixed <= tolerance_for(answers) * (
+        SUMS if answers.dtype in (torch.float32, torch.float64) else 1
+    ):
+        raise UnsupportedModelError(
+            f"{model} answers a text differently beside another one, by {mixed:.2g}: something in it works on the "
+            "whole batch, such as a batch norm without running statistics or experts of limited capacity"
+        )
+    return None
+
+
+def _read_with_another(
+    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], site: Site | None
+) -> tuple[dict[str, Any], Pass, str | None]:
+    """Read a batch with each text once more, its tokens in another order.
+
+    Returns:
+        The inputs, what the pass left, and why it was not made or left no answer; None where it did.
+    """
+    name = next((n for n in ("input_ids", "pixel_values", "input_features", "input_values") if n in inputs), None)
+    if name is None:
+        return {}, Pass(), "the model was not tried on a second text: none of its inputs is known"
+    both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
+    both = {**inputs, **both}
+    try:
+        with torch.inference_mode(), pool.lease() as copy:
+            done = run(copy, both, record=[] if site is None else [site])
+        answers = answer_of(done.output)
+    except Exception as error:  # the same tokens in this order may be no text that the model reads
+        refuse_to_hide(error)
+        unread = "the model was not tried on a second text: it does not read this one's tokens in another order"
+        return both, Pass(), unread
+    if answers is None or not is_finite(answers):
+        no_answer = "the model was not tried on a second text: its logits for this one in another order are not finite"
+        return both, Pass(), no_answer
+    return both, done, None
+
+
+def _random_states() -> tuple[Any, ...]:
+    """Return the states of the generators that a model may draw from: torch's, Python's and numpy's."""
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *rest)
+
+
+def _spread(size: int, like: Tensor) -> Tensor:
+    """Return some rows of a vocabulary, the first and the last among them, (R,)."""
+    return torch.linspace(0, size - 1, PROOF_ROWS, dtype=torch.float64, device=like.device).long()

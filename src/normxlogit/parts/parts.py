@@ -1,0 +1,153 @@
+"""Where the parts of a model are: paths, axes and counts, which can be printed and pickled."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..copies.run import Site
+from ..copies.trace import Axes, hidden_of, tensor_of
+from ..errors import HeadMismatchError, UnsupportedModelError
+from .early_exit import EarlyExit
+from .headpiece import Headpiece
+from .layer_outputs import LayerOutput
+from .layer_to_head import Tail
+from .token_pooling import TokenPooling
+
+
+@dataclass(frozen=True)
+class EmbeddingTap:
+    """A module whose input or output is the embedding layer's output.
+
+    Attributes:
+        is_input: Whether it is the module's input; otherwise it is its output.
+        axes: How the module holds what is (B, T, H).
+    """
+
+    path: str
+    is_input: bool
+    axes: Axes
+
+    @property
+    def site(self) -> Site:
+        """The site that `run` records."""
+        return Site(self.path, is_input=self.is_input)
+
+    def read(self, held: Tensor, length: int) -> Tensor:
+        """Return the embedding layer's output, (B, T, H), T being `length`."""
+        embedded = held.permute(self.axes)[:, :length]  # (B, T, H)
+        if embedded.shape[1] != length:
+            raise UnsupportedModelError(
+                f"the layers read {embedded.shape[1]} positions for {length} tokens, so a token has no embedding of "
+                "its own; models that squeeze the input before their layers cannot be explained token by token"
+            )
+        return embedded
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where the parts of a model are, as module paths.
+
+    Attributes:
+        headpiece: The proved head; None where none reproduces the model's logits.
+        no_head: Why there is none, said to what needs one.
+        tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
+            tokens with each other, such as Splinter's with the question's, answer only in the text.
+        trunk: The module whose output the head reads; None without a head.
+        trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
+        embedding_tap: Where the embedding layer's output can be recorded; None if it must be taken from
+            `hidden_states`.
+        states_late: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the
+            last layer's before and after the final norm.
+        tail: What follows the layers and precedes the head; None if the last layer's output is final.
+        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
+        layers: Number of layers; None when they cannot be read either way.
+        token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
+        outputs: Where each layer's output is returned; None where no kind of module returns them all.
+        embedding_output: Where the embedding layer's output is returned; None where no module returns it.
+        tables: Tables in which token ids were looked up, the word embeddings among them.
+        untried: What could not be proved because it could not be tried, as notes on results.
+    """
+
+    headpiece: Headpiece | None
+    no_head: str
+    tokenwise: bool
+    trunk: str | None
+    trunk_gives_states: bool
+    embedding_tap: EmbeddingTap | None
+    states_late: bool
+    tail: Tail | None
+    early_exit: EarlyExit | None
+    layers: int | None
+    token_pooling: TokenPooling | None
+    outputs: tuple[LayerOutput, ...] | None
+    embedding_output: LayerOutput | None
+    tables: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+
+    @classmethod
+    def of_embedding(cls, output: LayerOutput | None, no_head: str, untried: tuple[str, ...] = ()) -> "Parts":
+        """Return the parts of a model of which only the embedding layer's output can be read.
+
+        Args:
+            output: Where it is returned; None where it cannot be, either.
+            no_head: Why nothing else can be.
+            untried: As in the class.
+        """
+        return cls(
+            headpiece=None,
+            no_head=no_head,
+            tokenwise=False,
+            trunk=None,
+            trunk_gives_states=False,
+            embedding_tap=None,
+            states_late=False,
+            tail=None,
+            early_exit=None,
+            layers=None,
+            token_pooling=None,
+            outputs=None,
+            embedding_output=output,
+            untried=untried,
+        )
+
+    @property
+    def head(self) -> Headpiece:
+        """The proved head.
+
+        Raises:
+            HeadMismatchError: If there is none.
+        """
+        if self.headpiece is None:
+            raise self.lacks_head
+        return self.headpiece
+
+    @property
+    def lacks_head(self) -> HeadMismatchError:
+        """The error of a model without a proved head, new each time because an error keeps its traceback."""
+        return HeadMismatchError(self.no_head)
+
+    @property
+    def trunk_site(self) -> Site | None:
+        """The site of the trunk for `run`: its output at every call."""
+        return None if self.trunk is None else Site(self.trunk, call=0)
+
+    def hidden(self, model: nn.Module, returned: Any) -> Tensor:
+        """Return the hidden states in what the trunk returned, (B, T, H)."""
+        if (hidden := hidden_of(returned)) is None:
+            raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
+        return self.head.by_text(hidden)
+
+    def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
+        """Return the embedding layer's output, (B, T, H) with T = `length`, from a recording at the tap.
+
+        Returns:
+            None where nothing was recorded; the error where the layers read fewer positions than tokens.
+        """
+        held = tensor_of(recorded)
+        if held is None or self.embedding_tap is None:
+            return None
+        try:
+            return self.embedding_tap.read(held, length)
+        except UnsupportedModelError as error:
+            return error.with_traceback(None)

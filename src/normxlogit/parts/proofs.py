@@ -1,0 +1,292 @@
+"""All proofs on models: what is compared, the tolerance, the reason, and when they run.
+
+The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
+returns whether it holds, or None where it does and the difference where it does not. Those here compare two answers;
+those that run the model for it are in `model_proofs` and `frozen_proof`. `PROOFS` is the table that docs/proofs.md
+prints.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..copies.non_finite import EXCLUDED
+
+SUMS = 10
+"""Sums in another order, as of a larger batch, may differ by this many times what rounding explains in a single one."""
+
+STATES_AGREE = 1e-4
+"""Difference that padding, or a longer text, may make to a state, relative to the largest."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A row of the table of proofs.
+
+    Attributes:
+        compares: What is compared with what.
+        tolerance: How far apart they may be.
+        why: What would be wrong without it.
+        when: When it runs, and what it costs.
+    """
+
+    name: str
+    compares: str
+    tolerance: str
+    why: str
+    when: str
+
+
+PROOFS: list[Proof] = []
+
+
+def proof(*, compares: str, tolerance: str, why: str, when: str) -> Callable[[F], F]:
+    """Enter a function in the table of proofs."""
+
+    def enter(function: F) -> F:
+        PROOFS.append(Proof(function.__name__, compares, tolerance, why, when))
+        return function
+
+    return enter
+
+
+# --- how far apart -------------------------------------------------------------------------------------------------
+
+
+def tolerance_for(logits: Tensor) -> float:
+    """Return the largest difference that rounding explains, for logits of this size and precision."""
+    return rounding_of(logits.dtype) * _size(logits)
+
+
+def rounding_of(dtype: torch.dtype) -> float:
+    """Return the largest difference, relative to the size of what is added up, that rounding explains."""
+    return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
+
+
+def apart(actual: Tensor, expected: Tensor) -> float:
+    """Return the largest difference between two answers, infinite where their shapes differ.
+
+    A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
+    `tolerance_for` holds for it too; the same infinity does not differ.
+    """
+    if actual.shape != expected.shape:
+        return float("inf")
+    difference = (actual - expected).abs()
+    size, largest = expected.abs(), difference.max().item()
+    if isfinite(largest) and size.max().item() < EXCLUDED:
+        return largest
+    difference = difference.masked_fill(actual == expected, 0.0)
+    return (difference / torch.where(size < EXCLUDED, 1.0, size / _size(expected))).max().item()
+
+
+def mixes_by_rounding(model: nn.Module) -> bool:
+    """Return whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
+    return any(".quantized.dynamic" in type(module).__module__ for module in model.modules())
+
+
+def _size(logits: Tensor) -> float:
+    """Return the largest logit that is not excluded, 1 or more."""
+    size = logits.abs()
+    return max(1.0, torch.where(size < EXCLUDED, size, 0.0).max().item()) if size.numel() else 1.0
+
+
+def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
+    """Return the difference if it is larger than rounding or NaN, else None."""
+    difference = apart(actual, expected)
+    return None if difference <= tolerance_for(expected) else difference
+
+
+# --- the model -----------------------------------------------------------------------------------------------------
+
+
+@proof(
+    compares="the copy that is explained and the model as its owner calls it, on the first text",
+    tolerance="rounding",
+    why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
+    when="first call, where something was changed; two passes",
+)
+def copy_answers_as_the_model(actual: Tensor, expected: Tensor) -> float | None:
+    """Compare the logits of the copy with the model's own."""
+    return beyond_rounding(actual, expected)
+
+
+# --- the head ------------------------------------------------------------------------------------------------------
+
+
+@proof(
+    compares="the head on the trunk's states of whole texts, and the model's logits",
+    tolerance="rounding",
+    why="the trunk is where it was guessed, and the head reads nothing else",
+    when="first call, for each candidate; the head alone",
+)
+def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
+    """Compare the head's logits with the model's."""
+    return beyond_rounding(logits, expected)
+
+
+@proof(
+    compares="the head on each token alone, and the model's logits at that token",
+    tolerance="rounding",
+    why="heads that compare tokens, such as Splinter's, answer only in the text",
+    when="first call, of heads that answer at every token; the head alone. Where single rows of a vocabulary are "
+    "proved at each token, that proves it too",
+)
+def head_reads_tokens_alone(each: Tensor, logits: Tensor) -> bool:
+    """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
+    if each.shape != logits.shape:
+        return False
+    unmasked, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)
+    return apart(each[unmasked], logits[unmasked]) <= tolerance if unmasked.any() else apart(each, logits) <= tolerance
+
+
+# --- the layers ----------------------------------------------------------------------------------------------------
+
+
+@proof(
+    compares="the last layer's output after what follows the layers, and what the head read",
+    tolerance="rounding",
+    why="a layer's state is brought to the head by the way that the last one's takes",
+    when="first call; a pass in which the layers are skipped",
+)
+def tail_gives_what_the_head_read(brought: Tensor, hidden: Tensor, state: Tensor) -> bool:
+    """Return whether the last layer's output, brought to the head, is what the head read."""
+    return bool((brought - hidden).abs().max().item() <= tolerance_for(state))
+
+
+@proof(
+    compares="the trunk with no layer skipped, and with the last one skipped, and what the head read",
+    tolerance="rounding; with the last one skipped it must differ",
+    why="the layers that are skipped are all of them, and skipping has an effect",
+    when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
+)
+def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Tensor, hidden: Tensor) -> bool:
+    """Return whether a trunk whose layers can be skipped gives what the head read, and another state with one less."""
+    if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
+        return False
+    return beyond_rounding(every_layer, hidden) is None
+
+
+@proof(
+    compares="the frozen pass and the model's own logits, on the first text",
+    tolerance=f"{SUMS} times rounding",
+    why="every operation that is held constant gives its own value",
+    when="first use of frozen-gradient; nothing more for a short text that was the model's first, alone; otherwise a "
+    "plain pass, and a frozen one over the first of several texts",
+)
+def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: float) -> float | None:
+    """Compare the answer of a frozen pass with the model's own."""
+    difference = apart(answer, expected)
+    return None if difference <= tolerance else difference
+
+
+@proof(
+    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
+    tolerance="no path at all",
+    why="what reached the answer past the patches would be counted as bias",
+    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
+)
+def nothing_bypasses(slope: Tensor | None) -> bool:
+    """Return whether nothing of a signal reaches the answer but through the map of vectors made of it."""
+    return slope is None
+
+
+# --- lengths and batches -------------------------------------------------------------------------------------------
+
+
+@proof(
+    compares="a text's states and logits alone, and beside a longer text, padded",
+    tolerance=f"{STATES_AGREE:g} of the largest",
+    why="a text's scores are the same in every batch; where they would not be, texts are read without padding",
+    when="first batch of several lengths, and again beyond the lengths that were tried; a pass for each length",
+)
+def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
+    """Return whether a text's states or logits are the same alone and in a batch, (T, H) or (T, C)."""
+    rounding, alone, batched = tolerance_for(alone), alone.float(), batched.float()
+    unmasked = alone.abs() < EXCLUDED
+    if not unmasked.any():
+        return apart(batched, alone) <= STATES_AGREE
+    return apart(batched[unmasked], alone[unmasked]) <= max(rounding, STATES_AGREE * alone[unmasked].abs().max().item())
+
+
+@proof(
+    compares="the states of a text's beginning alone, and in the text",
+    tolerance=f"{STATES_AGREE:g} of their norm, 0.05 in half precision",
+    why="one pass over a text serves every prefix; where later tokens change earlier states, each prefix gets a pass",
+    when="explaining a generation, and again beyond the lengths that were tried; a pass for each length",
+)
+def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
+    """Return whether a prefix of a text has the same states by itself as in the text, (C, H)."""
+    rounding = STATES_AGREE if followed.dtype in (torch.float32, torch.float64) else 0.05
+    alone, followed = alone.float(), followed.float()
+    return bool((alone - followed).norm() <= rounding * followed.norm())
+
+
+@proof(
+    compares="the logits of the next two tokens after a prompt alone, and beside another prompt, padded",
+    tolerance=f"{STATES_AGREE:g} of the largest; the first choice must be the same",
+    why="prompts that are continued together get the tokens that they get alone; else they are continued one by one",
+    when="generating for several prompts, and again beyond the lengths that were tried; two steps for each length",
+)
+def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
+    """Return whether two steps of logits are the same, (2, V) each; the second as far as the first chose alike."""
+    if not torch.equal(alone[0].argmax(), batched[0].argmax()):
+        return False
+    difference = (alone.float() - batched.float()).abs()
+    difference = difference[torch.isfinite(difference)]
+    return bool(difference.max() <= max(tolerance_for(alone), STATES_AGREE * float(alone.abs().max())))
+
+
+# --- what the caller has run or built ------------------------------------------------------------------------------
+
+
+@proof(
+    compares="hidden states in the caller's outputs, and the same ones computed from the inputs",
+    tolerance="rounding",
+    why="outputs of other inputs, or of another order of them, would be explained as these",
+    when="every call of `from_outputs`; the embedding layer alone",
+)
+def states_are_of_these_inputs(theirs: Tensor, ours: Tensor) -> bool:
+    """Return whether hidden states of real tokens are the same, (N, H) each."""
+    return theirs.shape == ours.shape and beyond_rounding(theirs.to(ours.device).float(), ours.float()) is None
+
+
+@proof(
+    compares="the head on the hidden states in the caller's outputs, and the logits in them",
+    tolerance="rounding",
+    why="states and logits of different passes, or of training mode",
+    when="every call of `from_outputs`; the head alone",
+)
+def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
+    """Compare the head's logits on the caller's states with the caller's logits."""
+    return beyond_rounding(logits.to(theirs.device), theirs.float())
+
+
+@proof(
+    compares="the vectors of an embedding model taken apart, and of the SentenceTransformer itself",
+    tolerance="rounding",
+    why="its pooling, dense layers and normalisation are rebuilt from its modules",
+    when="loading a SentenceTransformer; two passes over three tokens",
+)
+def vectors_are_the_sentence_transformers(made: Tensor, expected: Tensor) -> float | None:
+    """Compare the vectors that are explained with those of the SentenceTransformer."""
+    return beyond_rounding(made, expected)
+
+
+# --- single layers -------------------------------------------------------------------------------------------------
+
+
+@proof(
+    compares="a layer called again by itself, and its output in the pass",
+    tolerance="rounding",
+    why="value zeroing calls layers on copies of a text; one that depends on more than its input would differ",
+    when="each call of value-zeroing; each layer once more",
+)
+def layer_gives_the_same_again(again: Tensor, returned: Tensor) -> bool:
+    """Return whether a layer returns the same when it is called by itself, (N, H) of real tokens each."""
+    return beyond_rounding(again, returned) is None

@@ -1,0 +1,67 @@
+"""Trunks that pool tokens: which state belongs to which token.
+
+Some trunks pool: they read T tokens and give fewer states. With its layers skipped, which mix the tokens, such a trunk
+only pools, and then a state changes with a token exactly when the token is pooled into it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..copies.pool import Pool
+from ..copies.trace import Call, Form, tensor_of
+from .layer_to_head import run_trunk
+
+ROWS = 64
+"""Texts in one pass of the trunk without layers."""
+
+
+@dataclass(frozen=True)
+class TokenPooling:
+    """The layers of a trunk that pools, to be skipped.
+
+    Attributes:
+        layers: Their paths, with how they return a state.
+        filler: A token id that is not padding.
+    """
+
+    layers: Mapping[str, Form]
+    filler: int
+
+
+def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPooling:
+    """Return the layers of a trunk that must be skipped for it to pool only: those that keep the number of states."""
+    layers: dict[str, Form] = {}
+    for call in calls:
+        output, main_input = tensor_of(call.returned), call.main_input
+        inside = call.path.startswith(trunk.path + ".") and not any(call.path.startswith(p + ".") for p in layers)
+        keeps = main_input is not None and output is not None and main_input.shape == output.shape
+        if inside and keeps and main_input is not None and main_input.ndim == 3 and main_input.is_floating_point():
+            layers[call.path] = Form.of(call.returned)
+    if not layers:
+        raise LookupError("the trunk has no layers that could be left out")
+    return TokenPooling(layers, filler)
+
+
+def token_places(
+    pool: Pool[PreTrainedModel], trunk: str, pooling: TokenPooling, length: int, device: torch.device
+) -> Tensor:
+    """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before."""
+    instead = {path: form.hand_back for path, form in pooling.layers.items()}
+
+    def pooled(ids: Tensor) -> Tensor:
+        return run_trunk(pool, trunk, instead, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+
+    base = torch.full((1, length), pooling.filler, device=device)  # (1, T)
+    step = -1 if pooling.filler else 1  # to another id of the vocabulary
+    changed = base + step * torch.eye(length, dtype=torch.long, device=device)  # (T, T)
+    with torch.inference_mode():
+        plain = pooled(base)  # (1, T', H)
+        hits = torch.cat([(pooled(part) != plain).any(-1) for part in changed.split(ROWS)])  # (T, T')
+    if (hits.sum(-1) > 1).any() or not hits.any(0).all():
+        raise LookupError("a token is pooled into several states, or a state holds no token")
+    places: Tensor = (hits * torch.arange(hits.shape[1], device=hits.device)).sum(-1).cummax(0).values  # (T,)
+    return places

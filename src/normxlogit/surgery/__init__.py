@@ -1,1 +1,0 @@
-"""Taking a model apart and proving it. Knows neither tokenizers nor tasks."""

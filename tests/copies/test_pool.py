@@ -1,0 +1,109 @@
+"""Copies that are lent: what a pass writes on its copy reaches no other pass."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from normxlogit.copies.autocast import without_autocast
+from normxlogit.copies.clone import clone
+from normxlogit.copies.pool import IDLE, SMALL, model_pool, private_clone
+from normxlogit.copies.run import run
+
+
+class Growing(nn.Module):
+    """Writes on itself from four tokens on: an attribute, a buffer replaced, a buffer in place."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.longest = how, 4
+        self.register_buffer("scale", torch.ones(1))
+        self.weight = nn.Parameter(torch.ones(1))
+
+    def forward(self, ids):
+        length = ids.shape[1]
+        if length > self.longest:
+            if self.how == "attribute":
+                self.longest = length
+            elif self.how == "buffer":
+                self.register_buffer("scale", torch.full((1,), float(length)))
+            else:
+                self.scale.fill_(length)
+        if length == 7:
+            raise ValueError("seven")
+        return ids.shape[1] / (self.longest if self.how == "attribute" else self.scale) * self.weight
+
+
+def answer(pool, length):
+    with pool.lease() as copy:
+        return run(copy, {"ids": torch.ones(1, length, dtype=torch.long)}).output
+
+
+@pytest.mark.parametrize("how", ["attribute", "buffer", "in place"])
+def test_a_pass_does_not_see_what_another_wrote_also_when_that_failed(how):
+    model = clone(Growing(how))
+    pool = model_pool(model)
+    with torch.inference_mode():
+        expected = [answer(model_pool(clone(Growing(how))), length) for length in (3, 9, 3, 12, 9)]
+        results = [answer(pool, length) for length in (3, 9, 3, 12, 9)]
+        with pytest.raises(ValueError, match="seven"):
+            answer(pool, 7)
+        assert answer(pool, 3) == expected[0]
+    assert results == expected
+    assert model.longest == 4
+    assert model.scale == 1
+
+
+def test_a_clean_copy_is_lent_again_and_each_thread_has_its_own():
+    pool = model_pool(clone(Growing("in place")))
+    with pool.lease() as copy, pool.lease() as other:
+        assert copy is not other
+    with pool.lease() as again:
+        assert again is copy or again is other
+    results = {}
+
+    def work(length):
+        results[length] = [answer(pool, length).item() for _ in range(50)]
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (2, 3, 4, 5, 6, 8, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {n: [float(n if n <= 4 else 1)] * 50 for n in results}
+    assert len(pool._idle) <= IDLE
+
+
+def test_a_buffer_that_its_owner_changed_in_place_is_followed_at_the_next_lease():
+    """Trap 3: training changes the statistics of a batch norm in place."""
+    owner = nn.BatchNorm1d(2).eval()
+    pool = model_pool(clone(owner))
+    with pool.lease() as first:
+        run(first, {"input": torch.ones(1, 2)})
+    owner.running_mean.fill_(5.0)
+    with pool.lease() as copy:
+        assert copy is first
+        output = run(copy, {"input": torch.ones(1, 2)}).output
+    torch.testing.assert_close(output, owner(torch.ones(1, 2)))
+    with pool.lease() as again:
+        assert again is first, "what the owner wrote is not taken for a pass's"
+
+
+def test_a_private_clone_shares_weights_and_large_buffers():
+    model = nn.Linear(2, 2)
+    model.register_buffer("small", torch.zeros(3))
+    model.register_buffer("large", torch.zeros(SMALL + 1, dtype=torch.int8))
+    model.register_buffer("none", None)
+    copy = private_clone(model)
+    assert copy.weight is model.weight
+    assert copy.large is model.large
+    copy.small.fill_(1)
+    assert not model.small.any()
+
+
+def test_autocast_is_off_inside_and_on_again():
+    with torch.autocast("cpu", torch.bfloat16):
+        with without_autocast({"x": torch.ones(1)}):
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16

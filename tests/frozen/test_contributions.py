@@ -1,0 +1,125 @@
+"""Contributions from a frozen pass, against the head's own weights and the owner's own states."""
+
+import pytest
+import torch
+
+from normxlogit import ALL
+from normxlogit.copies.clone import clone
+from normxlogit.copies.run import Site, run
+from normxlogit.copies.trace import tensor_of
+from normxlogit.frozen import runner
+from normxlogit.frozen.backward import frozen_backward
+from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.model.task_model import TaskModel
+from normxlogit.tasks.targets import Target, resolve
+from tests import tiny
+
+TEXTS = ["the cat sat", "a movie is not good", "bad"]
+
+
+def made(family, kind, texts=TEXTS, **options):
+    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(texts), list(range(len(texts))))
+    task.prepare(batch)
+    return task, batch
+
+
+def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
+    task, batch = made("llama", "CausalLM")
+    read = torch.tensor([[0, 1, 2], [2, 4, -1], [0, -1, -1]])
+    ids = torch.tensor([[7, 8, 9], [10, 11, 12], [13, 14, 15]])
+    frozen = FrozenModel.of(task)
+    weights = torch.tensor([[[1.0, 0, 2.0]], [[3.0, -1.0, 5.0]], [[2.0, 7.0, 7.0]]])  # (B, 1, G)
+    for contrast in (None, 20):
+        run = frozen.run(batch, (3,), predict=False)
+        other = None if contrast is None else torch.full((3,), contrast)
+        target = Target(ids, other, run.positions, True, task.task)
+        found = frozen.contributions(run, target, (3,), read)
+        summed = frozen.contributions(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
+        for text, encoding in enumerate(batch.encodings):
+            with torch.no_grad():
+                logits = task.caller_model(torch.tensor([encoding.ids])).logits[0]
+            total = torch.zeros(found.values[3].shape[-1])  # (T,)
+            for g, place in enumerate(read[text].tolist()):
+                if place < 0:
+                    assert found.answer[text, g] == 0
+                    assert not found.values[3][text, g].any()
+                    continue
+                said = logits[place, ids[text, g]] - (logits[place].mean() if contrast is None else logits[place, 20])
+                assert found.answer[text, g] == pytest.approx(said.item(), abs=1e-4)
+                assert found.values[3][text, g, place] == pytest.approx(said.item(), abs=1e-4)
+                assert found.values[3][text, g].count_nonzero() == 1
+                total[place] += weights[text, 0, g] * said
+            torch.testing.assert_close(summed.values[3][text, 0], total, rtol=1e-4, atol=1e-4)
+            assert summed.answer[text, 0] == pytest.approx(total.sum().item(), rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "xlnet", "gpt2", "llama"])
+def test_contributions_are_gradient_times_the_owners_hidden_state(family):
+    """With the gradient of a frozen network of the test's own, read by a hook on the layer."""
+    task, batch = made(family, "SequenceClassification", TEXTS[1:2])
+    places, count = (1, 2, 3), len(batch.encodings[0])
+    frozen_pass = FrozenModel.of(task).run(batch, places)
+    found = FrozenModel.of(task).contributions(frozen_pass, resolve(task, frozen_pass, ALL), places)
+    with torch.no_grad():
+        states = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
+    copy = clone(task.module)
+    for place, output in zip(places, task.parts.outputs, strict=True):
+        vectors = task.embeddings(batch.inputs["input_ids"]).detach().requires_grad_()
+        site = Site(output.path, output.call)
+        with task.embeddings.replaced(vectors, batch.inputs["input_ids"]) as words:
+            done = run(copy, batch.inputs, record=[site], replace=words)
+        logits, held = done.output.logits, [tensor_of(done.recorded[site])]
+        for label in range(logits.shape[1]):
+            with frozen_backward(logits, [vectors]):
+                (slope,) = torch.autograd.grad(logits[0, label], held[0], retain_graph=True)
+            wanted = (slope * held[0]).permute(output.axes).sum(-1)[0, :count]
+            torch.testing.assert_close(found.values[place][0, label], wanted.detach(), rtol=1e-4, atol=1e-5)
+        if place < 3:
+            torch.testing.assert_close(held[0].permute(output.axes).detach(), states[place], rtol=1e-4, atol=1e-4)
+
+
+# --- the proof, and what is refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])
+def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(texts, monkeypatch):
+    task, batch = made("llama", "CausalLM", texts)
+    passes, expected, answer, prove = [], [], TaskModel.answer, runner.prove_conservation
+    monkeypatch.setattr(TaskModel, "answer", lambda self, *a, **k: passes.append(a) or answer(self, *a, **k))
+    monkeypatch.setattr(runner, "prove_conservation", lambda *a: expected.append(a[1].detach()) or prove(*a))
+    FrozenModel.of(task).run(batch, (0,))
+    assert len(passes) == (len(texts) > 1), "what the model said to the first text that it read alone is known"
+    with torch.no_grad():
+        logits = task.caller_model(torch.tensor([batch.encodings[0].ids])).logits[:, -1]
+    rows = torch.arange(7) * (tiny.SIZE - 1) // 6
+    torch.testing.assert_close(expected[0], logits[:, rows], rtol=1e-4, atol=1e-5)
+
+
+def test_it_is_proved_on_weights_that_were_trained_since_the_first_call():
+    task, batch = made("llama", "CausalLM", TEXTS[:1])
+    with torch.no_grad():
+        task.caller_model.model.layers[0].mlp.down_proj.weight.mul_(3.0)
+        states = task.caller_model.model(batch.inputs["input_ids"]).last_hidden_state
+    torch.testing.assert_close(FrozenModel.of(task).run(batch, (0,)).hidden, states, rtol=1e-4, atol=1e-5)
+
+
+def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeypatch):
+    task, batch = made("llama", "CausalLM")
+    frozen = FrozenModel.of(task)
+    target = resolve(task, frozen.run(batch, (0,)), None)
+    kept = frozen.contributions(frozen.run(batch, (0,)), target, (0,)).values[0]
+    calls = []
+    inside = frozen.module.get_submodule(sorted(frozen._passes.layers)[-1])
+    kind = type(inside)
+    forward = kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(0) or forward(self, *a, **k))
+    counts = []
+    for longest in (batch.mask.numel(), batch.mask.numel() - 1):
+        monkeypatch.setattr(runner, "LONG", longest)
+        frozen_pass, before = frozen.run(batch, (0,)), len(calls)
+        again = frozen.contributions(frozen_pass, target, (0,)).values[0]
+        torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
+        counts.append(len(calls) - before)
+    assert counts[0] == 0, "all that the backward pass needs was kept"
+    assert counts[1] == len(frozen._passes.layers), "the layers ran again"

@@ -1,0 +1,122 @@
+"""A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
+
+import pytest
+import torch
+
+from normxlogit import Explainer, UnsupportedModelError
+from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.model.task_model import TaskModel
+from tests import tiny
+
+
+def made(family, kind="SequenceClassification", **options):
+    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
+    task.prepare(batch)
+    return task, batch
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("bert", "SequenceClassification"),
+        ("bert", "TokenClassification"),
+        ("roberta", "MaskedLM"),
+        ("llama", "CausalLM"),
+    ],
+)
+@pytest.mark.parametrize("places", [(0,), (1, 3), (2,)])
+def test_its_answers_are_the_models_own(family, kind, places):
+    if kind == "MaskedLM":
+        task = TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
+        batch = task.batch(task.encoder(["the cat [MASK] on the mat", "the [MASK] is good"]), [0, 1])
+        task.prepare(batch)
+    else:
+        task, batch = made(family, kind)
+    with torch.no_grad():
+        plain = task.run(batch)
+    frozen = FrozenModel.of(task).run(batch, places)
+    torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
+    assert set(frozen.frozen.readouts) == set(places)
+    assert not frozen.logits.requires_grad
+
+
+def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
+    task, batch = made("bert")
+    frozen = FrozenModel.of(task)
+    frozen.run(batch, (1, 3))
+    monkeypatch.setattr(frozen, "_readers", lambda *_: {})
+    with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
+        frozen.run(batch, (1, 3))
+
+
+def test_what_a_pass_writes_is_not_part_of_the_next_one():
+    options = {
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
+        "max_position_embeddings": 8,
+    }
+    task, _ = made("llama", **options)
+    # Dynamic positions go back to their first form after a text that they were made for, and only then.
+    short = "the movie is very good but the plot is bad"
+    long = " ".join([short] * 3)
+
+    def logits(text):
+        batch = task.batch(task.encoder([text], long_text="window"), [0])
+        return FrozenModel.of(task).run(batch, (0,)).logits
+
+    alone = logits(short)
+    logits(long)
+    torch.testing.assert_close(logits(short), alone)
+
+
+class Bent(torch.nn.Module):
+    """A layer's last step, with an operation behind it that no rule holds."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, x):
+        x = self.step(x)
+        return x + torch.special.i0e(x.cumsum(-1))
+
+
+def test_what_is_not_affine_counts_where_the_pass_goes_through_it():
+    model = tiny.model("bert")
+    model.bert.encoder.layer[0].output.dense = Bent(model.bert.encoder.layer[0].output.dense)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    for _ in range(2):  # proved above it, which proves nothing of what is below
+        above = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient:read_at=-1")
+        with torch.no_grad():
+            logit = model(**explainer.tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0, 0].item()
+        assert above.scores.sum() + above.bias == pytest.approx(logit, abs=1e-5)
+        for read_at in (0, "first-half"):
+            with pytest.raises(UnsupportedModelError, match=r"SpecialI0E in bert\.encoder\.layer\.0\.output\.dense"):
+                explainer(tiny.TEXTS[2], method=f"frozen-gradient:read_at={read_at}")
+
+
+def test_a_buffer_that_the_owner_changed_is_followed():
+    """As training changes what batch norms remember, which makes no other module of them."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    model.classifier = torch.nn.Sequential(torch.nn.BatchNorm1d(32), torch.nn.Linear(32, 2)).eval()
+    explainer = Explainer(model, tokenizer)
+    before = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient").scores
+    with torch.no_grad():
+        model.classifier[0].running_var.fill_(0.2)
+        logit = model(**tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0, 0].item()
+    after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
+    assert abs(after.scores - before).max() > 1e-3
+    assert after.scores.sum() + after.bias == pytest.approx(logit, abs=1e-5)
+
+
+def test_one_is_kept_until_the_model_changes():
+    task, batch = made("bert")
+    first = FrozenModel.of(task)
+    assert FrozenModel.of(task) is first
+    first.run(batch, (0,))
+    assert FrozenModel.of(task) is first, "nothing was written on it"
+    task.caller_model.classifier = torch.nn.Linear(32, 2)
+    task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))
+    assert FrozenModel.of(task) is not first

@@ -1,0 +1,135 @@
+"""From a folder to a model with its head, and one line for what cannot be loaded."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit.loading.load import load
+from paper.finetuning.classification import finetune
+from tests import tiny
+
+
+def saved(path, family, kind, **options):
+    model = tiny.model(family, kind, **options)
+    model.save_pretrained(path)
+    tiny.tokenizer_for(family).save_pretrained(path)
+    return model
+
+
+# --- weights that are not there -------------------------------------------------------------------------------------
+
+
+def configured(folder, **changes):
+    """Change the configuration that was saved in a folder."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+@pytest.mark.parametrize("named", [[], None, "BertModel", 5])
+def test_a_configuration_that_names_no_class(tmp_path, named):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, architectures=named)
+    with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
+        load(tmp_path)
+    if not named:
+        loaded, _ = load(tmp_path, task="sequence-classification")
+        torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        *[(family, "SequenceClassification") for family in tiny.CLASSIFIERS],
+        *[(family, "MaskedLM") for family in tiny.MASKED_LMS],
+        *[(family, "CausalLM") for family in tiny.CAUSAL_LMS],
+    ],
+)
+def test_tied_weights_are_not_missing(tmp_path, family, kind):
+    model = saved(tmp_path, family, kind)
+    loaded, _ = load(tmp_path)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("key", ["error_msgs", "conversion_errors"])
+def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatch, key):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    info = {"missing_keys": [], "mismatched_keys": [], "unexpected_keys": [], key: ["size of classifier.weight"]}
+    loader = "transformers.AutoModelForSequenceClassification.from_pretrained"
+    monkeypatch.setattr(loader, lambda *_, **__: (model, info))
+    with pytest.raises(InputError, match=r"cannot give size of classifier.weight: its answers would come from random"):
+        load(tmp_path)
+    info[key] = []
+    assert load(tmp_path)[0] is model
+
+
+# --- a tokenizer that is not there ----------------------------------------------------------------------------------
+
+
+def without_tokenizer_json(folder):
+    saved(folder, "bert", "SequenceClassification")
+    (folder / "tokenizer.json").unlink()
+
+
+def test_a_folder_without_tokenizer_json(tmp_path):
+    without_tokenizer_json(tmp_path)
+    with pytest.raises(InputError, match=r"its tokenizer cannot be read(, a file is missing|: there is no)"):
+        load(tmp_path)
+
+
+def sentencepiece_only(folder):
+    """A DeBERTa whose tokenizer is an spm.model and nothing else, as on the hub."""
+    tiny.model("deberta-v2").save_pretrained(folder)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "vocab_type": "spm"}')
+    return folder
+
+
+def test_a_sentencepiece_file_is_enough(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    with open(sentencepiece_only(tmp_path) / "spm.model", "wb") as file:
+        places = {f"{name}_id": place for place, name in enumerate(("pad", "bos", "eos", "unk"))}
+        names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(tiny.TEXTS * 20),
+            model_writer=file,
+            vocab_size=60,
+            hard_vocab_limit=False,
+            minloglevel=2,
+            **places,
+            **names,
+        )
+    a = Explainer.from_pretrained(tmp_path)("a fine film")
+    assert a.tokens[0] == "[CLS]"
+    assert "".join(a.tokens[1:-1]).replace("▁", " ").split() == ["a", "fine", "film"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("`tiktoken` is required to read a `tiktoken` file. Install it with `pip install tiktoken`."),
+        ImportError("\nSentencePieceExtractor requires the SentencePiece library but it was not found. Check"),
+        ImportError("\n X requires the protobuf library but it was not found in your environment."),
+    ],
+)
+def test_a_sentencepiece_file_without_its_package_says_what_to_install(tmp_path, monkeypatch, error):
+    def from_pretrained(*_, **__):
+        raise error
+
+    (sentencepiece_only(tmp_path) / "spm.model").write_bytes(b"\n\x0e\n\x05")
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    remedy = r"its SentencePiece file .*pip install 'normxlogit\[sentencepiece\]'"
+    with pytest.raises(InputError, match=remedy):
+        load(tmp_path)
+    pytest.importorskip("datasets")
+    (tmp_path / "train.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
+    (tmp_path / "validation.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
+    with pytest.raises(InputError, match=remedy):
+        finetune("sst2", tmp_path, tmp_path / "out", data_dir=tmp_path)
+    (tmp_path / "spm.model").unlink()
+    with pytest.raises(InputError) as told:
+        load(tmp_path)
+    assert "SentencePiece file" not in str(told.value)

@@ -1,0 +1,136 @@
+"""How many tokens a model reads, against what its forward pass takes."""
+
+import pytest
+import torch
+import transformers
+from torch import nn
+from transformers.models.auto import modeling_auto
+
+from normxlogit import Explainer
+from normxlogit.model.input_limits import position_limit, vocabulary_limit
+from tests import tiny
+from tests.architectures.base import MAPPINGS, build
+
+CLASSIFIER, MASKED, CAUSAL = "sequence-classification", "masked-lm", "causal-lm"
+BOUNDED = {
+    CLASSIFIER: (
+        "bert roberta mpnet ibert canine layoutlmv3 perceiver yoso mra nystromformer roformer "
+        "openai-gpt biogpt gptj ctrl"
+    ),
+    MASKED: "mbart xlm",
+    CAUSAL: "opt bart pegasus whisper codegen gpt2 reformer",
+}
+"""In RoBERTa positions begin after the padding row."""
+UNBOUNDED = {
+    CLASSIFIER: "llama t5 xlnet funnel",
+    MASKED: "modernbert nomic_bert",
+    CAUSAL: "bloom mamba xglm gpt_neox gemma2 falcon",
+}
+"""XGLM's table of sines grows with the text."""
+
+
+def pairs(names):
+    return [(task, family) for task, families in names.items() for family in families.split()]
+
+
+def reads(model, count):
+    """Whether the model takes a text of so many tokens."""
+    ids = torch.full((1, count), 7)
+    ids[0, -1] = 3
+    try:
+        with torch.inference_mode():
+            model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    except (IndexError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("task", "family"), pairs(BOUNDED))
+def test_the_limit_is_the_last_length_that_works(task, family):
+    model = build(task, family)
+    limit = position_limit(None, model)
+    assert limit is not None
+    assert reads(model, limit)
+    assert not reads(model, limit + 1)
+
+
+@pytest.mark.parametrize(("task", "family"), pairs(UNBOUNDED))
+def test_models_without_a_table_are_not_limited(task, family):
+    model = build(task, family)
+    assert position_limit(None, model) is None
+    assert reads(model, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [(task, family) for task in (CLASSIFIER, MASKED, CAUSAL) for family in getattr(modeling_auto, MAPPINGS[task].name)],
+)
+def test_every_family_of_transformers(task, family):
+    try:
+        model = build(task, family)
+    except Exception as error:  # some need packages that are not here
+        pytest.skip(f"{type(error).__name__}: {error}")
+    if not reads(model, 12):
+        pytest.skip("reads no plain text")
+    limit = position_limit(None, model)
+    if limit is None:
+        assert reads(model, 530)
+    else:
+        assert reads(model, limit - (family == "prophetnet"))  # which looks up the position after the last one too
+        assert family == "tapas" or not reads(model, limit + 1)  # which begins to count anew in every cell
+
+
+@pytest.mark.parametrize(("task", "family"), [(CAUSAL, "opt"), (CLASSIFIER, "yoso"), (CLASSIFIER, "roberta")])
+def test_a_longer_text_is_cut_with_a_note(task, family):
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.model_max_length = 10**30
+    explainer = Explainer(build(task, family), tokenizer)
+    limit = explainer._model.encoder.limit
+    fits, longer = explainer(["the " * limit, "the " * (limit + 1)], target=1, long_text="truncate")
+    assert (len(fits.units), fits.notes) == (limit, ())
+    assert len(longer.units) == limit
+    assert f"only the first {limit} were read" in longer.notes[0]
+
+
+def test_the_smallest_of_the_limits_counts():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    for declared, wanted in ((12, 12), (40, 40), (100, 40), (10**30, 40)):
+        tokenizer.model_max_length = declared
+        assert position_limit(tokenizer, model) == wanted
+    assert position_limit(None, model) == 40
+    tokenizer.model_max_length = 100
+    assert position_limit(tokenizer, tiny.model("llama")) == 100
+    assert position_limit(None, nn.Linear(2, 2)) is None
+
+
+def test_positions_begin_after_the_padding_row_as_roberta_counts():
+    assert position_limit(None, tiny.model("roberta")) == 40 - 1, "the padding id is 0, so one row is left out"
+    assert position_limit(None, tiny.model("roberta", pad_token_id=1)) == 38
+
+
+def test_vocabulary():
+    assert vocabulary_limit(tiny.model("bert")) == tiny.SIZE
+    assert vocabulary_limit(nn.Linear(2, 2)) is None
+    model = tiny.model("bert")
+    model.resize_token_embeddings(80)
+    assert vocabulary_limit(model) == 80
+
+
+# --- tables made by hand --------------------------------------------------------------------------------------------
+
+
+def test_tables_of_another_models_settings_bound_no_text():
+    model = tiny.model("bert")
+    model.tower = transformers.ViTModel(
+        transformers.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, image_size=16, patch_size=8)
+    )
+    model.tower.inner = nn.Module()
+    model.tower.inner.position = nn.Embedding(7, 4)
+    assert position_limit(None, model) == 40
+    model.bert.own = nn.Module()
+    model.bert.own.position = nn.Embedding(7, 4)
+    assert position_limit(None, model) == 7
+    model.later = nn.Module()
+    model.later.position = nn.Embedding(5, 4)
+    assert position_limit(None, model) == 5, "its own modules behind them do"

@@ -1,0 +1,95 @@
+"""Batches that a model can take: padded where that changes nothing, smaller where memory runs out."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.errors import InputError
+from normxlogit.model.map_batches import run_batches
+from tests import tiny
+from tests.architectures.base import build, stir
+
+TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
+TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
+
+
+def bert():
+    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+
+
+def groups(explainer, encodings, work=lambda places: places):
+    return [places for places, _ in run_batches(explainer._model, encodings, work)]
+
+
+@pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])
+def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family, ignores):
+    model = build("sequence-classification", family)
+    stir(model, 2.0)
+    explainer = Explainer(model, tiny.tokenizer())
+    together = explainer(TEXTS, target=1)
+    assert explainer._model.copy.padding.refuted is not ignores
+    for text, among in zip(TEXTS, together, strict=True):
+        np.testing.assert_allclose(explainer(text, target=1).scores, among.scores, rtol=1e-4, atol=1e-5)
+
+
+def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():
+    explainer = bert()
+    explainer([TEXTS[0]] * 3, method="normxlogit")
+    encodings = explainer.encode(TEXTS)
+    lengths, proved = [len(e) for e in encodings], explainer._model.copy.padding
+    assert not proved.cover(min(lengths), max(lengths)), "texts of one length say nothing"
+    explainer(encodings, method="normxlogit")
+    assert proved.cover(min(lengths), max(lengths))
+    read, run = [], explainer._model.run
+    explainer._model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
+    explainer(encodings, method="normxlogit")
+    explainer(encodings[:2], method="normxlogit")
+    assert sum(read) == len(TEXTS) + 2, "nothing is tried again"
+    explainer(["bad", TEXTS[1]], method="normxlogit")
+    assert sum(read) == len(TEXTS) + 2 + 2 + (len(explainer.encode(["bad"])[0]) < min(lengths)) * 2
+    explainer([TEXTS[0], TEXTS[1] + " " + TEXTS[2]], method="normxlogit")
+    assert not proved.cover(min(lengths) - 1, max(lengths) + 9), "two ranges are not one"
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "lime:samples=8"])
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_texts_that_the_model_refuses_to_read_together_are_read_one_by_one(family, method):
+    explainer = Explainer(tiny.model(family), tiny.tokenizer())
+    texts = ["good", "bad [SEP]", "a [SEP] film", "never"]  # these heads want as many end tokens in every text
+    for text, among in zip(texts, explainer(texts, target=1, method=method), strict=True):
+        alone = explainer(text, target=1, method=method)
+        np.testing.assert_allclose(alone.scores, among.scores, rtol=1e-4, atol=1e-5)
+
+
+def test_half_the_tokens_when_memory_runs_out():
+    explainer = bert()
+    encodings = explainer.encode([TEXTS[0]] * 8)
+    tried = []
+
+    def work(places):
+        tried.append(len(places))
+        if len(places) > 3:
+            raise MemoryError
+        return places
+
+    assert sorted(i for group in groups(explainer, encodings, work) for i in group) == list(range(8))
+    assert tried == [8, 4, 2, 2, 2, 2]
+    assert explainer._model.budget.tokens == 2 * len(encodings[0])
+
+
+def test_no_memory_for_one_text_and_other_errors():
+    explainer = bert()
+    encodings = explainer.encode(TEXTS[:1])
+
+    def full(_):
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(InputError, match="not enough memory to explain a single text of 7 tokens"):
+        groups(explainer, encodings, full)
+
+    def broken(_):
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        groups(explainer, encodings, broken)

@@ -1,0 +1,112 @@
+"""Which way to take a model apart, and any module that maps token ids to logits."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import InputError, UnsupportedModelError
+from normxlogit.model.task_model import TaskModel
+from tests import plain, tiny
+
+TEXT = tiny.TEXTS[2]
+
+
+def explainer(module, task="sequence-classification", labels=None, **options):
+    return Explainer(module, tiny.tokenizer(specials=False), task=task, labels=labels, **options)
+
+
+def by_hand(module, ids, label):
+    """Norm of what the first layer is given times the head on each final state."""
+    with torch.no_grad():
+        ids = torch.tensor([ids])
+        if isinstance(module, plain.Transformer):
+            first, final = module.embed(ids), module.states(ids)
+        elif isinstance(module, plain.Wrapped):
+            states = module.encoder(ids, torch.ones_like(ids), output_hidden_states=True).hidden_states
+            first, final = states[0], states[-1]
+        else:
+            first = module.words(ids)
+            final = module.lstm(first)[0]
+        return (first[0].norm(dim=-1) * module.out(final)[0, :, label]).numpy()
+
+
+@pytest.mark.parametrize("kind", [plain.Transformer, plain.Wrapped, plain.Recurrent])
+def test_a_plain_module_is_explained_by_its_own_head(kind):
+    module = plain.grown(kind())
+    e = explainer(module, labels=plain.LABELS)
+    alone = [e(text, method="normxlogit") for text in tiny.TEXTS]
+    for result, among in zip(alone, e(tiny.TEXTS, method="normxlogit"), strict=True):
+        ids = torch.tensor([result.token_ids])
+        with torch.no_grad():
+            logits = module(ids, torch.ones_like(ids)) if kind is not plain.Recurrent else module(ids)
+        logits = logits[1] if isinstance(logits, tuple) else logits
+        assert result.prediction.label == plain.LABELS[int(logits.argmax())]
+        assert result.prediction.value == pytest.approx(logits.max().item(), abs=1e-5)
+        expected = by_hand(module, list(result.token_ids), result.prediction.id)
+        np.testing.assert_allclose(result.scores, expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(among.scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    found = e(TEXT, layers=ALL, target=1, method="logat")
+    assert found.layers == (1, 2, 3)
+    ids = torch.tensor([found.token_ids])
+    with torch.no_grad():
+        x = module.embed(ids)
+        for block, scores in zip(module.blocks, found.scores, strict=True):
+            x = block(x, None)
+            expected = module.out(module.norm(x))[0, :, 1]
+            np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+class NoHead(nn.Module):
+    def forward(self, input_ids):
+        return input_ids
+
+
+class Needy(nn.Module):
+    def forward(self, input_ids, image):
+        return input_ids, image
+
+
+REFUSED = [
+    (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
+    (plain.Transformer, {"task": "fortune-telling"}, InputError, "task must be one of"),
+    (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "cannot be explained for multiple-choice"),
+    (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
+    (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),
+    (plain.Transformer, {"labels": ["no", "yes"]}, InputError, "3 outputs and 2 labels"),
+    (NoHead, {}, UnsupportedModelError, r"returns a tensor of shape \(1, 3\) and type int64"),
+    (Needy, {}, UnsupportedModelError, "forward of Needy needs image"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "error", "message"), REFUSED)
+def test_what_a_plain_module_must_be(kind, options, error, message):
+    with pytest.raises(error, match=message):
+        explainer(plain.grown(kind()), **options)
+
+
+# --- what a caller passes, and how it is called ---------------------------------------------------------------------
+
+
+def named(count):
+    return {"id2label": {i: f"L{i}" for i in range(count)}, "label2id": {f"L{i}": i for i in range(count)}}
+
+
+def test_a_summary_has_name_task_labels_and_layers():
+    def summary(model, name="m"):
+        return repr(TaskModel(model, tiny.tokenizer_for("bert"), name))
+
+    assert summary(tiny.model("bert", **named(2))) == (
+        "'m', task='sequence-classification', labels=['L0', 'L1'], layers=3"
+    )
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5'], " in summary(tiny.model("bert", **named(6)))
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5', ... 2 more], " in summary(tiny.model("bert", **named(8)))
+    assert summary(tiny.model("bert", "MaskedLM")) == "'m', task='masked-lm', layers=3"
+    plainly = repr(explainer(plain.grown(plain.Transformer()), labels=plain.LABELS))
+    assert plainly == "Explainer('Transformer', task='sequence-classification', labels=['no', 'yes', 'maybe'])"

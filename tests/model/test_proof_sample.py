@@ -1,0 +1,42 @@
+"""What a model is proved on."""
+
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.errors import InputError
+from normxlogit.model.proof_sample import reading, sample_of
+from normxlogit.model.task_model import TaskModel
+from tests import tiny
+from tests.architectures.base import build
+
+
+def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
+    task = TaskModel(tiny.model("xlnet"), tiny.tokenizer_for("xlnet"))
+    assert task.pad_left, "its head takes the last position as it is"
+    batch = task.batch(task.encoder(["bad", "the movie is bad"]), [0, 1])
+    assert not batch.mask[0, 0]
+    assert batch.mask[:, -1].all()
+    sample = sample_of(batch, task.task)
+    assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
+    assert sample["attention_mask"].all()
+
+
+def test_a_model_that_makes_as_many_distances_as_its_configuration_says_is_cut_there():
+    model = build("causal-lm", "mpt")
+    model.config.max_seq_len = 30
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.model_max_length = 1000
+    assert Explainer(model, tokenizer)("the " * 30).notes == ()
+    cut = Explainer(model, tokenizer)("the " * 31)
+    assert (len(cut.units), cut.notes) == (30, ("the text has 31 tokens; only the first 30 were read",))
+    with pytest.raises(InputError, match="31 tokens and the model reads 30; shorten it"):
+        Explainer(model, tokenizer)("the " * 31, long_text="error")
+
+
+def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths_and_the_remedy():
+    model = build("causal-lm", "prophetnet")  # its decoder looks up one row beyond each token's position
+    inputs = {"input_ids": torch.full((1, 511), 7)}
+    says = r"cannot read a text of 511 tokens: .*max_position_embeddings=512: .*set the tokenizer's model_max_length"
+    with pytest.raises(InputError, match=says), reading(model, inputs):
+        model(**inputs)

@@ -1,0 +1,130 @@
+"""Vectors in the place of word embeddings: the model's own pass, on any architecture, and nothing left behind."""
+
+import pytest
+import torch
+
+from normxlogit import UnsupportedModelError
+from normxlogit.copies.run import run
+from normxlogit.model.task_model import TaskModel
+from normxlogit.parts.embeddings import WordEmbeddings
+from tests import tiny
+from tests.architectures.base import build
+
+
+def task_model(family, kind="SequenceClassification"):
+    return TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
+
+
+def batch_of(model):
+    return model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
+
+
+def test_an_encoder_with_a_table_of_its_own():
+    made = tiny.model("t5", "TokenClassification")  # shares the weights of `shared`, which is never called
+    model = TaskModel(made, tiny.tokenizer())
+    batch = batch_of(model)
+    ids = batch.inputs["input_ids"]
+    with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids).flip(-1), ids) as words:
+        other = model.answer(batch.inputs, replace=words)
+    assert (other - made(**batch.inputs).logits).abs().max() > 1e-3
+
+
+def test_square_batches_of_time_first_models_are_not_confused():
+    model = task_model("xlnet")
+    batch = model.batch(model.encoder(["the movie"] * 4), [0, 1, 2, 3])
+    ids = batch.inputs["input_ids"]
+    assert ids.shape == (4, 4)
+    with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids), ids) as words:
+        same = model.answer(batch.inputs, replace=words)
+    torch.testing.assert_close(same, model.module(**batch.inputs).logits.detach())
+
+
+def test_vectors_of_another_width_are_refused():
+    model = task_model("bert")
+    batch = batch_of(model)
+    ids = batch.inputs["input_ids"]
+    with (
+        pytest.raises(UnsupportedModelError, match="width 32"),
+        model.embeddings.replaced(torch.zeros(*ids.shape, 5), ids) as words,
+    ):
+        model.answer(batch.inputs, replace=words)
+    torch.testing.assert_close(model.answer(batch.inputs), model.module(**batch.inputs).logits)
+
+
+class Table(torch.nn.Module):
+    """A model that looks ids up as it is told."""
+
+    def __init__(self, look):
+        super().__init__()
+        self.words, self.look = torch.nn.Embedding(9, 2), look
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def forward(self, ids):
+        return self.look(self.words, ids)
+
+
+IDS = torch.tensor([[1, 2, 3], [4, 5, 6]])
+VECTORS = torch.arange(12.0).view(2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("look", "wanted"),
+    [
+        (lambda words, ids: words(ids), VECTORS),
+        (lambda words, ids: words(input=ids), VECTORS),
+        (lambda words, ids: words(ids.T), VECTORS.transpose(0, 1)),
+    ],
+)
+def test_vectors_are_put_in_place_however_they_are_asked_for(look, wanted):
+    model = Table(look)
+    embeddings = WordEmbeddings(model)
+    with embeddings.replaced(VECTORS.double(), IDS) as words:
+        found = run(model, {"ids": IDS}, replace=words).output
+    assert found.dtype == torch.float32
+    assert torch.equal(found, wanted)
+    assert not torch.equal(model(IDS), wanted), "nothing is left behind"
+    assert torch.equal(embeddings(IDS), model.words.weight[IDS])
+
+
+def test_what_the_model_pads_itself_keeps_its_own_embeddings():
+    model = Table(lambda words, ids: words(torch.nn.functional.pad(ids, (0, 2), value=7)))
+    embeddings = WordEmbeddings(model)
+    with embeddings.replaced(VECTORS, IDS) as words:
+        found = run(model, {"ids": IDS}, replace=words).output
+    assert torch.equal(found[:, :3], VECTORS)
+    assert torch.equal(found[:, 3:], model.words.weight[7].expand(2, 2, 2))
+
+
+@pytest.mark.parametrize(
+    ("look", "times"),
+    [
+        (lambda words, ids: words(ids + 1), 0),
+        (lambda words, ids: words(ids[:1]), 0),
+        (lambda words, ids: words(ids[:, 0]), 0),
+        (lambda words, ids: (words(ids), words(ids)), 2),
+    ],
+)
+def test_other_ids_keep_their_own_and_ids_are_looked_up_once(look, times):
+    model = Table(look)
+    embeddings = WordEmbeddings(model)
+    said = f"Table looks its token ids up {times} times"
+    with pytest.raises(UnsupportedModelError, match=said), embeddings.replaced(VECTORS, IDS) as words:
+        run(model, {"ids": IDS}, replace=words)
+    with pytest.raises(ValueError, match="mine"), embeddings.replaced(VECTORS, IDS):
+        raise ValueError("mine")
+
+
+def test_a_model_without_a_table_is_refused():
+    for made in (build("sequence-classification", "canine"), build("sequence-classification", "perceiver")):
+        with pytest.raises(UnsupportedModelError, match=f"{type(made).__name__} has no table of word embeddings"):
+            WordEmbeddings(made)
+
+
+def test_the_table_of_an_encoder_comes_before_the_one_that_both_sides_share():
+    for family in ("bart", "t5"):
+        made = tiny.model(family, "Seq2SeqLM")
+        assert WordEmbeddings(made).table is made.get_encoder().get_input_embeddings()
+    made = tiny.model("bert", "CausalLM", is_decoder=True)
+    assert WordEmbeddings(made).table is made.bert.embeddings.word_embeddings

@@ -1,0 +1,201 @@
+"""The head-on-top by itself gives what the model gives, on every family."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from normxlogit import Explainer, HeadMismatchError, UnsupportedModelError
+from normxlogit.model.task_model import TaskModel
+from normxlogit.parts import headpiece
+from normxlogit.parts.model_proofs import rows_are_of_the_vocabulary
+from tests import tiny
+
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def run(family, kind, texts, **options):
+    plain = tiny.model(family, kind, **options)
+    task = TaskModel(plain, tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(texts), list(range(len(texts))))
+    with torch.inference_mode():
+        return plain, task, batch, task.run(batch)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [(f, "MaskedLM") for f in tiny.MASKED_LMS] + [(f, "CausalLM") for f in tiny.CAUSAL_LMS],
+)
+def test_vocabulary_heads(family, kind):
+    text = tiny.MASKED if kind == "MaskedLM" else tiny.TEXTS[2]
+    plain, task, batch, forward = run(family, kind, [text, text + " !"])
+    with torch.inference_mode():
+        logits = plain(**batch.inputs).logits
+        everything = task.head.tokens(forward.hidden[batch.mask])
+        rows = torch.tensor([7, 3, 11])
+        some = task.head.tokens(forward.hidden[batch.mask], rows)
+    torch.testing.assert_close(everything, logits[batch.mask], **TOLERANCE)
+    torch.testing.assert_close(some, logits[batch.mask][:, rows], **TOLERANCE)
+    place = forward.positions[1]
+    torch.testing.assert_close(forward.logits[1], logits[1, place].float(), **TOLERANCE)
+    assert task.parts.head.rows is not None, "only the wanted rows may be computed"
+
+
+def test_softcapping_and_scaling_are_the_models_own():
+    """Gemma caps its logits: a head that only multiplied by the output embedding would exceed the cap."""
+    _, task, batch, forward = run("gemma2", "CausalLM", [tiny.TEXTS[0]], final_logit_softcapping=0.5)
+    scores = task.head.tokens(forward.hidden[batch.mask], torch.arange(10))
+    assert scores.abs().max() <= 0.5
+    assert scores.abs().max() > 0.3
+
+
+class Peeking(transformers.BertForSequenceClassification):
+    """Its head reads what a hook kept of the first layer."""
+
+    def keep(self, _, __, output):
+        self.kept = output[0] if isinstance(output, tuple) else output
+
+    def forward(self, input_ids=None, **kwargs):
+        outputs = super().forward(input_ids=input_ids, **kwargs)
+        outputs["logits"] = outputs.logits + 0.1 * self.kept[:, 0, :2]
+        return outputs
+
+
+@pytest.mark.parametrize("asked", ["a cat", tiny.TEXTS[0]])
+def test_a_head_that_cannot_stand_alone_is_refused(asked):
+    """A head that reads more than the trunk's output must not give numbers, whatever its owner asked before."""
+    plain, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    plain.__class__ = Peeking
+    plain.bert.encoder.layer[0].register_forward_hook(plain.keep)
+    plain(**tokenizer(asked, return_tensors="pt"))
+    kept = plain.kept
+    task = TaskModel(plain, tokenizer)
+    with pytest.raises(HeadMismatchError, match=r"Tried bert: logits differ|on one text and not on another"):
+        _ = task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0])).hidden
+    assert plain.kept is kept, "the hook of a copy keeps what it sees on the copy"
+
+
+class AlwaysDropout(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(torch.nn.functional.dropout(x, 0.1))  # in evaluation, too: the mode was forgotten
+
+
+class NowAndThen(torch.nn.Linear):
+    """Draws from Python's generator, and mostly does nothing with it."""
+
+    def forward(self, x):
+        return super().forward(x) * (1.0 if random.random() < 0.6 else 2.0)
+
+
+class NowAndThenByNumpy(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * (1.0 if np.random.random() < 0.6 else 2.0)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("by_chance", [AlwaysDropout, NowAndThen, NowAndThenByNumpy])
+def test_a_model_that_answers_by_chance_is_refused(by_chance):
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    plain, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    plain.bert.pooler.dense.__class__ = by_chance
+    task = TaskModel(plain, tokenizer)
+    with pytest.raises(UnsupportedModelError, match="answers the same input differently each time"):
+        task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
+
+
+def centred(_, __, output):
+    return output - output.mean(0, keepdim=True)
+
+
+def mixed_in(path):
+    """Let a part of a model see a whole batch, as experts of limited capacity do."""
+
+    def change(model):
+        model.get_submodule(path).register_forward_hook(centred)
+
+    return change
+
+
+def batch_norm(model):
+    model.classifier = torch.nn.Sequential(torch.nn.BatchNorm1d(32, track_running_stats=False), model.classifier)
+    model.classifier.eval()
+    own = torch.nn.functional.batch_norm
+    model.classifier[0].forward = lambda x: own(x, None, None, training=True) if len(x) > 1 else x
+
+
+@pytest.mark.parametrize("change", [batch_norm, mixed_in("bert.pooler"), mixed_in("bert.encoder.layer.0.output.dense")])
+def test_a_model_whose_texts_change_each_others_answers_is_refused(change):
+    plain = tiny.model("bert")
+    change(plain)
+    explainer = Explainer(plain, tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="answers a text differently beside another one"):
+        explainer(tiny.TEXTS[0])
+
+
+@pytest.mark.parametrize("row", [None, 0, 1, 7, 33, 62, 63])
+def test_every_row_of_the_vocabulary_is_proved(row):
+    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
+    head, hidden = task.head, forward.hidden[0]
+    with torch.inference_mode():
+        logits = head.tokens(hidden)  # (T, V)
+        if row is not None:
+            logits[:, row] += 1  # as if the model did something to this entry
+        assert rows_are_of_the_vocabulary(head, "lm_head", hidden, logits) is (row is None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda z: z + torch.linspace(0, 1, z.shape[-1]),
+        lambda z: z - z.logsumexp(-1, keepdim=True),
+        lambda z: torch.cat((z[..., :32] + 1, z[..., 32:]), -1),
+        lambda z: z + 0.1 * z.roll(1, -1),
+        lambda z: z * (1 + (torch.arange(z.shape[-1]) % 2)),
+    ],
+)
+def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
+    plain = tiny.model("llama", "CausalLM")
+    plain.register_forward_hook(lambda _, __, output: output.__setitem__("logits", change(output.logits)) or output)
+    task = TaskModel(plain, tiny.tokenizer_for("llama"))
+    batch = task.batch(task.encoder([tiny.TEXTS[0]]), [0])
+    with torch.inference_mode():
+        hidden = task.run(batch).hidden[0]
+        assert task.parts.head.rows is None
+        torch.testing.assert_close(
+            task.head.tokens(hidden, torch.tensor([7, 3])), plain(**batch.inputs).logits[0, :, [7, 3]]
+        )
+
+
+def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
+    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
+    head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)
+    monkeypatch.setattr(headpiece, "TOKENS_AT_ONCE", 1)
+    each, sizes = headpiece.Head.each, []
+    monkeypatch.setattr(headpiece.Head, "each", lambda self, part: sizes.append(len(part)) or each(self, part))
+    without = headpiece.Head(head.pool, replace(head.piece, rows=None))
+    with torch.inference_mode():
+        columns = without.tokens(hidden, torch.tensor([3, 7]))
+        torch.testing.assert_close(columns, each(head, hidden)[:, [3, 7]])
+    assert max(sizes) * tiny.SIZE <= 1000 < len(hidden) * tiny.SIZE
+
+
+def raises_entry(entry):
+    def hook(_, __, output):
+        changed = output if isinstance(output, torch.Tensor) else output.logits
+        changed[..., entry] += 5.0  # as a bias on tokens does, or a ban of some
+
+    return hook
+
+
+@pytest.mark.parametrize(("where", "entry"), [("lm_head", 17), ("", 0), ("", 17), ("", 18)])
+def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
+    """None of them stands among a few rows that the proof could have looked at, or stands there at its own place."""
+    plain = tiny.model("llama", "CausalLM")
+    plain.get_submodule(where).register_forward_hook(raises_entry(entry))
+    found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 18, 23], method="logat")
+    with torch.no_grad():
+        logits = plain(torch.tensor([found.token_ids])).logits[0]  # (T, V)
+    torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 18, 23]].T, rtol=1e-4, atol=1e-5)

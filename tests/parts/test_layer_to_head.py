@@ -1,0 +1,92 @@
+"""The way from a layer to the head, against the steps of each trunk written out by hand."""
+
+import itertools
+
+import pytest
+import torch
+
+from normxlogit.copies.trace import Form
+from normxlogit.model.given_outputs import read_outputs
+from normxlogit.model.task_model import TaskModel
+from normxlogit.parts import layer_to_head
+from tests import tiny
+
+STEPS = {
+    "bert": None,  # post-norm: every layer's output is final
+    "distilbert": None,
+    "albert": None,  # one module called three times
+    "xlnet": None,  # time first
+    "llama": lambda m, x: m.model.norm(x),
+    "gpt2": lambda m, x: m.transformer.ln_f(x),
+    "gemma2": lambda m, x: m.model.norm(x),
+    "opt": lambda m, x: m.model.decoder.final_layer_norm(x),
+    "opt-projected": lambda m, x: m.model.decoder.project_out(m.model.decoder.final_layer_norm(x)),
+}
+
+
+def taken_apart(family: str):
+    options = {"word_embed_proj_dim": 16} if family == "opt-projected" else {}
+    name = family.removesuffix("-projected")
+    plain = tiny.model(name, **options)
+    task = TaskModel(plain, tiny.tokenizer_for(name))
+    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
+    with torch.no_grad():
+        return plain, task, task.run(batch, layers=True)
+
+
+@pytest.mark.parametrize("family", STEPS)
+def test_a_layer_goes_the_way_of_the_last_one(family):
+    plain, task, run = taken_apart(family)
+    assert task.layer_count() == 3
+    with torch.no_grad():
+        torch.testing.assert_close(task.final(run, 3), run.hidden)
+        for layer in (1, 2):
+            step = STEPS[family]
+            expected = run.states[layer] if step is None else step(plain, run.states[layer])
+            torch.testing.assert_close(task.final(run, layer), expected)
+    assert (task.parts.tail is None) == (STEPS[family] is None)
+
+
+def test_a_way_that_does_not_end_in_what_the_head_read_is_not_taken(monkeypatch):
+    assert taken_apart("llama")[1].parts.tail is not None
+    monkeypatch.setattr("normxlogit.parts.layer_to_head.run_trunk", lambda *_: torch.zeros(()))
+    assert taken_apart("llama")[1].parts.tail is None
+
+
+def test_a_state_is_turned_as_the_layers_hold_it(monkeypatch):
+    monkeypatch.setattr(layer_to_head, "run_trunk", lambda pool, trunk, instead, inputs: instead["layer"]())
+    state = torch.arange(24).view(2, 3, 4)  # (B, T, H)
+    for axes in itertools.permutations(range(3)):
+        tail = layer_to_head.Tail(("layer",), Form.of(state), axes)
+        assert torch.equal(layer_to_head.bring_to_head(None, "", tail, state, {}).permute(axes), state)
+
+
+def test_a_model_of_one_layer_begins_with_its_embeddings():
+    """The norm in them gives the first state as often as there are layers, once; it is no layer all the same."""
+    plain = tiny.model("bert", num_hidden_layers=1)
+    task = TaskModel(plain, tiny.tokenizer_for("bert"))
+    batch = task.batch(task.encoder([tiny.TEXTS[2]]), [0])
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+        own = plain(**batch.inputs, output_hidden_states=True).hidden_states
+    assert task.layer_count() == 1
+    torch.testing.assert_close(run.embedded, own[0])
+    torch.testing.assert_close(run.states[1], own[1])
+
+
+def test_states_that_begin_a_layer_late_are_set_right():
+    """Mamba's hidden_states[0] is its first layer's output; the input norm is of the embedding all the same."""
+    plain = tiny.model("mamba", "CausalLM")
+    task = TaskModel(plain, tiny.tokenizer_for("mamba"))
+    batch = task.batch(task.encoder([tiny.TEXTS[2]]), [0])
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+        own = plain(**batch.inputs, output_hidden_states=True).hidden_states
+        torch.testing.assert_close(run.embedded, plain.backbone.embeddings(batch.inputs["input_ids"]))
+        assert task.layer_count() == 3
+        torch.testing.assert_close(run.states[1], own[0])
+        torch.testing.assert_close(task.final(run, 1), plain.backbone.norm_f(own[0]))
+        torch.testing.assert_close(task.final(run, 3), own[-1])
+        given = read_outputs(task, batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
+    torch.testing.assert_close(given.embedded, run.embedded)
+    torch.testing.assert_close(task.final(given, 1), task.final(run, 1))

@@ -1,0 +1,98 @@
+"""Where the parts of a model are, and that what is found is proved."""
+
+import pickle
+
+import pytest
+import torch
+
+from normxlogit.copies.clone import clone, override_forward
+from normxlogit.copies.plain_module import as_task_model
+from normxlogit.copies.pool import model_pool
+from normxlogit.copies.run import run
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
+from normxlogit.parts.find_parts import find_parts
+from normxlogit.parts.parts import EmbeddingTap
+from normxlogit.parts.proofs import head_reads_tokens_alone
+from tests import plain, tiny
+
+INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
+TRUNKS = {"bert": "bert", "gpt2": "transformer", "llama": "model", "opt": "model", "distilbert": "distilbert"}
+TRUNKS["xlnet"] = "transformer"  # its states have time before texts
+
+
+@pytest.mark.parametrize("family", TRUNKS)
+def test_trunk_layers_and_embedding_output(family):
+    model = clone(tiny.model(family))
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    assert parts.trunk == TRUNKS[family]
+    assert parts.layers == 3
+    assert parts.tokenwise
+    assert not parts.states_late
+    assert pickle.loads(pickle.dumps(parts)) == parts, "plain data"
+    site = parts.embedding_tap.site
+    with torch.no_grad():
+        done = run(model, INPUTS | {"output_hidden_states": True}, record=[site])
+    torch.testing.assert_close(parts.embedded(done.last(site), 4), done.output.hidden_states[0])
+
+
+def test_a_tap_that_gives_fewer_positions_is_refused():
+    tap = EmbeddingTap("x", True, (1, 0, 2))
+    assert tap.read(torch.zeros(5, 2, 3), 4).shape == (2, 4, 3)
+    with pytest.raises(UnsupportedModelError, match="read 5 positions for 6 tokens"):
+        tap.read(torch.zeros(5, 2, 3), 6)
+
+
+def test_a_head_agrees_where_the_answer_is_one():
+    logits = torch.tensor([[1.0, -2.0], [-1e5, 3.0]])  # a question's tokens are pushed out of a reader's choice
+    assert head_reads_tokens_alone(logits, logits)
+    assert head_reads_tokens_alone(torch.tensor([[1.0, -2.0], [7.0, 3.0]]), logits)
+    assert not head_reads_tokens_alone(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits)
+    assert not head_reads_tokens_alone(logits[:1], logits)
+
+
+def test_what_could_not_be_tried_is_noted(monkeypatch):
+    """A model that reads these tokens in this order alone."""
+    model = clone(tiny.model("bert"))
+    own = type(model).forward
+
+    def forward(self, input_ids=None, **inputs):
+        if input_ids.shape[1] == 4 and input_ids[-1].tolist() not in (INPUTS["input_ids"][-1].tolist(), [3] * 4):
+            raise ValueError("another order")
+        return own(self, input_ids=input_ids, **inputs)
+
+    override_forward(model, lambda forwards, **inputs: forward(forwards.__self__, **inputs))
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    assert parts.untried == (
+        "the model was not tried on a second text: it does not read this one's tokens in another order",
+    )
+
+
+class Bag(torch.nn.Module):
+    """Tags each word by its embedding alone, the first module that is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 16)
+        self.out = torch.nn.Linear(16, 3)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.out(self.words(input_ids))
+
+
+@pytest.mark.parametrize(
+    ("kind", "trunk", "layers"),
+    [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (Bag, "words", None)],
+)
+def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
+    model = clone(plain.grown(kind()))
+    as_task_model(model, torch.tensor([[0, 1, 1]]))
+    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    assert (parts.trunk, parts.layers) == (trunk, layers)
+    assert (parts.early_exit is not None) == (layers is not None)
+
+
+def test_a_model_without_logits():
+    from transformers import BertModel
+
+    with pytest.raises(HeadMismatchError, match="returns no logits"):
+        find_parts(model_pool(clone(BertModel(tiny.model("bert").config).eval())), INPUTS, 3)
