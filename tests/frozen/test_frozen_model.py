@@ -39,7 +39,7 @@ def test_its_answers_are_the_models_own(family, kind, places):
     torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
-    assert set(frozen.frozen.readouts) == set(places)
+    assert set(frozen.readouts) == set(places)
     assert not frozen.logits.requires_grad
 
 
