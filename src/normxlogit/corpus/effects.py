@@ -10,8 +10,8 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods.perturbation import PerturbedAnswers
+from ..model.identity import identity_of
 from ..model.masking import remove_tokens
-from ..model.model_digest import model_digest
 from ..model.task_model import TaskModel
 from ..results.words import merge_words
 from .formats import arrow_module
@@ -35,7 +35,7 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     model = explainer._model
     if run.unit not in ("words", "tokens") or model.task.per_token or model.task.compares or not model.task.labelled:
         raise InputError("verify= deletes words of texts that are classified as a whole")
-    if run.manifest.model["digest"] != model_digest(model):
+    if not run.manifest.identity.is_same(identity_of(model)):
         raise DataError(f"{run.folder.place} was made by {run.manifest.model['name']}, or by another state of it")
     if "text" not in run.kinds:
         raise DataError(f"{run.folder.place} holds no texts to delete words from; make it with keep_text (--keep-text)")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import DataError
+from ..model.identity import Identity
 from ..results.columns import METADATA, UNREADABLE, metadata_of
 from ..results.files import json_text, write_bytes
 from ..results.parquet import reading
@@ -34,7 +35,7 @@ class Manifest:
 
     Attributes:
         input: Name and fingerprint of each part of the input.
-        model: Name and digest of the model.
+        model: Its name, and the fields of its `Identity`.
         settings: The settings, by the names that a user knows.
         done: The shards that are written.
         complete: Whether the input was read to its end.
@@ -48,9 +49,14 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Return a digest of everything that results depend on; each shard carries it."""
-        state = json.dumps([self.input, self.model, self.settings], sort_keys=True)
+        """Return a digest of what results depend on, but for the model's behaviour; each shard carries it."""
+        state = json.dumps([self.input, self.model["name"], self.model["digest"], self.settings], sort_keys=True)
         return hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
+
+    @property
+    def identity(self) -> Identity:
+        """The model's identity."""
+        return Identity(self.model["digest"], tuple(self.model["answer"]), self.model["tolerance"])
 
     def count(self, what: str) -> int:
         """Return the sum over all shards of "rows", "errors" or "tokens"."""
@@ -64,7 +70,7 @@ class Manifest:
             old, new = self.settings.get(name), now.settings.get(name)
             if old != new:
                 changes.append(f"with {name} {json.dumps(old)}, not {json.dumps(new)}")
-        if self.model != now.model:
+        if not self.identity.is_same(now.identity):
             about = "weights, settings, active adapters, hooks, labels or another tokenizer"
             changes.append(f"by model {old_name!r} with other {about}")
         for old, new in zip_longest(self.input, now.input, fillvalue={}):

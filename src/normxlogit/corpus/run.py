@@ -11,8 +11,8 @@ from ..explainer import Explainer
 from ..inputs.encoder import LongText
 from ..methods import Method
 from ..methods.defaults import completion_methods, default_methods, first_working, use_for
+from ..model.identity import identity_of
 from ..model.layers import Layers
-from ..model.model_digest import model_digest
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.spans import PartKind, SourceKind
@@ -178,7 +178,7 @@ def attribute(
         media_method,
     )
     worker = worker_for(model, settings)
-    identity = {"name": model.name, "digest": model_digest(model)}
+    identity = {"name": model.name, **identity_of(model)._asdict()}
     manifest = Manifest(source.fingerprint(), identity, settings.described())
     folder = Folder(output)
     folder.refuse_inside(inputs)
@@ -224,7 +224,8 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
     manifest.done = folder.written(before)
     if manifest.count("rows") > manifest.count("errors"):
         before.refuse_changes(manifest, folder.place)
-    elif before.digest != manifest.digest:  # there is no result to keep
+        manifest.model = before.model  # of the device that it was begun on
+    elif before.digest != manifest.digest or not before.identity.is_same(manifest.identity):  # no result to keep
         folder.remove(manifest.done)
         manifest.done = {}
         return False

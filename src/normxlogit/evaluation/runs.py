@@ -13,7 +13,7 @@ from .._version import __version__
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
-from ..model.model_digest import model_digest
+from ..model.identity import identity_of
 from ..model.task_model import TaskModel
 from ..results.files import read_json, write_text
 from ..results.schema import check, plain
@@ -51,7 +51,7 @@ class ResultCache(Generic[Stored]):
 
     def __init__(self, folder: Path | None, model: TaskModel, shared: Sequence[Any], form: Any) -> None:
         self.folder, self.checked = folder, check(form)
-        self.shared = [__version__, *([] if folder is None else [model_digest(model)]), *shared]
+        self.shared = [__version__, *([] if folder is None else [identity_of(model).key]), *shared]
 
     def get(self, name: str, *request: Any) -> Stored | None:
         """Return a finished result, None if there is none.
