@@ -1,4 +1,4 @@
-"""MkDocs hook: build the page of the command line and the tables of architectures and proofs, which are not committed."""
+"""MkDocs hook: build the page of the command line, and tables that are not committed."""
 
 import sys
 from pathlib import Path
