@@ -25,7 +25,7 @@ class Experiment:
 
 
 _RESULTS = "[results](results.md)"
-_ALIGNMENT = "[alignment](results-alignment.md)"
+_ALIGNMENT = "[alignment](alignment.md)"
 _COST = "[cost](cost.md)"
 
 EXPERIMENTS = (
@@ -69,7 +69,7 @@ EXPERIMENTS = (
     Experiment(
         "Accuracy under perturbation",
         "python -m paper table-accuracy --base BERT=google-bert/bert-base-uncased",
-        f"MiniLM, {_RESULTS}",
+        f"MiniLM, SST-2, {_RESULTS}",
         f"{NO_WEIGHTS}; the published figures fit another formula, and both are printed",
     ),
     Experiment(

@@ -1,4 +1,4 @@
-"""MkDocs hook: build the page of the command line and the tables of every architecture, which are not committed."""
+"""MkDocs hook: build the page of the command line, and tables that are not committed."""
 
 import sys
 from pathlib import Path
@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 import cli_page  # noqa: E402
+import proof_table  # noqa: E402
 
 from tests.architectures import page as architectures  # noqa: E402
 
@@ -19,6 +20,11 @@ def on_files(files: Files, config: Any) -> None:
     files.append(File.generated(config, "cli.md", content=cli_page.written()))
 
 
+PROOFS = "<!-- built: python scripts/proof_table.py -->"
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Add every class's row to the page of the architectures."""
-    return markdown if page.file.src_uri != "architectures.md" else f"{markdown}\n{architectures.tables()}"
+    """Add every class's row to the page of the architectures, and the proofs to the page that speaks of them."""
+    if page.file.src_uri == "architectures.md":
+        return f"{markdown}\n{architectures.tables()}"
+    return markdown.replace(PROOFS, proof_table.table())

@@ -60,9 +60,9 @@ def test_the_page_of_the_command_line_names_every_command():
     assert {"## normxlogit explain", "## normxlogit cite", "## python -m paper"} <= set(page.splitlines())
 
 
-def test_the_page_of_proofs_is_that_of_the_functions_that_prove():
-    page = script("proof_table")
-    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/proof_table.py"
+def test_the_site_builds_the_table_of_proofs_into_a_page():
+    assert "| frozen answers as the model |" in script("proof_table").table()
+    assert (ROOT / "docs/how-it-works.md").read_text(encoding="utf-8").count(script("docs_pages").PROOFS) == 1
 
 
 def test_the_table_of_rules_is_that_of_the_code():
@@ -174,11 +174,6 @@ GIVEN = {
     "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 
-# Blocks that cannot run here, by the page and a piece of the block, each with the reason.
-NOT_RUN = {
-    ("docs/results.md", "out/sst-2-minilm/results.json"): "reads what an hour of `python -m paper table1` writes",
-}
-
 
 def encoder(kind, **options):
     return tiny.model("bert", kind, **options), tiny.tokenizer_for("bert")
@@ -234,10 +229,6 @@ def blocks(page, language):
     return [textwrap.dedent(code) for _, code in found]
 
 
-def reason(page, code):
-    return next((why for (where, piece), why in NOT_RUN.items() if where == page and piece in code), None)
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_python_blocks_run(page, tmp_path, monkeypatch, few_examples):
     monkeypatch.chdir(tmp_path)
@@ -264,9 +255,6 @@ def installed(name, own=importlib.util.find_spec):
 
 def run_block(page, code, names):
     """Run a block, keep its names for the page's next one, and hold the figures in its comments against its values."""
-    if reason(page, code):
-        compile(code, page, "exec")
-        return
     for statement in ast.parse(code).body:
         exec(compile(ast.Module([statement], []), page, "exec"), names)
         comment = code.splitlines()[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode()
@@ -314,11 +302,6 @@ def states(figure, shown):
 def test_figures_in_comments_are_held_against_the_values(code, right):
     with contextlib.nullcontext() if right else pytest.raises(AssertionError, match="is not in"):
         run_block("a page", code, {})
-
-
-def test_blocks_that_are_left_out_are_there():
-    for page, piece in NOT_RUN:
-        assert sum(piece in code for code in blocks(page, "python")) == 1, (page, piece)
 
 
 def commands(page):
