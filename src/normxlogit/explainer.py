@@ -80,8 +80,8 @@ class Explainer:
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        about = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | about)
+        settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"
@@ -129,9 +129,9 @@ class Explainer:
         """
         options |= {"trust_remote_code": trust_remote_code, "allow_missing_weights": allow_missing_weights}
         model, reader = load(name, task=task, dtype=dtype, device=device, allow_pickle=allow_pickle, **options)
-        about: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
+        settings: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
         kind: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # which no class of its own says
-        return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **about)
+        return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **settings)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -287,8 +287,8 @@ class Explainer:
             MethodError: If the method does not exist, or gives no scores for `layers`.
             UnsupportedModelError: If the model does not generate, or the method does not work on it.
         """
-        about = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
-        explained = Options.of(about, **completion_methods(about.get("method")))
+        own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
+        explained = Options.of(own_options, **completion_methods(own_options.get("method")))
         return explain_generated(self._language_model, prompt, max_new_tokens, explained, options)
 
     @overload
@@ -378,11 +378,11 @@ class Explainer:
             MethodError: If the method does not exist or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        about: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
-        about |= {"max_new_tokens": max_new_tokens, "verify": verify}
+        cite_options: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
+        cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
         if question is None or isinstance(question, str) or not isinstance(question, Iterable):
-            return cite(self._language_model, question, documents, **about)
-        return cite_each(self._language_model, list(question), documents, about)
+            return cite(self._language_model, question, documents, **cite_options)
+        return cite_each(self._language_model, list(question), documents, cite_options)
 
     @overload
     def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Attribution: ...

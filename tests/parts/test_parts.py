@@ -62,7 +62,7 @@ def test_what_could_not_be_tried_is_noted(monkeypatch):
 
     override_forward(model, lambda forwards, **inputs: forward(forwards.__self__, **inputs))
     parts, _ = find_parts(model_pool(model), INPUTS, 3)
-    assert parts.untried == (
+    assert parts.unverified == (
         "the model was not tried on a second text: it does not read this one's tokens in another order",
     )
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from normxlogit.models import frozen_model, frozen_passes
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen.runner import FrozenRunner
 from normxlogit.model.task_model import TaskModel
+from normxlogit.models import frozen_model, frozen_passes
 from tests import tiny, vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"

@@ -3,7 +3,7 @@
 import pytest
 import transformers
 
-from normxlogit.tasks import TASKS, no_head, task_name
+from normxlogit.tasks import TASKS, head_error, task_name
 
 AUTO_CLASSES = sorted(name for name in dir(transformers) if name.startswith("AutoModelFor"))
 EXPLAINED = {task.auto_class for task in TASKS.values()}
@@ -19,8 +19,8 @@ def test_each_class_has_a_task_or_a_reason(name):
     for kind in classes_of(name):
         task = task_name(kind)
         if task is None:
-            assert "\n" not in no_head(kind)
-            assert no_head(kind)
+            assert "\n" not in head_error(kind)
+            assert head_error(kind)
         else:
             assert task in TASKS
 

@@ -24,7 +24,7 @@ SMALL = 1_000_000
 IDLE = 8
 """Most idle copies."""
 
-SETTLED = 4096
+MAX_CLEAN_SHAPES = 4096
 """Most kinds of passes that are remembered as changing nothing."""
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -88,7 +88,7 @@ class Pool(Generic[Lent]):
         self.model = model
         self._make = make
         self._idle: list[Lease[Lent]] = []
-        self._settled: set[Hashable] = set()
+        self._clean_shapes: set[Hashable] = set()
 
     def take(self) -> Lease[Lent]:
         """Lease a copy whose buffers have the owner's values."""
@@ -112,9 +112,9 @@ class Pool(Generic[Lent]):
         """
         if not lease.held or len(self._idle) >= IDLE:
             return
-        if kind in self._settled or lease.clean:
-            if kind is not None and len(self._settled) < SETTLED:
-                self._settled.add(kind)
+        if kind in self._clean_shapes or lease.clean:
+            if kind is not None and len(self._clean_shapes) < MAX_CLEAN_SHAPES:
+                self._clean_shapes.add(kind)
             lease.held = False
             self._idle.append(lease)
 

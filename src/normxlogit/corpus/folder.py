@@ -71,8 +71,8 @@ class Manifest:
             if old != new:
                 changes.append(f"with {name} {json.dumps(old)}, not {json.dumps(new)}")
         if not self.identity.is_same(now.identity):
-            about = "weights, settings, active adapters, hooks, labels or another tokenizer"
-            changes.append(f"by model {old_name!r} with other {about}")
+            differences = "weights, settings, active adapters, hooks, labels or another tokenizer"
+            changes.append(f"by model {old_name!r} with other {differences}")
         for old, new in zip_longest(self.input, now.input, fillvalue={}):
             if not old or not new:
                 name = (old or new)["name"]

@@ -252,7 +252,7 @@ def _default_method(explainer: Explainer, layers: Layers) -> Method:
     methods = default_methods(use)
     if len(methods) == 1:
         return methods[0]
-    trial = model.task.trial(model)
+    trial = model.task.example_input(model)
 
     def explain(method: Method) -> Method:
         explainer(trial, layers=layers, method=method, progress=False)

@@ -26,7 +26,7 @@ from .shards import KEPT
 from .worker import Explained
 
 
-def result_table(model: TaskModel, settings: Settings, explained: Explained, about: dict[str, Any]) -> Any:
+def result_table(model: TaskModel, settings: Settings, explained: Explained, metadata: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows."""
     arrow, of_sources = arrow_module(), settings.sources is not None
     kind: str = model.task.result_kind
@@ -53,7 +53,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         "version": __version__,
         "signed": method_named(settings.method).signed_on(model.task),
         **(_common_of_sources if of_sources else _common_of_texts)(model, settings, explained),
-        **about,
+        **metadata,
     }
     schema = arrow.schema(
         [(name, types.get(name, column.type)) for name, column in columns.items()],

@@ -176,7 +176,7 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     if settings.layers is None:
         return
     try:
-        model.prepare(model.batch(model.task.encode(model, [model.task.trial(model)])[0], [0]))
+        model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0], [0]))
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
     layer_numbers(settings.layers, model)

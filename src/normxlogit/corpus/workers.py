@@ -43,7 +43,7 @@ def write(worker: Worker, folder: Folder, run: str, explained: Explained) -> Don
     """
     shard = explained.shard
     done = Done(shard.index, shard.first, len(shard.table), len(explained.problems), explained.tokens, shard.digest)
-    about = {"shard": vars(done) | {"run": run}}
-    results = result_table(worker.model, worker.settings, explained, about)
+    metadata = {"shard": vars(done) | {"run": run}}
+    results = result_table(worker.model, worker.settings, explained, metadata)
     folder.write_shard(done, results, error_table(explained))
     return done

@@ -65,15 +65,15 @@ class EntryPoints:
             What `run` is to replace in a pass in this block.
         """
         lookups, signals = list[Lookup](), list[int]()
-        ids, hears = batch.inputs["input_ids"] if WORDS in places else None, self.model.task.hears
-        if SOURCE in places and not hears:
+        ids, is_speech = batch.inputs["input_ids"] if WORDS in places else None, self.model.task.is_speech
+        if SOURCE in places and not is_speech:
             lookups.append(Lookup(self._side("encoder"), batch.inputs["source"][..., 0], partial(read, SOURCE)))
         if ids is not None:
             path = self._side("decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, partial(read, WORDS), batch.stand_ins))
+            lookups.append(Lookup(path, ids, partial(read, WORDS), batch.placeholder_mask))
             more = partial(read_beside, WORDS)
-            lookups += [Lookup(path, ids, more, batch.stand_ins, once=False) for path in self.tables(batch)]
-        signals += [place for place in (SOURCE, PARTS) if place in places and (place == PARTS or hears)]
+            lookups += [Lookup(path, ids, more, batch.placeholder_mask, once=False) for path in self.tables(batch)]
+        signals += [place for place in (SOURCE, PARTS) if place in places and (place == PARTS or is_speech)]
         entries = [self.signal(batch.inputs).replaced(partial(read, place)) for place in signals]
         with changed_lookups(type(self.model.module).__name__, lookups) as words:
             yield in_turn(words, *entries)
@@ -132,7 +132,7 @@ class EntryPoints:
             self.model.copy.run({**inputs, "input_ids": other}, replace=watching, stop=stop)
         except Exception as error:  # the same tokens in another order need not be a text
             refuse_to_hide(error)
-            self.model.copy.note_untried(
+            self.model.copy.note_unverified(
                 f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
                 "text: the model does not read this one's tokens in another order"
             )

@@ -313,7 +313,7 @@ class FrozenModel:
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
                 "can be read at its word embeddings alone: read_at=0"
             )
-        return layers_read(read_at, count, int(self.model.task.hears)) if count else (0,)
+        return layers_read(read_at, count, int(self.model.task.is_speech)) if count else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""

@@ -279,7 +279,7 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
     task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
-    whole = {name for name in batch.inputs if task.hears and name.startswith("source")}
+    whole = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
     inputs = {n: v[:1] if n in whole else v[:1, :length] for n, v in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
         return batch

@@ -62,7 +62,7 @@ class Batch:
         return self.encodings[0].media if len(self.encodings) == 1 else ()
 
     @cached_property
-    def stand_ins(self) -> Tensor | None:
+    def placeholder_mask(self) -> Tensor | None:
         """The tokens that stand for pictures and sounds, (B, T); None where there is none."""
         tokens = [token for medium in self.media for token in medium.tokens]
         if not tokens:

@@ -76,14 +76,14 @@ class Medium:
         by_token: Its places for scores of these tokens; None where they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
             among the parts of all pictures and sounds of the prompt, or of the encoder's frames of a sound.
-        about: Further fields of its result.
+        details: Further fields of its result.
     """
 
     name: str
     tokens: tuple[int, ...]
     by_token: Spread | None
     by_part: Spread | None
-    about: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Encoding:
         source: What the encoder of an encoder-decoder model reads beside these tokens; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
         media: The pictures and sounds beside the words.
-        beside: The model's inputs that hold them, with their batch axis.
+        extra_inputs: The model's inputs that hold them, with their batch axis.
     """
 
     inputs: Mapping[str, list[int]]
@@ -120,7 +120,7 @@ class Encoding:
     source: "Encoding | None" = None
     signal: Signal | None = None
     media: tuple[Medium, ...] = ()
-    beside: Mapping[str, Tensor] = field(default_factory=dict)
+    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[int]:

@@ -46,7 +46,7 @@ class Picture:
     name: str = ""
 
     @property
-    def about(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         """What results keep of it: its width, height and a small copy."""
         width, height = self.image.size
         return {"width": width, "height": height, "preview": _preview(self.image)}

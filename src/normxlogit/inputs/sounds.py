@@ -187,8 +187,8 @@ def moments_of(sound: Sound, frames: int, end: float) -> Medium:
     inside = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
     where = np.stack([edges[:inside], np.minimum(edges[1 : inside + 1], seconds)], -1).astype(np.float32)  # (n, 2)
     each = np.arange(inside)
-    about = {"seconds": seconds, "loudness": sound.loudness}
-    return Medium(sound.name, (), None, Spread(where, each, each, np.ones(inside)), about)
+    details = {"seconds": seconds, "loudness": sound.loudness}
+    return Medium(sound.name, (), None, Spread(where, each, each, np.ones(inside)), details)
 
 
 def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:

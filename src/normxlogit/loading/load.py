@@ -21,7 +21,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError
-from ..tasks import TASKS, TaskName, is_bare, no_head, task_name
+from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
 from ..tasks.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .devices import AUTO, device_named
@@ -325,7 +325,7 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     if names and is_embedding_folder(source):
         return "embedding"
     if names:
-        raise UnsupportedModelError(f"{source}: {names[0]} {no_head(names[0])}")
+        raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
     raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")

@@ -42,7 +42,7 @@ STEPS = 2
 """Tokens that a trial writes: one after the prompt, and one from what the model kept of it."""
 
 
-def write_each(
+def batched_generation(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[list[int]]]:
     """Continue prompts, and return the token ids that are generated after each, of a source all that the decoder reads.

@@ -77,7 +77,7 @@ def identity_of(model: TaskModel) -> Identity:
 def _probed(model: TaskModel) -> tuple[tuple[float, ...], float]:
     """Return some logits of the answer to the task's trial input, and what rounding may change in them."""
     try:
-        encodings = model.task.encode(model, [model.task.trial(model)])[0]
+        encodings = model.task.encode(model, [model.task.example_input(model)])[0]
         with torch.inference_mode():
             logits = model.run(model.batch(encodings, [0] * len(encodings))).logits
     except NormXLogitError:  # such as a model that reads other inputs; what is explained by it says why

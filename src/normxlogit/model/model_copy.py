@@ -132,10 +132,10 @@ class ModelCopy:
             raise UnsupportedModelError("the model has not read anything yet")
         return self.parts
 
-    def note_untried(self, note: str | None) -> None:
+    def note_unverified(self, note: str | None) -> None:
         """Add a note to all results: what could not be proved because it could not be tried; None adds nothing."""
         if note is not None:
-            self.parts = replace(self.known_parts, untried=(*self.known_parts.untried, note))
+            self.parts = replace(self.known_parts, unverified=(*self.known_parts.unverified, note))
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """Return a layer's output as the head would read it, (B, T, H).

@@ -31,8 +31,8 @@ def failed_inside(error: InputError) -> bool:
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
     """Return the inputs for the proof: one or two texts of one length, of more than one token."""
-    if batch.stand_ins is not None:  # the head is the same for words alone, of which there may be few
-        words = ~batch.stand_ins[0]  # (T,)
+    if batch.placeholder_mask is not None:  # the head is the same for words alone, of which there may be few
+        words = ~batch.placeholder_mask[0]  # (T,)
         return {n: v[:, words][:, :TOKENS] for n, v in batch.inputs.items() if v.shape == batch.mask.shape}
     lengths = [len(e) for e in batch.encodings[:TEXTS]]
     count = sum(length == lengths[0] for length in lengths)

@@ -205,11 +205,11 @@ class TaskModel:
             return copy
         with copy.lock:
             if copy.parts is None:
-                sample, untried = sample_of(batch, self.task), None
+                sample, unverified = sample_of(batch, self.task), None
                 with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
-                        untried = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
+                        unverified = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
                     try:
                         parts, logits = find_parts(copy.pool, sample, self.filler)
                     except (TypeError, ValueError):  # it reads no words without their pictures
@@ -217,8 +217,8 @@ class TaskModel:
                         parts, logits = find_parts(copy.pool, sample, self.filler)
                 if len(logits) == 1:
                     copy.answered = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
-                copy.parts = self.task.settle(parts, copy.pool, self)
-                copy.note_untried(untried)
+                copy.parts = self.task.finalise_parts(parts, copy.pool, self)
+                copy.note_unverified(unverified)
         return copy
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:

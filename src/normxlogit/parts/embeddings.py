@@ -69,21 +69,21 @@ class Lookup:
         path: The table.
         ids: The token ids that the model is called with, (B, T).
         change: Is given the rows, (B, T, H), and returns what takes their place.
-        stand_ins: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
+        placeholder_mask: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
         once: Whether they must be looked up exactly once, as word embeddings that vectors take the place of.
     """
 
     path: str
     ids: Tensor
     change: Callable[[Tensor], Tensor]
-    stand_ins: Tensor | None = None
+    placeholder_mask: Tensor | None = None
     once: bool = True
 
     def changed(self, output: Tensor, indices: Tensor) -> Tensor | None:
         """Return what a lookup gives with its rows changed; None if it is of other ids."""
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
-        if self.stand_ins is not None and indices.shape == ids.shape:
-            indices = torch.where(self.stand_ins, ids.to(indices), indices)
+        if self.placeholder_mask is not None and indices.shape == ids.shape:
+            indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
         if torch.equal(indices, ids):
             return self._like(output)
         if torch.equal(indices, ids.T):  # time first, as in XLNet

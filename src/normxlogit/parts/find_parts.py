@@ -66,11 +66,11 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     parts = replace(Parts.of_embedding(None, ""), states_late=first is not None)
     try:
         head, trunk, tokenwise = _proved_head(pool, candidates, inputs, logits, filler, skipped)
-        untried = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not filled)
+        unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not filled)
         token_pooling = None if filled else _proved_token_pooling(pool, head, trunk, calls, count, filler)
     except HeadMismatchError as error:
-        parts = replace(parts, no_head=str(error))
-        untried = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not filled)
+        parts = replace(parts, head_error=str(error))
+        unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not filled)
         if embedded is not None and embedded.shape[1] != count and not filled:  # latents, of which none is a token
             states, embedded = None, None
     else:
@@ -90,7 +90,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         outputs=None if outputs_of is not None and parts.layers not in (None, len(outputs_of)) else outputs_of,
         embedding_output=None if squeezed else embedding_output(calls, embedded),
         tables=_tables(model, calls, inputs["input_ids"]),
-        untried=() if untried is None else (untried,),
+        unverified=() if unverified is None else (unverified,),
     )
     return parts, logits
 

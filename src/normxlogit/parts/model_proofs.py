@@ -119,14 +119,14 @@ def holds_on_another_text(
     """
     model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
     random_states = _random_states()
-    both, done, untried = _read_with_another(pool, inputs, site)
-    answers = None if untried else answer_of(done.output)
+    both, done, unverified = _read_with_another(pool, inputs, site)
+    answers = None if unverified else answer_of(done.output)
     drawn = _random_states() != random_states
     difference_in_batch = torch.inf if answers is None else apart(answers[: len(logits)], logits)
     if drawn or not difference_in_batch <= tolerance_for(logits):
         answers_again(pool, inputs, logits)
     if answers is None:
-        return untried
+        return unverified
     mixed = difference_in_batch if side_by_side else 0.0
     hidden = None if site is None else hidden_of(done.last(site))
     if head is not None and hidden is not None:

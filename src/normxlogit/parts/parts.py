@@ -50,7 +50,7 @@ class Parts:
 
     Attributes:
         headpiece: The proved head; None where none reproduces the model's logits.
-        no_head: Why there is none, said to what needs one.
+        head_error: Why there is none, said to what needs one.
         tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
             tokens with each other, such as Splinter's with the question's, answer only in the text.
         trunk: The module whose output the head reads; None without a head.
@@ -66,11 +66,11 @@ class Parts:
         outputs: Where each layer's output is returned; None where no kind of module returns them all.
         embedding_output: Where the embedding layer's output is returned; None where no module returns it.
         tables: Tables in which token ids were looked up, the word embeddings among them.
-        untried: What could not be proved because it could not be tried, as notes on results.
+        unverified: What could not be proved because it could not be tried, as notes on results.
     """
 
     headpiece: Headpiece | None
-    no_head: str
+    head_error: str
     tokenwise: bool
     trunk: str | None
     trunk_gives_states: bool
@@ -83,20 +83,20 @@ class Parts:
     outputs: tuple[LayerOutput, ...] | None
     embedding_output: LayerOutput | None
     tables: tuple[str, ...] = ()
-    untried: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
 
     @classmethod
-    def of_embedding(cls, output: LayerOutput | None, no_head: str, untried: tuple[str, ...] = ()) -> "Parts":
+    def of_embedding(cls, output: LayerOutput | None, head_error: str, unverified: tuple[str, ...] = ()) -> "Parts":
         """Return the parts of a model of which only the embedding layer's output can be read.
 
         Args:
             output: Where it is returned; None where it cannot be, either.
-            no_head: Why nothing else can be.
-            untried: As in the class.
+            head_error: Why nothing else can be.
+            unverified: As in the class.
         """
         return cls(
             headpiece=None,
-            no_head=no_head,
+            head_error=head_error,
             tokenwise=False,
             trunk=None,
             trunk_gives_states=False,
@@ -108,7 +108,7 @@ class Parts:
             token_pooling=None,
             outputs=None,
             embedding_output=output,
-            untried=untried,
+            unverified=unverified,
         )
 
     @property
@@ -125,7 +125,7 @@ class Parts:
     @property
     def lacks_head(self) -> HeadMismatchError:
         """The error of a model without a proved head, new each time because an error keeps its traceback."""
-        return HeadMismatchError(self.no_head)
+        return HeadMismatchError(self.head_error)
 
     @property
     def trunk_site(self) -> Site | None:

@@ -75,7 +75,7 @@ def cite(
 
 
 def cite_each(
-    model: TaskModel, questions: Sequence[Any], documents: Any, about: Mapping[str, Any]
+    model: TaskModel, questions: Sequence[Any], documents: Any, options: Mapping[str, Any]
 ) -> Attributions[Citations]:
     """Cite for each of several questions.
 
@@ -83,16 +83,16 @@ def cite_each(
         model: A causal language model.
         questions: The questions.
         documents: As in `cite`, those of all questions; or a list with a list for each.
-        about: The other arguments of `cite`; `answer` is a list, or None.
+        options: The other arguments of `cite`; `answer` is a list, or None.
 
     Raises:
         InputError: If there is no question, or the lists differ in length; see `cite`.
     """
     if not questions:
         raise InputError("there is no question")
-    if about.get("messages") is not None:
+    if options.get("messages") is not None:
         raise InputError("messages hold the question; pass one or the other")
-    answers = about.get("answer")
+    answers = options.get("answer")
     if isinstance(answers, str) or (answers is not None and len(answers) != len(questions)):
         raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
     one_each = isinstance(documents, list) and bool(documents) and all(isinstance(part, list) for part in documents)
@@ -103,7 +103,7 @@ def cite_each(
             model,
             question,
             documents[place] if one_each else documents,
-            **{**about, "answer": None if answers is None else answers[place]},
+            **{**options, "answer": None if answers is None else answers[place]},
         )
         for place, question in enumerate(questions)
     )

@@ -95,7 +95,7 @@ def explain_completions(
     """
     model.refresh()
     every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
-    if every[0].context.source is not None or model.task.hears:  # a source each
+    if every[0].context.source is not None or model.task.is_speech:  # a source each
         return [_with_source(model, one) for one in every]
     if any(one.context.media for one in every):  # read one by one
         return [_explain(model, [one])[0] for one in every]
@@ -205,8 +205,8 @@ def _with_source(model: TaskModel, one: Explained) -> Attribution:
     scores = _row(each, 0, count)  # of S + T - 1 tokens
     check_finite(method, request, scores.values.numpy())
     model.check_finite(scores.values.numpy(), run.batch)
-    heard = one.context.signal is not None
-    return _result(model, one if heard else one._replace(completed=one.completed.joined()), (), scores, described)
+    is_speech = one.context.signal is not None
+    return _result(model, one if is_speech else one._replace(completed=one.completed.joined()), (), scores, described)
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[Attribution]:
@@ -223,7 +223,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
         model.check_finite(scores.values.numpy(), run.batch)
         result = _result(model, one, layers, scores, predictions)
         same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
-        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.untried, *same)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified, *same)
         results.append(replace(result, notes=notes))
     return results
 

@@ -46,7 +46,7 @@ class ScoreColumns:
     contrast: FloatArray | None
     places: FloatArray | None
     predictions: FloatArray | None
-    heard: FloatArray | None
+    token_predictions: FloatArray | None
     spans: list[Prediction] | None
     target: Target
     layers: tuple[int, ...]
@@ -81,14 +81,27 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         None if scores.sinks is None else batch.real(scores.sinks),
     )
     measured = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
-    ids, contrast, places, predictions, heard, bias, sink, sinks = others
+    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = others
     if predictions is not None:
         model.check_finite(predictions[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
     spans = model.task.answers(run) if extractive else None
     lengths = tuple(len(encoding) for encoding in batch.encodings)
     return ScoreColumns(
-        values, ids, contrast, places, predictions, heard, spans, target, layers, measured, bias, sink, sinks, lengths
+        values,
+        ids,
+        contrast,
+        places,
+        predictions,
+        token_predictions,
+        spans,
+        target,
+        layers,
+        measured,
+        bias,
+        sink,
+        sinks,
+        lengths,
     )
 
 
@@ -100,10 +113,10 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     """
     method, columns = options.method, score_batch(model, run, options)
     texts = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
-    tokens = None if columns.heard is None else model.task.describe(columns.heard)
+    tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.untried)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))

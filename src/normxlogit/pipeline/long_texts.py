@@ -129,14 +129,14 @@ def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attrib
         total[..., places] += result.scores
         count[places] += 1
     scores = total / (len(kept_windows) if adds_up else count)  # (..., T)
-    heard = None
+    token_predictions = None
     if first.token_predictions is not None:
         best: dict[int, tuple[int, int, int]] = {}
         for window, places in enumerate(kept_windows):
             for index, token in enumerate(places):
                 margin = min(index, len(places) - 1 - index)
                 best[token] = max(best.get(token, (-1, 0, 0)), (margin, -window, index))
-        heard = tuple(
+        token_predictions = tuple(
             results[-window].token_predictions[index]  # type: ignore[index]
             for _, window, index in (best[i] for i in range(len(encoding)))
         )
@@ -155,7 +155,7 @@ def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attrib
     besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
     notes = [text for text in first.notes if text not in sink_note(first.tokens, first.units.special, first.sinks)]
     first = replace(first, notes=(*notes, *sink_note(encoding.tokens, encoding.special, sinks)))  # those of all windows
-    return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, **besides)
+    return _whole(encoding, first, scores, note, token_predictions=token_predictions, diagnostics=worst, **besides)
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:

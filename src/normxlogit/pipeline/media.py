@@ -85,8 +85,8 @@ def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]
             nowhere += part_scores.sum(-1, dtype=np.float64)
         values[..., tokens] = 0
         kind: Literal["picture", "sound"] = "picture" if placed.ndim == 4 else "sound"
-        about = {"places": spread.where, "tokens": medium.tokens, **medium.about}
-        placed_media.append(Placed(Medium(kind=kind, name=medium.name, first=0, **about), flat))
+        details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+        placed_media.append(Placed(Medium(kind=kind, name=medium.name, first=0, **details), flat))
     bias = None if scores.bias is None else scores.bias + torch.from_numpy(nowhere).to(scores.bias)
     return replace(scores, values=values, bias=bias, parts=None), placed_media
 

@@ -34,7 +34,7 @@ def explain_generated(
     settings = {**model.pipeline.generation, **settings}
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
-    if model.task.hears:
+    if model.task.is_speech:
         return explain_speech(model, prompts, options, settings)
     each, single = _each(model, prompts)
     completed = generate_each(model, each, settings)

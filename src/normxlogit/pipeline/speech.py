@@ -25,8 +25,8 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction, Target
 from ..results.units import Units
-from ..tasks.reading import naming_input
 from ..tasks.speech import Emitted
+from ..tasks.task_inputs import naming_input
 from .completed import Completed
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
@@ -169,8 +169,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
     check_finite(method, request, scores.values.numpy())
     count = len(emitted)
-    heard = replace(encoding.signal, sound=sound)
-    scores, placed = with_media(replace(encoding.take(()), signal=heard), scores)
+    signal = replace(encoding.signal, sound=sound)
+    scores, placed = with_media(replace(encoding.take(()), signal=signal), scores)
     blank = task.blank(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]

@@ -16,7 +16,7 @@ from ..inputs.encoding import Encoding
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..inputs.token_ids import check_ids
-from ..model.batched_generation import write_each
+from ..model.batched_generation import batched_generation
 from ..model.task_model import TaskModel
 from ..tasks.seq2seq import with_first_token
 from .completed import Completed
@@ -65,7 +65,7 @@ def generate_each(
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
             places = [i for i, each_room in enumerate(rooms) if each_room == room]
             config, generate_options = generation_config(model, options, room)
-            written = write_each(model, [prompted[i].encoding for i in places], config, generate_options)
+            written = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
             for i, sequences in zip(places, written, strict=True):
                 note = (f"the model reads {limit} tokens, so it could write only {room}",) if room < most[i] else ()
                 completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]

@@ -156,8 +156,8 @@ def _matrix(g: Attribution, rows: FloatArray) -> Block:
     if rows.size > LARGEST:
         return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
     is_context = np.arange(total - 1) < start + np.arange(count)[:, None]  # (G, T - 1)
-    stand_ins = {token for medium in g.media for token in medium.tokens}
-    shown = [i for i in range(total - 1) if i not in stand_ins]
+    placeholders = {token for medium in g.media for token in medium.tokens}
+    shown = [i for i in range(total - 1) if i not in placeholders]
     scores = np.where(is_context, rows[:, :-1], np.nan)[:, shown]
     return Grid(
         rows=[_token_name(g, start + i) for i in range(count)],
@@ -174,11 +174,11 @@ def _pieces(g: Attribution) -> tuple[list[Piece], list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     pieces: list[Piece] = []
     done, prompt, first = 0, 0, g.prompt_tokens or 0
-    stand_ins = {token: medium.name for medium in g.media for token in medium.tokens}
+    placeholders = {token: medium.name for medium in g.media for token in medium.tokens}
     for i, token in enumerate(g.tokens):
-        if i in stand_ins:  # one name in the place of all of them
-            if stand_ins[i] != stand_ins.get(i - 1):
-                pieces.append(Piece(f"[{stand_ins[i]}]", kind="special"))
+        if i in placeholders:  # one name in the place of all of them
+            if placeholders[i] != placeholders.get(i - 1):
+                pieces.append(Piece(f"[{placeholders[i]}]", kind="special"))
             done = max(done, g.offsets[i][1]) if g.offsets is not None else done
             continue
         prompt = len(pieces) if i == first else prompt

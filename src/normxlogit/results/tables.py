@@ -77,8 +77,8 @@ def text_row(
     for name, sign in (("top_for", 1), ("top_against", -1)):
         strongest = sorted((pair for pair in words if sign * pair[1] > 0), key=lambda pair: -sign * pair[1])[:TOP]
         shown[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
-    about = {"truncated": truncated, "notes": "; ".join(notes)}
-    return {"text": text, "prediction": prediction, **others, **shown, **about}
+    reading = {"truncated": truncated, "notes": "; ".join(notes)}
+    return {"text": text, "prediction": prediction, **others, **shown, **reading}
 
 
 def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:

@@ -32,7 +32,7 @@ __all__ = [
     "choose_task",
     "declared_tasks",
     "is_bare",
-    "no_head",
+    "head_error",
     "task_name",
     "task_of",
 ]
@@ -78,7 +78,7 @@ def choose_task(
         return _task_of_plain_module(plain, task)
     name, declared = type(plain).__name__, declared_tasks(plain)
     if task is None and not declared:
-        raise UnsupportedModelError(f"{name} {no_head(name)}")
+        raise UnsupportedModelError(f"{name} {head_error(name)}")
     if "speech-seq2seq" in declared and not plain.config.is_encoder_decoder:
         raise UnsupportedModelError(
             f"{name} reads sounds among the words of one sequence; sounds are explained for encoder-decoder models, "
@@ -157,7 +157,7 @@ def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
     )
 
 
-def no_head(class_name: str) -> str:
+def head_error(class_name: str) -> str:
     """Return why a class without a supported head cannot be explained, and what to load instead."""
     if class_name.endswith("Model"):
         stem = class_name.removesuffix("Model")

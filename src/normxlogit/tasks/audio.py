@@ -50,7 +50,7 @@ class AudioClassification(SignalTask):
         """Samples a second that the model reads."""
         return getattr(self._extractor, "sampling_rate", None)
 
-    def trial(self, model: Model) -> Any:
+    def example_input(self, model: Model) -> Any:
         """Return a tone of a second."""
         rate = self.rate or TRIAL_RATE
         return np.sin(2 * np.pi * TRIAL_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)

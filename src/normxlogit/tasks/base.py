@@ -20,7 +20,7 @@ from ..results.schema import FloatArray
 from ..results.targets import Prediction
 from ..results.units import Units
 from .model import Explained, Model
-from .reading import Reads
+from .task_inputs import TaskInputs
 
 TaskName = Literal[
     "sequence-classification",
@@ -49,7 +49,7 @@ NO_ID = -1
 """A padding id that belongs to no token: a head that looks for the first padding finds none."""
 
 
-class Task(Reads):
+class Task(TaskInputs):
     """A task: how inputs are encoded and a model called, and what its outputs mean.
 
     A subclass overrides what is different: how an input is encoded, how the model is called, where its answer is read,
@@ -83,7 +83,7 @@ class Task(Reads):
         explains_mask: Whether the token explained is a mask, which stays where others are perturbed.
         left_to_right: Whether a token's answer cannot depend on later ones.
         generates: Whether the model continues prompts.
-        hears: Whether the model answers sounds with texts.
+        is_speech: Whether the model answers sounds with texts.
         reads_pictures: Whether the messages of a prompt may hold pictures.
         per_frame: Whether it does so at every frame of a sound.
         result_kind: Whether results are of a text, a picture or a sound.
@@ -106,7 +106,7 @@ class Task(Reads):
     explains_mask: ClassVar[bool] = False
     left_to_right: ClassVar[bool] = False
     generates: ClassVar[bool] = False
-    hears: ClassVar[bool] = False
+    is_speech: ClassVar[bool] = False
     reads_pictures: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
     result_kind: ClassVar[Literal["text", "image", "audio"]] = "text"
@@ -207,7 +207,7 @@ class Task(Reads):
         """Return how many tokens are read, None for any number; `positions` is what tables of positions allow."""
         return positions
 
-    def settle(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
         """Return the parts of a model with what else belongs to them; `pool` lends copies of its module."""
         return parts
 

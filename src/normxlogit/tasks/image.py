@@ -42,7 +42,7 @@ class ImageClassification(SignalTask):
         media = (grid_medium(rows, columns, first),) if rows else ()
         return units_of_parts(encoding, "patch"), media
 
-    def trial(self, model: Model) -> Any:
+    def example_input(self, model: Model) -> Any:
         """Return a picture of levels from dark to light."""
         return np.linspace(0, 255, TRIAL_SIDE**2 * 3, dtype=np.uint8).reshape(TRIAL_SIDE, TRIAL_SIDE, 3)
 

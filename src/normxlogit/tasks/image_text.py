@@ -82,7 +82,7 @@ class ImageText(CausalLM):
         tokens = {name: value[0].tolist() for name, value in along.items() if value.shape == (1, len(ids))}
         model_inputs = {name: value for name, value in along.items() if name not in tokens}
         encoding = self._with_text(prompt, {"input_ids": ids, **tokens})
-        encoding = replace(encoding, beside=model_inputs, notes=prompt.notes)
+        encoding = replace(encoding, extra_inputs=model_inputs, notes=prompt.notes)
         return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
 
     def read_completion(
@@ -161,8 +161,8 @@ class ImageText(CausalLM):
                 "cannot be told"
             )
         values = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
-        has_pixels = PIXELS in encoding.beside
-        whole = encoding.beside[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
+        has_pixels = PIXELS in encoding.extra_inputs
+        whole = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
         same = has_pixels and whole.size == sum(v.size for v in values)
         same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
         share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
@@ -184,13 +184,13 @@ class ImageText(CausalLM):
                 by_token = _token_places(boxes, grid, count, size)
                 parts += len(boxes)
             name = picture.name or f"picture {number}"
-            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, picture.about))
+            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, picture.details))
             first += count
         return media
 
     def _entry(self, model: Model, encoding: Encoding, count: int) -> SignalEntry | None:
         """Return where the picture enters the model; None where it is not given all `count` numbers."""
-        shape = tuple(encoding.beside[PIXELS].shape)
+        shape = tuple(encoding.extra_inputs[PIXELS].shape)
         if shape not in self._entries:
             entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
             self._entries[shape] = entry if entry is not None and int(np.prod(entry.given)) == count else None

@@ -126,9 +126,9 @@ class MaskedLM(LanguageTask):
     plain = True
     explains_mask = True
 
-    def trial(self, model: Model) -> Any:
+    def example_input(self, model: Model) -> Any:
         """Return a text with a mask."""
-        return f"{super().trial(model)} {self.tokenizer.mask_token}"
+        return f"{super().example_input(model)} {self.tokenizer.mask_token}"
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the mask whose prediction is to be explained."""

@@ -183,15 +183,15 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
         elif kind == "Dense":
             dense.append(_dense(config, _weights(source, path, options)))
     trunk = read_json(source, "sentence_bert_config.json", options) or {}
-    about = read_json(source, "config_sentence_transformers.json", options) or {}
+    config = read_json(source, "config_sentence_transformers.json", options) or {}
     return Steps(
         modes,
         tuple(dense),
         steps[-1][0] == "Normalize",
         trunk.get("max_seq_length"),
         bool(trunk.get("do_lower_case", False)),
-        _prompt(about.get("prompts"), about.get("default_prompt_name")),
-        about.get("truncate_dim"),
+        _prompt(config.get("prompts"), config.get("default_prompt_name")),
+        config.get("truncate_dim"),
     )
 
 

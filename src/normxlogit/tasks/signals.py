@@ -27,7 +27,7 @@ from ..parts.signal_entry import patch_embedding
 from ..results.units import UnitKind, Units
 from .classification import Classification, Problem
 from .model import Model
-from .reading import naming_input
+from .task_inputs import naming_input
 
 MASK = "signal_mask"
 """The frames that a feature extractor masks, which `_without_tokens` gives a model as its attention mask."""
@@ -79,7 +79,7 @@ class SignalTask(Classification):
         """Return none: a processor brings its inputs to what the model reads."""
         return None
 
-    def settle(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
         """Return the parts with the number of places in which the head looks.
 
         A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
@@ -89,7 +89,7 @@ class SignalTask(Classification):
             HeadMismatchError: If the head gives no number for a single token.
         """
         if self._patches is not None:
-            return Parts.of_embedding(self._patches, _no_states(model), parts.untried)
+            return Parts.of_embedding(self._patches, _no_states(model), parts.unverified)
         width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
         if width is None or parts.headpiece is None:
             return parts

@@ -30,7 +30,7 @@ class SpeechSeq2Seq(Seq2Seq):
     auto_class = "AutoModelForSpeechSeq2Seq"
     processor_class = AutoProcessor
     peft_type = ""
-    hears = True
+    is_speech = True
 
     @property
     def rate(self) -> int | None:
@@ -86,7 +86,7 @@ class CTC(AudioClassification):
     per_token = True
     labelled = False
     generates = True
-    hears = True
+    is_speech = True
     per_frame = True
 
     @classmethod

@@ -110,7 +110,7 @@ class PictureTower(ImageClassification):
         if places is None or places.where.shape[:2] != (rows, columns):
             return encoding
         tokens = tuple(range(first, first + rows * columns))
-        medium = Medium(picture.name or "picture", tokens, places, None, picture.about)
+        medium = Medium(picture.name or "picture", tokens, places, None, picture.details)
         return replace(encoding, signal=replace(signal, picture=medium))
 
 

@@ -27,7 +27,7 @@ def naming_input(place: int, item: Any) -> Iterator[None]:
         raise InputError(f"input {place}{path}: {error}") from None
 
 
-class Reads:
+class TaskInputs:
     """How inputs are read."""
 
     tokenizer: Any
@@ -50,7 +50,7 @@ class Reads:
         """
         return model.encoder.columns(rows, long_text=long_text)
 
-    def trial(self, model: Model) -> Any:
+    def example_input(self, model: Model) -> Any:
         """Return an input on which a model shows what works on it before there is any other."""
         return TRIAL
 
