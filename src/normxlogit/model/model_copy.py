@@ -173,13 +173,3 @@ class ModelCopy:
             UnsupportedModelError: If the model has no table of them.
         """
         return WordEmbeddings(self.module)
-
-
-class Pinned(threading.local):
-    """The copies that the current thread's call began with; None before the first call.
-
-    Of each thread its own: another thread may see that the model changed, and copy it anew, in the middle of this one's
-    call.
-    """
-
-    copy: ModelCopy | None = None

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,15 @@ from ..parts.find_parts import find_parts
 from ..parts.headpiece import Head, answer_of
 from ..parts.parts import Parts
 from ..results.schema import FloatArray
-from ..tasks import TaskName, choose_task, declared_tasks, task_of
+from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import at
 from ..tasks.sentence_embedding import Pooling
-from .adapt import adapt
 from .forward_pass import ForwardPass, no_states
-from .input_limits import filler_id, input_names, padding_id, position_limit, vocabulary_limit
-from .model_copy import ModelCopy, Pinned
+from .input_limits import filler_id
+from .model_copy import ModelCopy
 from .proof_sample import compare, first_alone, reading, sample_of
 from .token_budget import TokenBudget
+from .version import ModelVersion, ThreadVersion, read_version
 
 
 class TaskModel:
@@ -41,10 +42,9 @@ class TaskModel:
     The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
 
     Attributes:
-        caller_model: The same as a task model: an embedding model's trunk with its pooling, other models unchanged.
         pipeline: What the pipeline that holds it was set to.
         reader: What reads its inputs, a tokenizer or a processor.
-        task: What it is for, with everything that differs by it.
+        version: The model as this thread's call began with it.
 
     Raises:
         UnsupportedModelError: If the model is not a task model of a supported kind.
@@ -63,57 +63,65 @@ class TaskModel:
         pooling: Pooling | None = None,
         pipeline: PipelineSettings | None = None,
     ) -> None:
-        self.source = model
         kind = choose_task(model, task, labels, pooling)
-        self.caller_model = kind.as_task_model(model, pooling)
+        caller_model = kind.as_task_model(model, pooling)
+        class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, kind.tokenizer_of(tokenizer)
-        kind.check_reader(tokenizer, type(unwrapped(self.caller_model)).__name__)
+        kind.check_reader(tokenizer, class_name)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
-        self._declared = task, labels
         self.pipeline = pipeline or PipelineSettings()
+        self._read_version = partial(
+            read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline
+        )  # of the caller's model as it is when it is called
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}
-        self._pinned = Pinned()
-        self._newest = self._copied()
-        self.name = (
-            (name and str(name))
-            or getattr(self.config, "_name_or_path", None)
-            or type(unwrapped(self.caller_model)).__name__
-        )
+        self._thread = ThreadVersion()
+        self._newest = self._read_version(before=caller_model)
+        self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
         return ", ".join([repr(self.name), self.task.summary()] + ([] if layers is None else [f"layers={layers}"]))
 
-    def _copied(self) -> ModelCopy:
-        """Copy the caller's model, and read from it what depends on its settings."""
-        task, labels = self._declared
-        self.caller_model = choose_task(self.source, task).as_task_model(self.source, before=self.caller_model)
-        plain = unwrapped(self.caller_model)
-        made = task_of(plain, task, labels, self.reader, self.pipeline.hypotheses, self.pipeline.problem)
-        copy = ModelCopy(self.caller_model, self.source)
-        config = getattr(copy.module, "config", None)
-        self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
-        self.task = adapt(copy, made, plain, task)
-        limit = self.task.limit(plain, position_limit(None, plain))
-        names, vocabulary = input_names(self.tokenizer, plain), vocabulary_limit(plain)
-        if self.pipeline.max_length is not None:
-            limit = min(self.pipeline.max_length, limit or self.pipeline.max_length)
-        special = self.pipeline.add_special_tokens
-        self.encoder = Encoder(self.tokenizer, self.config, limit, vocabulary, names, add_special_tokens=special)
-        # Trunks whose head takes the last position as it is must have their last token there.
-        self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
-        self.pad_id, usable = (
-            padding_id(copy.module, self.config, self.tokenizer) if self.task.reads_tokens else (0, True)
-        )
-        if not (usable or self.task.per_token or self.pad_left):
-            copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
-        return copy
+    @property
+    def version(self) -> ModelVersion:
+        """What this thread's call began with: another thread may read a changed model meanwhile."""
+        return self._thread.version or self._newest
+
+    @property
+    def caller_model(self) -> nn.Module:
+        """The caller's model as a task model: an embedding model's trunk with its pooling, other models unchanged."""
+        return self.version.caller_model
+
+    @property
+    def config(self) -> PretrainedConfig:
+        """Its configuration."""
+        return self.version.config
+
+    @property
+    def task(self) -> Task:
+        """What it is for, with everything that differs by it."""
+        return self.version.task
+
+    @property
+    def encoder(self) -> Encoder:
+        """What makes encodings of texts."""
+        return self.version.encoder
+
+    @property
+    def pad_left(self) -> bool:
+        """Whether padding stands before a text."""
+        return self.version.pad_left
+
+    @property
+    def pad_id(self) -> int:
+        """The token id for padding."""
+        return self.version.pad_id
 
     @property
     def copy(self) -> ModelCopy:
-        """The copies that this thread's call began with: another thread may make new ones meanwhile."""
-        return self._pinned.copy or self._newest
+        """The copies of it."""
+        return self.version.copy
 
     @property
     def module(self) -> PreTrainedModel:
@@ -173,13 +181,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        pinned = self._pinned.copy = self.copy
-        if pinned.current:
+        version = self._thread.version = self.version
+        if version.copy.current:
             return False
         with self._lock:
-            if self._newest is pinned:
-                self._newest = self._copied()
-            self._pinned.copy = self._newest
+            if self._newest is version:
+                self._newest = self._read_version(before=version.caller_model)
+            self._thread.version = self._newest
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:

@@ -23,10 +23,26 @@ class Model(Protocol):
     name: str
     reader: Any
     tokenizer: Any
-    config: PretrainedConfig
-    encoder: Encoder
-    pad_id: int
-    pad_left: bool
+
+    @property
+    def config(self) -> PretrainedConfig:
+        """The configuration of the caller's model."""
+        ...
+
+    @property
+    def encoder(self) -> Encoder:
+        """What makes encodings of texts."""
+        ...
+
+    @property
+    def pad_id(self) -> int:
+        """The token id for padding."""
+        ...
+
+    @property
+    def pad_left(self) -> bool:
+        """Whether padding stands before a text."""
+        ...
 
     @property
     def task(self) -> "Task":

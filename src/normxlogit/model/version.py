@@ -1,0 +1,127 @@
+"""The caller's model at one moment: its copies, and what depends on its settings."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from ..copies.clone import unwrapped
+from ..copies.plain_module import as_task_model
+from ..inputs.encoder import Encoder
+from ..loading.pipeline_settings import PipelineSettings
+from ..parts.headpiece import answer_of
+from ..tasks import Task, TaskName, choose_task, declared_tasks, task_of
+from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
+from .model_copy import ModelCopy
+from .proof_sample import reading
+
+
+class ModelVersion(NamedTuple):
+    """What belongs to one moment of the caller's model; a call keeps the one that it began with.
+
+    Attributes:
+        caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
+        copy: The copies of it.
+        config: Its configuration; an empty one of a model without.
+        task: What it is for, with everything that differs by it.
+        encoder: What makes encodings of texts.
+        pad_left: Whether padding stands before a text.
+        pad_id: The token id for padding.
+    """
+
+    caller_model: nn.Module
+    copy: ModelCopy
+    config: PretrainedConfig
+    task: Task
+    encoder: Encoder
+    pad_left: bool
+    pad_id: int
+
+
+class ThreadVersion(threading.local):
+    """The version that the current thread's call began with; None before the first call.
+
+    Of each thread its own: another thread may see that the model changed, and read it anew, in the middle of this one's
+    call.
+    """
+
+    version: ModelVersion | None = None
+
+
+def read_version(
+    model: nn.Module,
+    declared: TaskName | None,
+    labels: Sequence[str] | None,
+    reader: Any,
+    tokenizer: Any,
+    pipeline: PipelineSettings,
+    *,
+    before: nn.Module,
+) -> ModelVersion:
+    """Copy the caller's model as it is now, and read from it what depends on its settings.
+
+    Args:
+        model: What the caller gave.
+        declared: The task that the caller named.
+        labels: The labels that the caller named.
+        reader: What reads the model's inputs.
+        tokenizer: The tokenizer of `reader`.
+        pipeline: What the pipeline that holds the model was set to.
+        before: The task model of the version before.
+
+    Raises:
+        UnsupportedModelError: If the model's answer is not one of the task.
+    """
+    caller_model = choose_task(model, declared).as_task_model(model, before=before)
+    plain = unwrapped(caller_model)
+    task = task_of(plain, declared, labels, reader, pipeline.hypotheses, pipeline.problem)
+    copy = ModelCopy(caller_model, model)
+    config = getattr(copy.module, "config", None)
+    config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
+    task = _adapted(copy, task, plain, declared)
+    limit = task.limit(plain, position_limit(None, plain))
+    if pipeline.max_length is not None:
+        limit = min(pipeline.max_length, limit or pipeline.max_length)
+    encoder = Encoder(
+        tokenizer,
+        config,
+        limit,
+        vocabulary_limit(plain),
+        input_names(tokenizer, plain),
+        add_special_tokens=pipeline.add_special_tokens,
+    )
+    # Trunks whose head takes the last position as it is must have their last token there.
+    pad_left = getattr(config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
+    pad_id, usable = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
+    if not (usable or task.per_token or pad_left):
+        copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
+    return ModelVersion(caller_model, copy, config, task, encoder, pad_left, pad_id)
+
+
+def _adapted(copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
+    """Make a copy of the model callable with token ids, check that its head fits the task, and return the task.
+
+    A module that is not of transformers is called once, to count its outputs. So is a user's subclass of a known model
+    that is declared to have another task than that model.
+
+    Raises:
+        UnsupportedModelError: If the model's answer is not one of the task.
+    """
+    name, module = type(plain).__name__, copy.module
+    ids = torch.tensor([[0, 1, 1]], device=next((p.device for p in plain.parameters()), None))  # (1, 3)
+    if not isinstance(module, PreTrainedModel):
+        logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
+        copy.outputs = logits.shape[-1]
+        task = task.completed(logits, name)
+        task.check_answer(logits, name)
+        return task
+    copy.adapted |= task.adapt(module)
+    if declared is not None and declared not in declared_tasks(plain):
+        with reading(module, {"input_ids": ids}):
+            answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
+        if answer is not None:
+            task.check_answer(answer, name)
+    return task
