@@ -125,7 +125,7 @@ class ImageText(CausalLM):
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures is read by itself")
         batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
-        values = getattr(encodings[0], "beside", {})  # in the precision of the processor
+        values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
         pictures = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
         return replace(batch, inputs=batch.inputs | pictures) if pictures else batch
 
