@@ -55,7 +55,6 @@ EMPTY_NAMES = {
 """Names that do not say what the variable holds: `matches`, `logits`, `row_indices`, `caller_model` do."""
 
 EXCEPTIONS = {
-    ("src/normxlogit/inputs/encoding.py", "beside"): "a field that the rooms of pictures and sounds are changing",
     ("src/normxlogit/parts/signal_entry.py", "given"): "as above",
 }
 
