@@ -15,7 +15,7 @@ class Piece(NamedTuple):
         strength: From -1 (against) to 1 (for); 0 has no colour.
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
             "rest" (no token covers it), "grey" (neither part nor source), "strong" (generated, or the best),
-            "underlined" (the second best), "unsupported" (a sentence that does not rest on the documents).
+            "underlined" (the second best), "unsupported" (a sentence that does not rest on its sources).
         name: What a tooltip calls it.
         number: Its score as it is written.
         about: What else to say of it.

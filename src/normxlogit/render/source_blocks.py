@@ -1,7 +1,7 @@
 """The blocks of an answer and its sources, which light each other up."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,8 @@ def citation_blocks(citations: Citations) -> list[Block]:
 def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
     question = [] if cited is None else [("question", cited.question)]
     shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
-    links = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
+    links: dict[str, Any] = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
+    links |= {} if cited is None else {"unsupported": cited.wording.unsupported}
     return [
         Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))], s.notes),
         Sentences([Sentence("", [("auto", _answer(s, cited))])]),
@@ -118,17 +119,20 @@ def _underlined(cited: Citations | None) -> list[str]:
     if cited is None or cited.attribution.bias is None:
         return []
     flawed = any(sentence.contradiction is not None or not sentence.rests for sentence in cited.support)
-    return ["underlined: a sentence that does not rest on the documents, or contradicts them"] if flawed else []
+    names = cited.wording
+    return [f"underlined: a sentence that {names.unsupported}, or contradicts {names.pronoun}"] if flawed else []
 
 
 def _support(cited: Citations) -> list[Block]:
-    """Return whether each sentence of a cited answer rests on the documents, where the scores tell."""
+    """Return whether each sentence of a cited answer rests on its sources, where the scores tell."""
     if cited.attribution.bias is None:
         return []
     rows = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in cited.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    measured = f", if it loses {LEAST_LOSS:g} nat without them" if cited.verified is not None else ""
-    caption = f"Does the answer rest on the documents? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
+    names = cited.wording
+    measured = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if cited.verified is not None else ""
+    question = f"Does the answer rest on the {names.sources}?"
+    caption = f"{question} A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption)]
 
 
