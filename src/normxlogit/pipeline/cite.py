@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..inputs.chat import Prompt, ReadPrompt, content_text, messages_of
-from ..inputs.conversations import read_conversation
+from ..inputs.conversations import Conversation, read_conversation
 from ..inputs.documents import documents_by_name
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
@@ -139,12 +139,13 @@ def ask_in(
 
     Args:
         model: A causal language model.
-        messages: What `read_conversation` takes.
+        messages: A conversation, or what `read_conversation` takes.
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         answer: An answer to all of the conversation; None for one in it.
         max_new_tokens: Most tokens of the model's own answer, where the conversation has none.
     """
-    read = conversation_prompt(model, read_conversation(messages), turn, answer)
+    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
+    read = conversation_prompt(model, conversation, turn, answer)
     completed = ask(model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens)
     return Asked(completed, read.question, read.messages)
 
