@@ -156,6 +156,38 @@ class Sentences(Block):
     small: bool = False
 
 
+class Turn(NamedTuple):
+    """A message of a conversation.
+
+    Attributes:
+        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", or "answer".
+        name: What it is called.
+        share: Its share of what speaks for the answer; None for the answer itself.
+        runs: Pieces in a row, each with the line that they are folded to; an empty one where they are not.
+    """
+
+    kind: str
+    name: str
+    share: float | None
+    runs: Sequence[tuple[str, Sequence[Piece]]]
+
+
+@dataclass(frozen=True)
+class Chat(Block):
+    """A conversation, and the answer that follows it.
+
+    A terminal shows the answer alone.
+
+    Attributes:
+        runs: Messages in a row, each with the line that they are folded to; an empty one where they are not.
+    """
+
+    kind: ClassVar = "chat"
+
+    runs: Sequence[tuple[str, Sequence[Turn]]]
+    answer: Turn
+
+
 @dataclass(frozen=True)
 class Table(Block):
     """Rows of cells; the first column names the rows.
