@@ -20,6 +20,17 @@ from tests.results.test_sources import citations
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
 TEXTS = [TEXT, "An absolute delight!", "It is not a bad film, just a very long one.", "Dull.", "Great cast, no story."]
+CONVERSATION = [
+    {"role": "system", "content": "Be short. The cat is never awful."},
+    {"role": "user", "content": "Is the cat here?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"function": {"name": "look", "arguments": {"at": "the cat"}}}],
+    },
+    {"role": "tool", "name": "look", "content": json.dumps({f"key {i}": "here " * 9 for i in range(12)})},
+    {"role": "assistant", "content": "The cat is here. The keys are there."},
+]
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"& bad\u202e\u2028"
 
 
@@ -65,6 +76,7 @@ PAGES = {
     "citation": lambda e, w, f: w.cite(
         "the cat is here ?", ["the cat sat on the mat .", "a film is good ."], max_new_tokens=8
     ).to_html(),
+    "conversation": lambda e, w, f: w.cite(messages=CONVERSATION, verify=0).to_html(),
     "summary": lambda e, w, f: summary(e, f),
 }
 
@@ -173,6 +185,17 @@ def test_a_page_opens_on_the_part_that_says_most_and_a_link_on_the_part_that_was
 def chosen_part(address: str) -> str:
     """Return the number of the part that an address names."""
     return address.rsplit("-", 1)[1]
+
+
+def test_a_sentence_of_an_answer_gives_messages_their_shares(watched, pages, writer):
+    cited = writer.cite(messages=CONVERSATION, verify=0)
+    with watched.page() as page:
+        page.goto(pages["conversation"])
+        for sentence, shares in enumerate(np.nan_to_num(cited.sentence_shares)):
+            page.locator(f"[data-part='{sentence}']").hover()
+            for index, shown in enumerate(page.locator(".nxl-share").all()):
+                share = sum(shares[s] for s, of in enumerate(cited.message_indices) if of == index)
+                assert int(shown.inner_text().strip("%")) == pytest.approx(100 * min(max(share, 0), 1), abs=0.7)
 
 
 def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):

@@ -101,10 +101,10 @@ def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
     assert code == 0
     assert not out
     cited = normxlogit.load("why.json")
-    assert cited.names == ("user:1", "tool search:cat", "tool search:keys")
+    assert cited.names == ("user:1", "tool result search:cat", "tool result search:keys")
     assert cited.answer.strip() == "The cat is here."
     code, out, _ = run(capsys, *command)
     assert code == 0
     assert "The keys are there." in out
     assert run(capsys, *command, "--output", "why.html")[0] == 0
-    assert "tool search:keys" in (tmp_path / "why.html").read_text(encoding="utf-8")
+    assert "tool result search:keys" in (tmp_path / "why.html").read_text(encoding="utf-8")

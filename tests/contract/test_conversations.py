@@ -2,11 +2,12 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from normxlogit import Citations, Explainer, InputError
+from normxlogit import Citations, DataError, Explainer, InputError
 from tests import tiny
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"movie":"the cat"}'}}
@@ -23,11 +24,11 @@ SOURCES = {
     "system:2": "The keys are there.",
     "user:1": "Was the movie good?",
     "reasoning:1": "Maybe the plot.",
-    "call search:movie": '"movie": "the cat"',
-    "tool search:plot": '"plot": "very good"',
-    "tool search:actor.charm": '"charm": "great"',
-    "tool search:keys[0]": '"here"',
-    "tool search:keys[1]": '"there"',
+    "tool call search:movie": '"movie": "the cat"',
+    "tool result search:plot": '"plot": "very good"',
+    "tool result search:actor.charm": '"charm": "great"',
+    "tool result search:keys[0]": '"here"',
+    "tool result search:keys[1]": '"there"',
     "reasoning (2):1": "Very good plot.",
 }
 TOOLS = [{"type": "function", "function": {"name": "search", "description": "a plot", "parameters": {}}}]
@@ -182,4 +183,37 @@ def test_names_tell_messages_apart():
         {"role": "assistant", "content": "The cat is here."},
     ]
     cited = made(tiny.CHAT_TEMPLATE).cite(messages=messages, verify=0)
-    assert cited.names == ("user:1", "user:2", "tool a b:1", "tool a b (2):a", "tool a b (2):a'")
+    assert cited.names == ("user:1", "user:2", "tool result a b:1", "tool result a b (2):a", "tool result a b (2):a'")
+
+
+def test_verdicts_name_the_messages():
+    explainer = made(tiny.CHAT_TEMPLATE)
+    cited = explainer.cite(messages=TRACE, verify=2)
+    assert [cited.text[m.start : m.end] for m in cited.messages] == [
+        "The cat is here. The keys are there.",
+        "Was the movie good?",
+        "Maybe the plot.",
+        '{"movie": "the cat"}',
+        RESULT,
+        "Very good plot.",
+    ]
+    assert [m.name for m in cited.messages][3:5] == ["tool call search", "tool result search"]
+    assert cited.documents == tuple(name.rpartition(":")[0] for name in cited.names)
+    for support in (*cited.support, *replace(cited, verified=None).support_from(-1)):
+        assert len(support.messages) == len(support.citations)
+        assert set(support.messages) <= set(cited.documents)
+        assert "document" not in support.verdict + support.reason
+        assert not support.rests or all(name in support.verdict for name in support.messages)
+    assert "document" not in str(cited)
+    assert "rest on the documents" not in cited.to_html()
+    documents = explainer.cite("Was the movie good?", ["The movie was good."], answer="The movie was good.", verify=0)
+    assert documents.messages == ()
+    assert documents.support[0].messages == ()
+
+
+def test_messages_that_do_not_fit_the_text_are_refused():
+    state = made(tiny.CHAT_TEMPLATE).cite(messages=TRACE, verify=0).to_dict()
+    messages = state["messages"]
+    for wrong in (messages[:-1], messages[::-1], [{**m, "end": 10**6} for m in messages], messages[1:]):
+        with pytest.raises(DataError, match="messages"):
+            Citations.from_dict({**state, "messages": wrong})

@@ -9,9 +9,9 @@ import torch
 import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
+from normxlogit.frozen import frozen_model, runner
 from normxlogit.frozen.runner import FrozenRunner
 from normxlogit.model.task_model import TaskModel
-from normxlogit.models import frozen_model, frozen_passes
 from tests import tiny, vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
@@ -40,7 +40,7 @@ def explainer_for(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
     plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
-    monkeypatch.setattr(frozen_passes, "LONG", 1)
+    monkeypatch.setattr(runner, "LONG", 1)
     spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
@@ -49,7 +49,7 @@ def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
 
 def test_only_what_layers_are_given_is_kept(monkeypatch):
     def kept(long):
-        monkeypatch.setattr(frozen_passes, "LONG", long)
+        monkeypatch.setattr(runner, "LONG", long)
         explainer, sizes = explainer_for("llama"), []
         model = explainer._model
         frozen, batch = frozen_model.FrozenModel.of(model), model.batch(explainer.encode([PROMPT]), [0])
@@ -114,7 +114,7 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
         )
 
     whole = explainer().explain_completion(PROMPT, AFTER)
-    monkeypatch.setattr(frozen_passes, "PROOF_TOKENS", 4)
+    monkeypatch.setattr(runner, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
     def noted(self, inputs, *args, **options):

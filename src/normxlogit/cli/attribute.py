@@ -75,6 +75,19 @@ def attribute(
     documents_column: Annotated[
         str | None, typer.Option(help='Column of the documents of answers; "documents" by default.')
     ] = None,
+    messages_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of conversations or agents' traces: cite the messages that each sentence of the last answer "
+            "rests on. Several, such as input and output, make a trace together.",
+        ),
+    ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(
+            help="Which of the assistant's texts in a conversation is the answer, from 0; by default the last."
+        ),
+    ] = None,
     image_column: Annotated[
         str | None,
         typer.Option(help="Column of a picture for each prompt, with --sources and a model that reads pictures."),
@@ -129,7 +142,7 @@ def attribute(
         explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
         if words is None:
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
-            words = bool(has_words) and sources is None and answer_column is None
+            words = bool(has_words) and sources is None and answer_column is None and not messages_column
         keywords: dict[str, Any] = {**typed_targets(explainer._model, target or [], contrast, all_labels=all_labels)}
         if engine == "ray":
             from ..corpus.ray_engine import Cluster
@@ -158,6 +171,8 @@ def attribute(
             max_new_tokens=max_new_tokens,
             answer_column=answer_column,
             documents_column=documents_column,
+            messages_column=messages_column,
+            turn=turn,
             image_column=image_column,
             max_errors=max_errors,
             engine=engine,

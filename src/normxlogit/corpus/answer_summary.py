@@ -9,6 +9,9 @@ from ..results.schema import plain
 from ..results.units import APART
 from .run_tables import RunTables
 
+UNSUPPORTED = f"len(list_filter(sentence_shares, lambda share: share < {LEAST_SHARE}))"
+"""The number of sentences of an answer that its sources do not support, as DuckDB computes it."""
+
 
 class DocumentUse(NamedTuple):
     """How often a document is used.
@@ -25,7 +28,7 @@ class DocumentUse(NamedTuple):
 
 
 class UnsupportedAnswer(NamedTuple):
-    """An answer with sentences that the documents do not support.
+    """An answer with sentences that its sources do not support.
 
     Attributes:
         id: The id of its row.
@@ -82,9 +85,8 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     """Sum up a run of answers with citations."""
     if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
         raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")
-    unsupported = f"len(list_filter(sentence_shares, lambda share: share < {LEAST_SHARE}))"
     ((answers, sentences, missing, model, method),) = run.ask(
-        f"SELECT count(*), sum(len(sentence_shares)), sum({unsupported}), any_value(model), any_value(method) "  # noqa: S608  # no user's words
+        f"SELECT count(*), sum(len(sentence_shares)), sum({UNSUPPORTED}), any_value(model), any_value(method) "  # noqa: S608  # no user's words
         "FROM shards"
     )
     name = "regexp_replace({}, ':[0-9]+$', '')"  # a source is called by its document and its place in it
@@ -102,11 +104,6 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
         FROM each GROUP BY name ORDER BY cited, count(*) DESC, name
         """  # noqa: S608
     )
-    worst = run.ask(
-        f"SELECT id, len(sentence_shares), {unsupported} AS missing, completion FROM shards "  # noqa: S608
-        "WHERE missing > 0 ORDER BY missing DESC, row LIMIT ?",
-        top,
-    )
     return AnswerSummary(
         folder=run.folder.place,
         model=model or run.manifest.model["name"],
@@ -119,5 +116,15 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
         threshold=LEAST_SHARE,
         documents=[DocumentUse(*row) for row in documents[:top]],
         never_used=sum(cited == 0 for *_, cited in documents),
-        worst=[UnsupportedAnswer(*row) for row in worst],
+        worst=worst_answers(run, top),
     )
+
+
+def worst_answers(run: RunTables, top: int) -> list[UnsupportedAnswer]:
+    """Return the answers with the most unsupported sentences."""
+    rows = run.ask(
+        f"SELECT id, len(sentence_shares), {UNSUPPORTED} AS missing, completion FROM shards "  # noqa: S608
+        "WHERE missing > 0 ORDER BY missing DESC, row LIMIT ?",
+        top,
+    )
+    return [UnsupportedAnswer(*row) for row in rows]

@@ -1,13 +1,15 @@
 """The shard function for prompts and completions, and for answers: which sources each rests on."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
 from ..inputs.chat import Prompt
+from ..inputs.conversations import read_conversation
 from ..model.task_model import TaskModel
-from ..pipeline.cite import ask
+from ..pipeline.cite import Asked, ask, ask_in
 from ..pipeline.completed import Completed
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..pipeline.writing import generate_each, opened, read_completion
@@ -31,12 +33,14 @@ class PreparedPrompts:
     Attributes:
         prompts: Its prompts that can be read, by row, texts or chat messages.
         completed: Those with a completion, by row.
+        answers: Those whose answer is cited, by row.
         problems: Why the other rows have none, by row.
     """
 
     shard: Shard
     prompts: dict[int, Prompt]
     completed: dict[int, Completed]
+    answers: dict[int, Asked]
     problems: dict[int, str]
 
 
@@ -73,15 +77,16 @@ class PromptWorker:
             pictures = media_of(shard.table, BESIDE)
             prompts = {row: _about_picture(prompt, pictures[row], problems, row) for row, prompt in prompts.items()}
         completed: dict[int, Completed] = {}
+        answers: dict[int, Asked] = {}
         readers = (self.model.tokenizer, self.model.reader)
         template = any(getattr(reader, "chat_template", None) for reader in readers)
 
         def read(rows: list[int]) -> list[Any]:
             (row,) = rows
             try:
-                if self.settings.columns.documents is not None:
-                    documents = json.loads(columns["documents"][row])
-                    completed[row] = ask(self.model, columns["text"][row], documents, answer=columns["completion"][row])
+                if self.settings.columns.cited:
+                    answers[row] = self._answer({name: column[row] for name, column in columns.items()})
+                    completed[row] = answers[row].completed
                 elif self.settings.max_new_tokens is None:
                     completed[row] = read_completion(self.model, prompts[row], columns["completion"][row])
                 else:
@@ -95,7 +100,17 @@ class PromptWorker:
         for row in [row for row in prompts if row not in problems]:
             self._reading(read, [row], lambda row, reason: problems.update({row: reason}))
         readable = {row: prompt for row, prompt in prompts.items() if row not in problems}
-        return PreparedPrompts(shard, readable, completed, problems)
+        return PreparedPrompts(shard, readable, completed, answers, problems)
+
+    def _answer(self, row: Mapping[str, Any]) -> Asked:
+        """Read the answer of a row, with its documents or what was said before it."""
+        if not self.settings.columns.messages:
+            documents = json.loads(row["documents"])
+            return Asked(ask(self.model, row["text"], documents, answer=row["completion"]), row["text"])
+        conversation = read_conversation(json.loads(row["text"]))
+        if conversation.until(self.settings.turn)[1] is None:
+            raise InputError("the assistant says nothing in this conversation")
+        return ask_in(self.model, conversation, self.settings.turn)
 
     def explain(self, prepared: PreparedPrompts) -> Explained:
         """Generate the completions that the input lacks, and explain the sources of each.
@@ -104,7 +119,7 @@ class PromptWorker:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
         settings, problems = self.settings, dict(prepared.problems)
-        options, answers = settings.options(), settings.columns.documents is not None
+        options, cited = settings.options(), settings.columns.cited
         completed = dict(prepared.completed)
         sources: dict[int, Attribution | Citations] = {}
 
@@ -117,15 +132,15 @@ class PromptWorker:
         def explain(rows: list[int]) -> list[Any]:
             for row in rows:
                 one = completed[row]
-                kinds: SourceSpec = one.named_sources if answers else self._sources
-                parts: PartSpec = "sentence" if answers else settings.parts
+                kinds: SourceSpec = one.named_sources if cited else self._sources
+                parts: PartSpec = "sentence" if cited else settings.parts
                 try:
                     sources_and_parts(one, kinds, parts)
                 except InputError as error:  # the row's fault, however many there are
                     report(row, str(error))
                     continue
                 explained = explain_sources(self.model, one, options, kinds, parts)
-                sources[row] = _cited(explained, prepared.prompts[row]) if answers else explained
+                sources[row] = prepared.answers[row].cited(explained) if cited else explained
             return []
 
         def report(row: int, reason: str) -> None:
@@ -149,7 +164,3 @@ def _about_picture(prompt: Prompt, picture: Any, problems: dict[int, str], row: 
         problems[row] = "the prompt is chat messages, which hold their pictures themselves, and not in a column"
         return prompt
     return [{"role": "user", "content": [{"type": "image", "image": picture}, {"type": "text", "text": prompt}]}]
-
-
-def _cited(sources: Attribution, question: Prompt) -> Citations:
-    return Citations(question=str(question), attribution=sources)

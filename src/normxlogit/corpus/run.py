@@ -63,6 +63,8 @@ def attribute(
     max_new_tokens: int | None = None,
     answer_column: str | None = None,
     documents_column: str | None = None,
+    messages_column: str | Sequence[str] | None = None,
+    turn: int | None = None,
     image_column: str | None = None,
     max_errors: int | None = None,
     engine: Engine = "local",
@@ -77,7 +79,8 @@ def attribute(
 
     With `sources` the texts are prompts, and what is explained is which sources of them a completion rests on, one
     from the input or one that the model generates. With `answer_column` the texts are questions, and it is which
-    sentences of their documents each sentence of an answer rests on, as in `Explainer.cite`.
+    sentences of their documents each sentence of an answer rests on, as in `Explainer.cite`. With `messages_column`
+    the rows are conversations, and it is which messages each sentence of their last answer rests on.
 
     A run that was stopped, however it was stopped, goes on where it was when it is started again with the same
     arguments; each row of the input ends up once, among the results or among the errors.
@@ -114,6 +117,9 @@ def attribute(
         answer_column: The column of answers that are cited.
         documents_column: The column of their documents, "documents" by default: texts, mappings of them by name, or
             lists of what retrievers return.
+        messages_column: The column of conversations or traces of any format that `Explainer.cite` reads, as lists,
+            mappings or JSON; or several columns that make a trace together, such as ["input", "output"].
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
         image_column: The column of a picture for each prompt, for models that read pictures beside words: what
             `text_column` takes for models of pictures. Prompts that are chat messages hold their pictures themselves.
         max_errors: Stop when more rows than this have no result.
@@ -136,13 +142,19 @@ def attribute(
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
     if isinstance(keep, str):
         raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
+    conversations = (messages_column,) if isinstance(messages_column, str) else tuple(messages_column or ())
     model = explainer._model
     media = not model.task.reads_tokens
     source = open_source(inputs, input_format, files=media)
-    completion_column, documents_column = _of_completions(
-        sources is not None, completion_column, max_new_tokens, answer_column, documents_column
-    )
-    sources = "sentence" if answer_column is not None and sources is None else sources
+    if conversations:
+        columns_of_others = (text_column, completion_column, answer_column, documents_column)
+        if any(name is not None for name in columns_of_others) or max_new_tokens is not None:
+            raise InputError("messages_column holds questions and answers: leave out other columns of them")
+    else:
+        completion_column, documents_column = _of_completions(
+            sources is not None, completion_column, max_new_tokens, answer_column, documents_column
+        )
+    sources = "sentence" if (conversations or answer_column is not None) and sources is None else sources
     columns = InputColumns(
         text_column or "",
         pair_column,
@@ -154,6 +166,7 @@ def attribute(
         documents_column,
         media,
         image_column,
+        conversations,
     )
     media_method = None
     if sources:
@@ -176,6 +189,7 @@ def attribute(
         parts,
         max_new_tokens,
         media_method,
+        turn,
     )
     worker = worker_for(model, settings)
     identity = {"name": model.name, **identity_of(model)._asdict()}

@@ -33,6 +33,7 @@ class Settings:
         columns: Which columns of the input are what.
         sources: How a prompt is divided into sources; None where texts are explained and not completions.
         media_method: The method of prompts with pictures; None for the same.
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
     """
 
     columns: InputColumns
@@ -49,6 +50,7 @@ class Settings:
     parts: PartKind | None = None
     max_new_tokens: int | None = None
     media_method: str | Method | None = None
+    turn: int | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -57,6 +59,10 @@ class Settings:
             raise InputError(f"merge must be {', '.join(map(repr, MERGES))} or None, not {self.merge!r}")
         if self.columns.target is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
+        if self.turn is not None and not self.columns.messages:
+            raise InputError("turn picks an answer of a conversation: give the column of the messages with it")
+        if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
+            raise InputError(f"turn is a number, not {self.turn!r}")
         self.options()
         if self.sources is None:
             self._check_texts()
@@ -88,14 +94,14 @@ class Settings:
         for name, kind, kinds in (("sources", self.sources, SourceKind), ("parts", self.parts, PartKind)):
             if kind not in (None, *get_args(kinds)):
                 raise InputError(f"{name} must be {', '.join(map(repr, get_args(kinds)))} or None, not {kind!r}")
-        if self.columns.documents is not None and (self.sources, self.parts) != ("sentence", None):
+        if self.columns.cited and (self.sources, self.parts) != ("sentence", None):
             raise InputError("answers are cited by sentence: leave out parts, and sources or give 'sentence'")
-        if (self.columns.completion is None) == (self.max_new_tokens is None):
+        if not self.columns.messages and (self.columns.completion is None) == (self.max_new_tokens is None):
             raise InputError("completions come from a column or from the model: give their column or max_new_tokens")
         if self.max_new_tokens is not None:
             counted(self.max_new_tokens, "max_new_tokens")
-        if self.columns.documents is not None and self.columns.image is not None:
-            raise InputError("a column of pictures is for prompts, not for answers with documents")
+        if self.columns.cited and self.columns.image is not None:
+            raise InputError("a column of pictures is for prompts, not for answers that are cited")
         unfit = {
             "a column of pairs": self.columns.pair,
             "a column of targets": self.columns.target,
@@ -146,6 +152,7 @@ class Settings:
             "sources": self.sources,
             "parts of completions": self.parts,
             "most tokens written": self.max_new_tokens,
+            "turn": self.turn,
             "version of normxlogit": __version__,
         }
         plain: dict[str, Any] = json.loads(json.dumps(settings))  # as a manifest reads it

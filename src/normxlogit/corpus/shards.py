@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, InputError
+from ..inputs.conversations import read_conversation
 from ..inputs.documents import documents_by_name
+from ..inputs.traces import plain
 from ..results.columns import CORPUS
 from ..results.schema import Index
 from .formats import Block, arrow_module, check_columns
@@ -34,6 +36,8 @@ class InputColumns:
         keep: Columns that are copied to the results.
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
         documents: The documents, where the texts are questions and the completions answers.
+        messages: The conversations, where their answers are cited: a column of conversations, or several that make a
+            trace together, such as a request and its response.
         media: Whether the texts are pictures or sounds: paths, or whatever `media_columns` takes.
         image: A picture for each prompt.
     """
@@ -48,11 +52,18 @@ class InputColumns:
     documents: str | None = None
     media: bool = False
     image: str | None = None
+    messages: tuple[str, ...] = ()
+
+    @property
+    def cited(self) -> bool:
+        """Whether the rows are answers that are cited, from documents or from what was said before them."""
+        return self.documents is not None or bool(self.messages)
 
     @property
     def all(self) -> list[str]:
         """Return every column that is read, once."""
-        named = [self.text, self.documents, self.pair, self.completion, self.image, self.id, self.target, *self.keep]
+        text = self.messages or (self.text,)
+        named = [*text, self.documents, self.pair, self.completion, self.image, self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -86,8 +97,8 @@ class Shard:
         first: The number of its first row.
         table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `documents` (JSON of texts by name),
             `target` and, behind `KEPT`, kept columns; of prompts `messages`, true where the text is JSON of chat
-            messages, and behind `BESIDE` their pictures; of pictures and sounds the fields of `Medium`; `problem` says
-            why a row cannot be read.
+            messages, and behind `BESIDE` their pictures; of conversations the text is JSON, too; of pictures and sounds
+            the fields of `Medium`; `problem` says why a row cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -103,7 +114,7 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
     """Check the columns against the input, and choose that of the texts where none was named."""
     names = source.names()
     chosen = columns
-    if not columns.text:
+    if not columns.text and not columns.messages:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
         default = "question" if columns.documents else default
         if columns.media:
@@ -125,7 +136,7 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
 
 
 def _result_columns(columns: InputColumns) -> Mapping[str, Any]:
-    if columns.documents is not None:
+    if columns.cited:
         return CORPUS["citations"]
     return CORPUS["sources" if columns.prompts else "image" if columns.media else "text"]
 
@@ -218,6 +229,24 @@ def _digest(table: Any) -> str:
 def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
     """Return a block as a table with the columns of a shard."""
     problems = list(block.problems)
+    rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
+    table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
+    table |= _media(arrow, block, columns, problems)
+    if columns.media:
+        table["id"] = arrow.compute.coalesce(table["text"], table["id"])
+    if columns.id is not None:
+        unnamed = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())  # another may be named "7"
+        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
+    table |= _texts(arrow, block, columns, problems)
+    if columns.target is not None:
+        table["target"] = _named(arrow, block.columns[columns.target], columns.target)
+    for name in columns.keep:
+        table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
+    return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
+
+
+def _texts(arrow: Any, block: Block, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
+    """Return the texts of a block, or prompts with completions, questions with answers, or conversations."""
 
     def read(name: str, parse: Callable[[Any, str], Any]) -> Any:
         """Parse the values of a column; the first that is wrong in a row is the row's problem."""
@@ -230,31 +259,22 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
                 problems[row] = problems[row] or str(error)
         return arrow.array(values, arrow.string())
 
-    rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
-    table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
-    table |= _media(arrow, block, columns, problems)
-    if columns.media:
-        table["id"] = arrow.compute.coalesce(table["text"], table["id"])
-    if columns.id is not None:
-        unnamed = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())  # another may be named "7"
-        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
-    if columns.documents is not None:
+    table: dict[str, Any] = {}
+    if columns.messages:
+        table["text"] = _conversations(arrow, block, columns.messages, problems)
+    elif columns.documents is not None:
         table["documents"] = read(columns.documents, _documents)
     elif columns.prompts:
         table["text"] = read(columns.text, _prompt)
         table["messages"] = arrow.array([isinstance(value, list) for value in _values(block.columns[columns.text])])
     for name, column in (
-        ("text", None if "text" in table else columns.text),
+        ("text", None if "text" in table or columns.media else columns.text),
         ("text_pair", columns.pair),
         ("completion", columns.completion),
     ):
         if column is not None:
             table[name] = read(column, _text)
-    if columns.target is not None:
-        table["target"] = _named(arrow, block.columns[columns.target], columns.target)
-    for name in columns.keep:
-        table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
-    return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
+    return table
 
 
 def _media(arrow: Any, block: Block, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
@@ -306,6 +326,48 @@ def _documents(value: Any, name: str) -> str:
         return json.dumps(documents_by_name(value))
     except InputError as error:
         raise ValueError(f"column {name!r}: {error}") from None
+
+
+def _conversations(arrow: Any, block: Block, names: Sequence[str], problems: list[str | None]) -> Any:
+    """Return conversations as JSON; one that cannot be read is a problem of its row."""
+    columns = [block.columns[name] for name in names]
+    called = f"column {' and '.join(map(repr, names))}"
+
+    def read(values: Sequence[Any]) -> str:
+        if all(value is None for value in values):
+            raise ValueError(f"no conversation: {called} is null")
+        # A struct of Arrow has the fields of all rows, null where a message has none.
+        parts = [
+            value if isinstance(column, list) else _without_nulls(value)
+            for column, value in zip(columns, values, strict=True)
+        ]
+        parts = [
+            _text(part, name) if isinstance(part, bytes) else part for part, name in zip(parts, names, strict=True)
+        ]
+        trace = parts[0] if len(parts) == 1 else dict(zip(names, parts, strict=True))
+        try:
+            read_conversation(trace)
+            return json.dumps(plain(trace))
+        except RecursionError:
+            raise ValueError(f"{called} is nested too deeply") from None
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    rows: list[str | None] = []
+    for row, values in enumerate(zip(*map(_values, columns), strict=True)):
+        try:
+            rows.append(read(values) if problems[row] is None else None)
+        except ValueError as error:  # noqa: PERF203  # of this row alone
+            rows.append(None)
+            problems[row] = str(error)
+    return arrow.array(rows, arrow.string())
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return a value without the fields of mappings that are null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _array(arrow: Any, column: Any) -> Any:

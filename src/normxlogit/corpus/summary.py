@@ -13,6 +13,7 @@ from ..results.columns import CORPUS
 from ..results.gold import read_gold
 from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
+from .conversation_summary import ConversationSummary, summarize_conversations
 from .formats import arrow_module
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit, Z
@@ -87,11 +88,12 @@ def summarize(
     min_count: int = 5,
     verify: int | None = None,
     explainer: "Explainer | None" = None,
-) -> Summary | AnswerSummary:
+) -> Summary | AnswerSummary | ConversationSummary:
     """Sum up a corpus run.
 
     Of answers (`attribute` with `answer_column`) the summary says which documents they use and which of their
-    sentences nothing supports.
+    sentences nothing supports; of conversations (`messages_column`) on which kinds of messages and which tools they
+    rest.
 
     Args:
         folder: What `attribute` wrote.
@@ -113,7 +115,7 @@ def summarize(
         if run.of_answers:
             if gold is not None or against is not None or verify is not None:
                 raise InputError("gold, against and verify are for texts with labels, not for answers")
-            return summarize_answers(run, top)
+            return (summarize_conversations if "message_kinds" in run.kinds else summarize_answers)(run, top)
         if against is None:
             summary = run.summary(gold, None, top, min_count)
         else:

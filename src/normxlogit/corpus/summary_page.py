@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 from ..render.blocks import Bar, Card, Cell, Column, Header, Paragraph, Table, cell
 from ..render.describe import model_text
 from ..render.html import page as drawn_page
+from ..results.messages import CONVERSATION, DOCUMENTS, Wording
 from .answer_summary import AnswerSummary
+from .conversation_summary import QUESTION, ConversationSummary
 from .summary import Summary
 from .units import NAMES, SIGNALS, Unit
 
@@ -32,16 +34,16 @@ class Line(NamedTuple):
     examples: Sequence[str] = ()
 
 
-def page(summary: Summary | AnswerSummary) -> str:
+def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
-    of_answers = isinstance(summary, AnswerSummary)
+    of_answers = isinstance(summary, AnswerSummary | ConversationSummary)
     what = "What the answers rest on" if of_answers else "What the model looks at"
     return drawn_page(cards(summary), f"{what}: {summary.folder}")
 
 
-def cards(summary: Summary | AnswerSummary) -> list[Card]:
+def cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
     """Return what drawings of a summary consist of."""
-    if isinstance(summary, AnswerSummary):
+    if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
     facts = [
         (NAMES[summary.unit][1], f"{summary.rows:,}"),
@@ -69,28 +71,76 @@ def cards(summary: Summary | AnswerSummary) -> list[Card]:
     return drawn
 
 
-def _answer_cards(summary: AnswerSummary) -> list[Card]:
+def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
+    """Return what answers rest on: the counts, a table of what they use, and those with unsupported sentences."""
     share = summary.unsupported / max(summary.sentences, 1)
+    names, counted, what, used = (
+        _conversations(summary) if isinstance(summary, ConversationSummary) else _documents(summary)
+    )
     facts = [
         ("answers", f"{summary.rows:,}"),
         ("sentences", f"{summary.sentences:,}"),
-        ("that do not rest on the documents", f"{summary.unsupported:,} ({share:.1%})"),
-        ("documents that no answer cites", f"{summary.never_used:,}"),
+        (f"that do not rest on the {names.sources}", f"{summary.unsupported:,} ({share:.1%})"),
+        *counted,
         ("method", summary.method),
         ("model", model_text(summary.model)),
     ]
-    notes = [f"a sentence rests on the documents from a share of {summary.threshold:g} on"]
+    notes = [f"a sentence rests on the {names.sources} from a share of {summary.threshold:g} on"]
     notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
-    used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    answer_cards = [Card([Header("", facts, notes)], "Answers", result=False)]
-    for heading, names, lines in (
-        ("Documents, the least used first", ["document", "answers", "citing it"], used),
-        ("Answers with sentences that do not rest on the documents", ["id", "sentences", "answer"], worst),
-    ):
-        answer_cards.append(Card([_table(heading, names, lines, {})], heading, result=False))
+    unsupported = f"Answers with sentences that do not rest on the {names.sources}"
+    answer_cards = [Card([Header("", facts, notes)], what, result=False)]
+    for heading, columns, lines in (*used, (unsupported, ["id", "sentences", "answer"], worst)):
+        answer_cards.append(Card([_table(heading, columns, lines, {})], heading, result=False))
     return answer_cards
+
+
+_Tables = list[tuple[str, list[str], list[Line]]]
+
+
+def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], str, _Tables]:
+    """Return how the sources are called, what is counted of them, a heading, and the table of the documents."""
+    used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
+    counted = [("documents that no answer cites", f"{summary.never_used:,}")]
+    return (
+        DOCUMENTS,
+        counted,
+        "Answers",
+        [("Documents, the least used first", ["document", "answers", "citing it"], used)],
+    )
+
+
+def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[str, str]], str, _Tables]:
+    """Return the same of conversations: what their answers rest on, and the tools whose results none cites."""
+    used = [
+        Line(
+            [
+                _kind(m.kind, m.tool),
+                f"{m.conversations:,}",
+                f"{m.cited:,} ({m.cited / m.conversations:.1%})",
+                f"{m.share:.1%}",
+            ],
+            m.cited / m.conversations,
+        )
+        for m in summary.messages
+    ]
+    unused = [Line([tool.tool, f"{tool.conversations:,}", f"{tool.results:,}"]) for tool in summary.never_used]
+    counted = [
+        ("tools whose results no answer cites", f"{len(summary.never_used):,}"),
+        ("conversations with a result that their answer does not cite", f"{summary.unused:,}"),
+    ]
+    columns = ["message", "conversations with it", "answers citing it", "mean share"]
+    tables = [("What the answers rest on", columns, used)]
+    if unused:
+        tables.append(("Tools whose results no answer cites", ["tool", "conversations", "results"], unused))
+    return CONVERSATION, counted, "Conversations", tables
+
+
+def _kind(kind: str, tool: str) -> str:
+    """Return what a kind of message is called in a table."""
+    named = {QUESTION: "question", "user": "earlier message of the user", "assistant": "earlier answer"}
+    return f"{named.get(kind, kind)} {tool}".strip()
 
 
 def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:

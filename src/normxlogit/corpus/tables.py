@@ -14,7 +14,7 @@ from ..methods import method_named
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.citations import Citations
-from ..results.columns import CORPUS, METADATA, arrow_types, attribution_of, result_row
+from ..results.columns import CONVERSATION, CORPUS, METADATA, arrow_types, attribution_of, result_row
 from ..results.files import json_text
 from ..results.schema import FloatArray, plain
 from ..results.versions import FORMAT_VERSION
@@ -31,7 +31,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, met
     arrow, of_sources = arrow_module(), settings.sources is not None
     kind: str = model.task.result_kind
     if of_sources:
-        kind = "sources" if settings.columns.documents is None else Citations.kind
+        kind = Citations.kind if settings.columns.cited else "sources"
     types = arrow_types(CORPUS[kind], _absent(settings, kind))
     tables = [_columns_of_results(settings, explained, types)]
     if isinstance(explained.encodings, EncodingColumns):
@@ -65,7 +65,8 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, met
 def _absent(settings: Settings, kind: str) -> list[str]:
     """Return the columns that the results do not have."""
     if settings.sources is not None:
-        return [] if settings.keep_text else ["text", "units", "target", "question"]
+        absent: list[str] = [] if settings.columns.messages else [*CONVERSATION]
+        return absent if settings.keep_text else [*absent, "text", "units", "target", "question"]
     absent = [] if settings.words else ["words", "word_scores"]
     absent += [] if settings.keep_text else ["text"]
     return absent if settings.keep_text and settings.columns.pair is not None else [*absent, "text_pair"]

@@ -30,6 +30,9 @@ SYSTEMS = ("system", "instructions", "system_instruction", "systemInstruction", 
 ITEMS = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
 """Items of OpenAI's responses that are not messages, beside those that are named as calls."""
 
+ATTRIBUTES = ("gen_ai.", "llm.")
+"""How the names of a span's attributes begin."""
+
 INDEXED = {
     "request": re.compile(r"(?:gen_ai\.prompt\.(\d+)|llm\.input_messages\.(\d+)\.message)\.(.+)"),
     "response": re.compile(r"(?:gen_ai\.completion\.(\d+)|llm\.output_messages\.(\d+)\.message)\.(.+)"),
@@ -153,6 +156,8 @@ def _conversation(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages of a request and of its response; none if the record has none."""
     if (attributes := record.get("attributes")) is not None:
         return _of_attributes(_attributes(attributes))
+    if any(key.startswith(ATTRIBUTES) for key in record):
+        return _of_attributes(record)
     if _is_message(record):
         return [_as_message(record)]
     request = next((record[key] for key in REQUESTS if record.get(key)), None)

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.chat import Prompt, ReadPrompt, content_text, messages_of
-from ..inputs.conversations import read_conversation
+from ..inputs.conversations import Conversation, read_conversation
 from ..inputs.documents import documents_by_name
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
@@ -20,6 +20,7 @@ from ..results.attribution import Attribution
 from ..results.citation_test import CitationTest
 from ..results.citations import Citations
 from ..results.collection import Attributions
+from ..results.messages import SourceMessage
 from ..results.sentences import sentence_spans
 from ..results.spans import answer_parts, prompt_sources
 from .ablations import Ablations, leave_one_out, verified
@@ -31,6 +32,25 @@ from .swaps import swaps
 from .writing import generate, read_completion
 
 Spans = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its sources and an answer.
+
+    Attributes:
+        completed: The prompt and the answer; its named sources are the sources.
+        question: The question.
+        messages: The messages that the sources are of; empty where they are of documents.
+    """
+
+    completed: Completed
+    question: str
+    messages: tuple[SourceMessage, ...] = ()
+
+    def cited(self, sources: Attribution, tested: CitationTest | None = None) -> Citations:
+        """Return the answer with the scores of its sources."""
+        return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
 
 
 def cite(
@@ -61,17 +81,20 @@ def cite(
     """
     if verify not in (0, "auto"):
         verify = counted(verify, "verify")
-    messages, title = prompt.get("messages"), question or ""
+    messages = prompt.get("messages")
     if documents is None and messages is not None and not isinstance(messages, str):
-        conversation = conversation_prompt(model, read_conversation(messages), turn, prompt.get("answer"))
-        prompt |= {"messages": conversation.prompt, "answer": conversation.answer}
-        documents, title = conversation.spans, title or conversation.question
+        if question is not None or prompt.get("system") is not None:
+            raise InputError("messages hold the question and the system message; pass one or the other")
+        given = {name: value for name, value in prompt.items() if name not in ("messages", "system")}
+        asked = ask_in(model, messages, turn, **given)
     elif turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
-    completed = ask(model, question, documents, **prompt)
+    else:
+        asked = Asked(ask(model, question, documents, **prompt), question or "")
+    completed = asked.completed
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
-    return Citations(question=title, attribution=sources, verified=tested)
+    return asked.cited(sources, tested)
 
 
 def cite_each(
@@ -107,6 +130,24 @@ def cite_each(
         )
         for place, question in enumerate(questions)
     )
+
+
+def ask_in(
+    model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
+) -> Asked:
+    """Read a conversation up to an answer; what is said before it are the named sources.
+
+    Args:
+        model: A causal language model.
+        messages: A conversation, or what `read_conversation` takes.
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        answer: An answer to all of the conversation; None for one in it.
+        max_new_tokens: Most tokens of the model's own answer, where the conversation has none.
+    """
+    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
+    read = conversation_prompt(model, conversation, turn, answer)
+    completed = ask(model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens)
+    return Asked(completed, read.question, read.messages)
 
 
 def ask(

@@ -10,6 +10,7 @@ from ..inputs.chat import Content, ReadPrompt, read_prompt
 from ..inputs.conversations import Conversation, Kind, Message
 from ..inputs.json_fields import json_fields
 from ..model.task_model import TaskModel
+from ..results.messages import SourceMessage
 from ..results.sentences import sentence_spans
 
 Spans = dict[str, tuple[int, ...]]
@@ -37,12 +38,14 @@ class ConversationPrompt:
         spans: Spans of the sources by name, as `Completed.with_sources` takes them.
         answer: The answer; None if the model has to write it.
         question: The last message of the user before it.
+        messages: The messages that the sources are of, in the order of the prompt.
     """
 
     prompt: ReadPrompt
     spans: Spans
     answer: str | None
     question: str
+    messages: tuple[SourceMessage, ...]
 
 
 @dataclass(frozen=True)
@@ -97,12 +100,14 @@ def conversation_prompt(
     rendering = _rendered(model, conversation) if chat else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
     spans: Spans = {}
-    contents = []
+    contents, said = [], []
     for place, name in enumerate(names_of(messages)):
         if (start := rendering.starts.get(place)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
-        contents.append(Content(messages[place].role, start, start + len(messages[place].text), place))
+        message, end = messages[place], start + len(messages[place].text)
+        contents.append(Content(message.role, start, end, place))
+        said.append(SourceMessage(message.kind, name, message.name, start, end))
         for source, first, last in pieces_of(messages[place]):
             full = f"{name}:{source}"
             while full in spans:
@@ -110,7 +115,8 @@ def conversation_prompt(
             spans[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
     question = next((message.text for message in reversed(messages) if message.kind == "user"), "")
-    return ConversationPrompt(prompt, spans, answer, question)
+    said.sort(key=lambda message: message.start)
+    return ConversationPrompt(prompt, spans, answer, question, tuple(said))
 
 
 def names_of(messages: Sequence[Message]) -> list[str]:
@@ -119,7 +125,7 @@ def names_of(messages: Sequence[Message]) -> list[str]:
     names = []
     for message in messages:
         tool = " ".join(message.name.replace(":", " ").split())
-        name = {"tool call": f"call {tool}", "tool result": f"tool {tool}"}.get(message.kind, message.kind).strip()
+        name = f"{message.kind} {tool}".strip()
         counts[name] = counts.get(name, 0) + 1
         names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return names

@@ -15,7 +15,7 @@ class Piece(NamedTuple):
         strength: From -1 (against) to 1 (for); 0 has no colour.
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
             "rest" (no token covers it), "grey" (neither part nor source), "strong" (generated, or the best),
-            "underlined" (the second best), "unsupported" (a sentence that does not rest on the documents).
+            "underlined" (the second best), "unsupported" (a sentence that does not rest on its sources).
         name: What a tooltip calls it.
         number: Its score as it is written.
         about: What else to say of it.
@@ -154,6 +154,38 @@ class Sentences(Block):
     steps: Sequence[str] = ()
     start: int = 0
     small: bool = False
+
+
+class Turn(NamedTuple):
+    """A message of a conversation.
+
+    Attributes:
+        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", or "answer".
+        name: What it is called.
+        share: Its share of what speaks for the answer; None for the answer itself.
+        runs: Pieces in a row, each with the line that they are folded to; an empty one where they are not.
+    """
+
+    kind: str
+    name: str
+    share: float | None
+    runs: Sequence[tuple[str, Sequence[Piece]]]
+
+
+@dataclass(frozen=True)
+class Chat(Block):
+    """A conversation, and the answer that follows it.
+
+    A terminal shows the answer alone.
+
+    Attributes:
+        runs: Messages in a row, each with the line that they are folded to; an empty one where they are not.
+    """
+
+    kind: ClassVar = "chat"
+
+    runs: Sequence[tuple[str, Sequence[Turn]]]
+    answer: Turn
 
 
 @dataclass(frozen=True)

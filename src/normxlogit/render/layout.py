@@ -10,9 +10,33 @@ from ..results.attribution import Attribution
 from ..results.characters import direction, quoted, visible
 from ..results.schema import FloatArray
 from ..results.words import Merge
+from .blocks import Piece
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """What tokenizers put for what is not in their vocabulary."""
+
+
+def cut_pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]], between: str = "") -> list[Piece]:
+    """Cut a text at the spans of pieces.
+
+    Args:
+        text: The text.
+        start: Where to begin.
+        end: Where to end.
+        pieces: First character, one past the last, and what is drawn there; its text is filled in.
+        between: The kind of the pieces between them.
+    """
+    cut, done = [], start
+    for first, last, piece in sorted(pieces, key=lambda span: span[:2]):
+        first = max(first, done)
+        if first > done:
+            cut.append(Piece(text[done:first], kind=between))
+        name = f"[{piece.name}]" if piece.name else ""  # a region of a picture whose place is taken
+        cut.append(piece._replace(text=text[first:last] or name))
+        done = max(done, last)
+    if text[done:end].strip():
+        cut.append(Piece(text[done:end], kind=between))
+    return cut
 
 
 class Segment(NamedTuple):

@@ -1,7 +1,7 @@
 """The blocks of an answer and its sources, which light each other up."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,9 @@ from ..results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
 from ..results.schema import FloatArray
 from .blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
+from .conversation_blocks import chat_of
 from .describe import method_text, model_text
+from .layout import cut_pieces
 from .verification_blocks import verdict
 
 SHOWN = 8
@@ -38,16 +40,22 @@ def citation_blocks(citations: Citations) -> list[Block]:
 def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
     question = [] if cited is None else [("question", cited.question)]
     shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
-    links = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
+    links: dict[str, Any] = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
+    links |= {} if cited is None else {"unsupported": cited.wording.unsupported}
+    answer, prompt = Sentence("", [("auto", _answer(s, cited))]), Sentence("", [("auto", _prompt(s))])
+    seen = Fold("What the model was given", [Sentences([prompt], small=True)], opened=True)
+    if cited is not None and cited.messages:
+        text = Sentence("", [("auto", [Piece(s.prompt or "")])])
+        seen = Fold("The prompt as the model reads it", [Sentences([text], small=True)])
     described = [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))]
     return [
         Header("", described, s.notes, verdict(s.verified)),
-        Sentences([Sentence("", [("auto", _answer(s, cited))])]),
+        Sentences([answer]) if cited is None or not cited.messages else chat_of(cited, _answer(s, cited)),
         Links(links, HINT),
         *([] if cited is None else _support(cited)),
         *(_listed(s) if cited is None else _listed_citations(cited)),
         Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(cited)),
-        Fold("What the model was given", [Sentences([Sentence("", [("auto", _prompt(s))])], small=True)], opened=True),
+        seen,
     ]
 
 
@@ -86,7 +94,7 @@ def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
             if sentence is not None and (sentence.contradiction is not None or not sentence.rests):
                 piece = piece._replace(kind="unsupported", about=f"{sentence.verdict}: {sentence.reason}")
             pieces[k] = start, end, piece._replace(cited=numbers)
-    return _pieces(s.text or "", len(s.prompt or ""), len(s.text or ""), pieces)
+    return cut_pieces(s.text or "", len(s.prompt or ""), len(s.text or ""), pieces)
 
 
 def _prompt(s: Attribution) -> list[Piece]:
@@ -97,22 +105,7 @@ def _prompt(s: Attribution) -> list[Piece]:
         name = names[i] if names[i] != s.units.text[i] else ""
         start, end = spans[i]
         pieces.append((start, end, Piece("", name=name, number=f"{shares[i]:.0%}", source=source)))
-    return _pieces(s.text or "", 0, len(s.prompt or ""), pieces, between="grey")
-
-
-def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]], between: str = "") -> list[Piece]:
-    """Cut a text at the spans of pieces."""
-    cut, done = [], start
-    for first, last, piece in sorted(pieces, key=lambda span: span[:2]):
-        first = max(first, done)
-        if first > done:
-            cut.append(Piece(text[done:first], kind=between))
-        name = f"[{piece.name}]" if piece.name else ""  # a region of a picture whose place is taken
-        cut.append(piece._replace(text=text[first:last] or name))
-        done = max(done, last)
-    if text[done:end].strip():
-        cut.append(Piece(text[done:end], kind=between))
-    return cut
+    return cut_pieces(s.text or "", 0, len(s.prompt or ""), pieces, between="grey")
 
 
 def _underlined(cited: Citations | None) -> list[str]:
@@ -120,17 +113,20 @@ def _underlined(cited: Citations | None) -> list[str]:
     if cited is None or cited.attribution.bias is None:
         return []
     flawed = any(sentence.contradiction is not None or not sentence.rests for sentence in cited.support)
-    return ["underlined: a sentence that does not rest on the documents, or contradicts them"] if flawed else []
+    names = cited.wording
+    return [f"underlined: a sentence that {names.unsupported}, or contradicts {names.pronoun}"] if flawed else []
 
 
 def _support(cited: Citations) -> list[Block]:
-    """Return whether each sentence of a cited answer rests on the documents, where the scores tell."""
+    """Return whether each sentence of a cited answer rests on its sources, where the scores tell."""
     if cited.attribution.bias is None:
         return []
     rows = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in cited.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    measured = f", if it loses {LEAST_LOSS:g} nat without them" if cited.verified is not None else ""
-    caption = f"Does the answer rest on the documents? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
+    names = cited.wording
+    measured = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if cited.verified is not None else ""
+    question = f"Does the answer rest on the {names.sources}?"
+    caption = f"{question} A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption)]
 
 

@@ -14,7 +14,7 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from ..results.characters import safe
-from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
+from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
 from .charts import GREY, Bars, Grid, Legend, Timeline, number
 from .media_blocks import Picture, Waveform, region_shares
 
@@ -147,6 +147,10 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
     for row, text in zip(block.rows, drawn, strict=True):
         table.add_row(_text(row.caption, BOLD), text)
     return table
+
+
+def _chat(block: Chat, color: bool) -> RenderableType:
+    return Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs))
 
 
 def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
@@ -305,6 +309,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Header.kind: _header,
     Paragraph.kind: _paragraph,
     Sentences.kind: _sentences,
+    Chat.kind: _chat,
     Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,

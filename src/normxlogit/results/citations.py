@@ -1,6 +1,7 @@
-"""An answer to a question with the sentences of the documents that it rests on."""
+"""An answer with the sentences of documents, or of a conversation, that it rests on."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -12,6 +13,7 @@ from .attribution import Attribution, UnitScore
 from .base import Record, require
 from .characters import markdown_escaped, one_line
 from .citation_test import CitationTest, Swap
+from .messages import CONVERSATION, DOCUMENTS, SourceMessage, Wording
 from .schema import FloatArray, plain
 from .tables import Columns
 from .units import APART
@@ -40,6 +42,7 @@ class Citation(NamedTuple):
     Attributes:
         number: Its number in the answer, counted from 1.
         source: Its place among the sources.
+        document: The name of the document or message that it is of.
         name: What it is called: its document and which sentence of it.
         text: What it says.
         share: Its share of all that the sources have in favour of the whole answer.
@@ -48,26 +51,24 @@ class Citation(NamedTuple):
 
     number: int
     source: int
+    document: str
     name: str
     text: str
     share: float
     nats: float | None
 
-    @property
-    def document(self) -> str:
-        """The name of the document that the sentence is of."""
-        return self.name.rpartition(":")[0] or self.name
-
 
 class Support(NamedTuple):
     """What a sentence of the answer rests on; documents + prompt + answer + sink + bias is the explained quantity.
 
-    It says what this model used, not what is true: a sentence can rest on a document that is wrong.
+    It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
+    the documents are its messages.
 
     Attributes:
         text: The sentence.
         documents: Contribution of the documents.
-        prompt: Contribution of the question, instructions and template.
+        prompt: Contribution of the rest of the prompt: question, instructions and template; of a conversation what the
+            chat template writes around its messages.
         answer: Contribution of the answer's own earlier tokens.
         sink: Contribution of attention sinks.
         bias: Contribution of no token.
@@ -78,6 +79,8 @@ class Support(NamedTuple):
         loss: What its log-probability loses without all documents, in nats; None where that was not measured.
         contradiction: The value of it in whose place the model would rather have read another one of the documents;
             None where there is none, or that was not tested.
+        messages: The messages that its citations are of, one for each; empty where they are of documents.
+        wording: How the verdict calls the sources.
     """
 
     text: str
@@ -91,6 +94,8 @@ class Support(NamedTuple):
     rests: bool
     loss: float | None = None
     contradiction: Swap | None = None
+    messages: tuple[str, ...] = ()
+    wording: Wording = DOCUMENTS
 
     @property
     def verdict(self) -> str:
@@ -99,21 +104,26 @@ class Support(NamedTuple):
             swap = self.contradiction
             return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
         if not self.rests:
-            return "does not rest on the documents"
-        return "rests on " + ("".join(f"[{number}]" for number in self.citations) or "the documents")
+            return self.wording.unsupported
+        marks: dict[str, str] = {}
+        for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
+            marks[message] = marks.get(message, "") + f"[{number}]"
+        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in marks.items())
+        return "rests on " + (cited or f"the {self.wording.sources}")
 
     @property
     def reason(self) -> str:
         """The shares that the verdict follows from, in words."""
         total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
-        documents, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-        shares = f"documents {documents:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
-        return shares if self.loss is None else f"{shares}; {self.loss:+.1f} nats without the documents"
+        sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
+        names = self.wording
+        shares = f"{names.sources} {sources:.0%}, {names.prompt} {prompt:.0%}, its earlier words {answer:.0%}"
+        return shares if self.loss is None else f"{shares}; {self.loss:+.1f} nats without the {names.sources}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Citations(Record):
-    """An answer to a question with the sentences of the documents that it rests on.
+    """An answer to a question with the sentences of the documents, or of the conversation, that it rests on.
 
     Attributes:
         question: The question.
@@ -121,6 +131,8 @@ class Citations(Record):
             prompt and the answer's earlier words, its targets the answer's sentences.
         verified: What the answer loses without sources and without all documents, and the values that it contradicts;
             None where that was not measured.
+        messages: The messages of the conversation that the sources are of, in its order; empty where they are of
+            documents.
     """
 
     kind: ClassVar = "citations"
@@ -129,6 +141,12 @@ class Citations(Record):
     question: str
     attribution: Attribution
     verified: CitationTest | None = None
+    messages: tuple[SourceMessage, ...] = ()
+
+    @property
+    def wording(self) -> Wording:
+        """How verdicts and captions call the sources."""
+        return CONVERSATION if self.messages else DOCUMENTS
 
     @property
     def text(self) -> str:
@@ -161,6 +179,19 @@ class Citations(Record):
         """The character spans of the sources in `text`."""
         spans = self.attribution.units.spans or ()
         return tuple(spans[i] for i in self.sources)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The name of the document or message that each source is of."""
+        if not self.messages:
+            return tuple(name.rpartition(":")[0] or name for name in self.names)
+        return tuple(self.messages[i].name for i in self.message_indices)
+
+    @property
+    def message_indices(self) -> list[int]:
+        """The message of the conversation that each source is of, by its index."""
+        starts = [message.start for message in self.messages]
+        return [bisect_right(starts, start) - 1 for start, _ in self.spans]
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -268,13 +299,15 @@ class Citations(Record):
             method = self.attribution.method
             raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
         sinks = np.zeros_like(bias) if sink is None else sink
-        support = []
-        for k, numbers in enumerate(_numbers(self._cited_from(share))):
+        support, cited, documents_of = [], self._cited_from(share), self.documents
+        for k, numbers in enumerate(_numbers(cited)):
             documents, prompt, answer, part = self._rested_on(k)
             values = (documents, prompt, answer, float(sinks[k]), float(bias[k]), part)
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = self._rests(k, share)
-            support.append(Support(self.sentences[k], *values, numbers, rests, self._loss(k), contradiction))
+            messages = tuple(documents_of[i] for i in cited[k]) if self.messages else ()
+            found = (numbers, rests, self._loss(k), contradiction, messages, self.wording)
+            support.append(Support(self.sentences[k], *values, *found))
         return tuple(support)
 
     def marked(self) -> str:
@@ -304,15 +337,16 @@ class Citations(Record):
     def citations(self) -> list[Citation]:
         """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
         order = list(dict.fromkeys(i for numbers in self.cited for i in numbers))
-        shares, losses = self.shares, self.losses
+        shares, losses, names, documents = self.shares, self.losses, self.names, self.documents
         return [
             Citation(
                 number,
                 i,
-                self.names[i],
+                documents[i],
+                names[i],
                 self.text[slice(*self.spans[i])],
                 float(shares[i]),
-                losses.get(self.names[i]),
+                losses.get(names[i]),
             )
             for number, i in enumerate(order, start=1)
         ]
@@ -326,6 +360,18 @@ class Citations(Record):
         require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
         if self.verified is not None:
             self.verified.validate(len(a.targets), self.names, len(self.text))
+        if self.messages:
+            self._validate_messages()
+
+    def _validate_messages(self) -> None:
+        """Raise ValueError if messages are not in the order of the prompt, or do not hold all sources."""
+        place, limit = 0, len(self.text) - len(self.answer)
+        for message in self.messages:
+            require(place <= message.start < message.end <= limit, "messages: not one after the other in the prompt")
+            place = message.end
+        for index, (start, end) in zip(self.message_indices, self.spans, strict=True):
+            inside = index >= 0 and start <= end <= self.messages[index].end
+            require(inside, "messages: a source that is not in one of them")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, with what follows from them.
@@ -344,9 +390,7 @@ class Citations(Record):
                 {"text": target.name, "span": list(target.span or ()), "citations": list(numbers), "support": state}
                 for target, numbers, state in zip(self.attribution.targets, self.marks, support, strict=True)
             ],
-            "citations": [
-                {**c._asdict(), "document": c.document, "span": list(self.spans[c.source])} for c in self.citations()
-            ],
+            "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
         }
 
     def plot(self, *, k: int | None = None) -> "Figure":
@@ -391,5 +435,5 @@ def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
 
 
 def _support_state(support: Support) -> dict[str, Any]:
-    state = {name: value for name, value in support._asdict().items() if name not in ("text", "citations")}
+    state = {name: value for name, value in support._asdict().items() if name not in ("text", "citations", "wording")}
     return {name: plain(value) for name, value in state.items()} | {"verdict": support.verdict}

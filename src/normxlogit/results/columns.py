@@ -69,6 +69,12 @@ COLUMNS: Mapping[str, Kind] = {
     "position": "int32",
     "sentence_shares": FLOATS,
     "sentence_sources": (STRINGS,),
+    "sentence_messages": (STRINGS,),
+    "message_names": STRINGS,
+    "message_kinds": STRINGS,
+    "message_tools": STRINGS,
+    "message_spans": SPANS,
+    "message_shares": FLOATS,
     "bias": FLOATS,
     "sink": FLOATS,
     "sinks": INDICES,
@@ -86,7 +92,15 @@ COLUMNS: Mapping[str, Kind] = {
 
 SIGNAL = ("rows", "columns", "first", "times")
 ANSWER = ("completion", "unit_kinds", "unit_names", "shares", "target_spans", "settings")
-CITED = ("question", "sentence_shares", "sentence_sources")
+CONVERSATION = (
+    "sentence_messages",
+    "message_names",
+    "message_kinds",
+    "message_tools",
+    "message_spans",
+    "message_shares",
+)
+CITED = ("question", "sentence_shares", "sentence_sources", *CONVERSATION)
 TOKENS = ("unit_ids", "words", "word_scores", "prediction", "prediction_id", "value", "probability", "target_ids",
           "position")  # fmt: skip
 
@@ -104,7 +118,15 @@ CORPUS: Mapping[str, Mapping[str, Kind]] = {
 }
 """The columns of a corpus by the kind of its results."""
 
-DERIVED = ("shares", "sentence_shares", "sentence_sources", "words", "word_scores")
+DERIVED = (
+    "shares",
+    "sentence_shares",
+    "sentence_sources",
+    "sentence_messages",
+    "message_shares",
+    "words",
+    "word_scores",
+)
 """Columns that follow from the others."""
 
 SAVED: Mapping[str, Kind] = {
@@ -187,8 +209,27 @@ def result_row(result: "Record") -> dict[str, Any]:
             "question": result.question,
             "sentence_shares": [] if a.bias is None else [support.share for support in result.support],
             "sentence_sources": [[names[number] for number in numbers] for numbers in result.marks],
+            **_message_columns(result),
         }
     return row | _signal_columns(a)
+
+
+def _message_columns(result: Citations) -> dict[str, Any]:
+    """Return the messages that the sources of an answer are of, and those that each of its sentences cites."""
+    messages = result.messages
+    if not messages:
+        return {}
+    shares = np.zeros(len(messages), np.float32)
+    np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
+    documents = result.documents
+    return {
+        "sentence_messages": [list(dict.fromkeys(documents[i] for i in cited)) for cited in result.cited],
+        "message_names": [message.name for message in messages],
+        "message_kinds": [message.kind for message in messages],
+        "message_tools": [message.tool for message in messages],
+        "message_spans": [(message.start, message.end) for message in messages],
+        "message_shares": shares,
+    }
 
 
 def _signal_columns(a: Attribution) -> dict[str, Any]:
@@ -271,7 +312,14 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "question": row.get("question") or "",
         "attribution": a,
         "verified": rest.get("verified"),
+        "messages": _messages_state(row),
     }
+
+
+def _messages_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    names, spans = row.get("message_names") or [], row.get("message_spans") or []
+    parts = zip(names, row.get("message_kinds") or [], row.get("message_tools") or [], spans, strict=True)
+    return [{"name": n, "kind": k, "tool": t, "start": start, "end": end} for n, k, t, (start, end) in parts]
 
 
 def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:

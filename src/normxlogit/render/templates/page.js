@@ -61,7 +61,23 @@
     const written = (value, scale) => (data.shares ? Math.round(100 * value) + "%" : digits(value, scale, data.signed));
     const elements = [...new Set([...parts, ...sources])];
     const titles = new Map(elements.map((e) => [e, e.title]));
+    const turns = [...card.querySelectorAll(".nxl-turn")].filter((turn) => turn.querySelector(".nxl-share")).map((turn) => ({
+      turn,
+      said: turn.querySelector(".nxl-share"),
+      whole: [turn.style.getPropertyValue("--s"), turn.querySelector(".nxl-share").textContent],
+      sources: [...turn.querySelectorAll("[data-source]")],
+    }));
     let held = null;
+
+    // The messages of a conversation have the share of what they say in a sentence of the answer, or in all of it.
+    function weigh(part) {
+      for (const { turn, said, whole, sources } of turns) {
+        const sum = sources.reduce((total, e) => total + (rows[part]?.[e.dataset.source] ?? 0), 0);
+        const share = Math.max(0, Math.min(1, sum));
+        turn.style.setProperty("--s", part === undefined ? whole[0] : share.toFixed(3));
+        said.textContent = part === undefined ? whole[1] : Math.round(100 * share) + "%";
+      }
+    }
 
     function strongest(found, scale, sign) {
       const kept = found.filter(([e, value]) => !special(e) && value * sign > (data.shares ? FAINT : 0));
@@ -85,6 +101,7 @@
         e.title = titles.get(e);
       });
       element.classList.add("nxl-now");
+      weigh(part);
       for (const [e, value] of found) {
         if (value === undefined) e.classList.toggle("nxl-later", e !== element);
         else {
@@ -98,7 +115,7 @@
       const said = strongest(known, scale, 1) || "nothing";
       status.textContent = "";
       const unsupported = element.classList.contains("nxl-unsupported");
-      const verb = unsupported ? " is not supported by the documents; the largest of their small shares: " : " rests on: ";
+      const verb = unsupported ? " " + data.unsupported + "; the largest of the small shares: " : " rests on: ";
       status.append(strong, part !== undefined ? verb + said : " is what these rest on: " + said);
       if (against) status.append("; " + hint.dataset.negative + ": " + against);
     }

@@ -1,0 +1,189 @@
+"""A corpus of conversations: which messages each answer rests on, and what all of them rest on."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit.errors import DataError, InputError
+from tests import tiny
+from tests.commands import run
+
+from .corpora import errors, jsonl, results
+
+
+def messages(question, answer, result='{"cat": "here", "keys": "there"}', tool="search"):
+    call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": '{"movie": "the cat"}'}}
+    return [
+        {"role": "system", "content": "The plot is good."},
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+        {"role": "assistant", "content": answer},
+    ]
+
+
+def anthropic(question, answer):
+    return [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "plot", "input": {"a": "the cat"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "a bad plot ."}]},
+        {"role": "assistant", "content": [{"type": "text", "text": answer}]},
+    ]
+
+
+TWICE = [*messages("was it good ?", "the movie was great ."), *messages("why ?", "the plot .", tool="why")[1:]]
+ROWS = [
+    {"key": "a", "chat": messages("was it good ?", "It was. The cat is here.")},
+    {"key": "b", "chat": anthropic("was it bad ?", "a bad plot .")},
+    {"key": "c", "chat": TWICE},
+    {"key": "d", "chat": json.dumps({"request": messages("why ?", "")[:4], "response": "the cat ."})},
+    {"key": "e", "chat": None},
+    {"key": "f", "chat": [{"role": "user", "content": "why ?"}]},
+    {"key": "g", "chat": "no JSON"},
+    {"key": "h", "chat": [{"role": "assistant", "content": "the cat ."}]},
+    {"key": "i", "chat": [1, 2]},
+    {"key": "j", "chat": messages("the cat " * 400, "the cat .")},
+]
+
+
+@pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE])
+def reader(request):
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.chat_template, tokenizer.model_max_length = request.param, 300
+    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=300), tokenizer, name="reader")
+
+
+def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
+    path, out = jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out"
+    done = attribute(reader, path, out, messages_column="chat", id_column="key", keep_text=True, shard_rows=3)
+    assert (done.rows, done.errors) == (10, 6)
+    reasons = errors(out)
+    assert sorted(reasons) == [4, 5, 6, 7, 8, 9]
+    assert reasons[4] == "no conversation: column 'chat' is null"
+    assert "the assistant says nothing" in reasons[5]
+    assert "expected a list of messages" in reasons[6]
+    assert "the answer is the first message" in reasons[7]
+    assert "expected" in reasons[8]
+    assert "300" in reasons[9]
+    files = sorted((out / "shards").iterdir())
+    loaded = [result for file in files if len(pq.read_table(file)) for result in Attributions.load(file)]
+    rows, sentences, unsupported, uses = results(out).to_pylist(), 0, 0, {}
+    assert [row["id"] for row in rows] == list("abcd")
+    for given, row, result in zip(ROWS, rows, loaded, strict=False):
+        chat = json.loads(given["chat"]) if isinstance(given["chat"], str) else given["chat"]
+        cited = reader.cite(messages=chat, verify=0)
+        assert result.messages == cited.messages
+        assert result.question == cited.question
+        assert result.notes == cited.notes
+        assert result.attribution.scores == pytest.approx(cited.attribution.scores, abs=1e-5)
+        assert [s.verdict for s in result.support] == [s.verdict for s in cited.support]
+        assert row["message_names"] == [m.name for m in cited.messages]
+        assert row["message_kinds"] == [m.kind for m in cited.messages]
+        assert sum(row["message_shares"]) == pytest.approx(float(cited.shares.sum()), abs=1e-5)
+        assert row["sentence_messages"] == [list(dict.fromkeys(s.messages)) for s in cited.support]
+        sentences += len(cited.support)
+        unsupported += sum(not s.rests for s in cited.support)
+        last = max(i for i, m in enumerate(cited.messages) if m.kind == "user")
+        citing = {name for s in cited.support for name in s.messages}
+        for key in {(("question" if i == last else m.kind), m.tool) for i, m in enumerate(cited.messages)}:
+            of_key = [i for i, m in enumerate(cited.messages) if key == ("question" if i == last else m.kind, m.tool)]
+            share = sum(row["message_shares"][i] for i in of_key)
+            there, number, shares = uses.get(key, (0, 0, 0.0))
+            number += any(cited.messages[i].name in citing for i in of_key)
+            uses[key] = there + 1, number, shares + share
+    summary = summarize(out)
+    assert (summary.rows, summary.errors, summary.complete, summary.model) == (4, 6, True, "reader")
+    assert (summary.sentences, summary.unsupported) == (sentences, unsupported)
+    assert {(m.kind, m.tool): (m.conversations, m.cited) for m in summary.messages} == {
+        key: (there, number) for key, (there, number, _) in uses.items()
+    }
+    for use in summary.messages:
+        there, _, share = uses[use.kind, use.tool]
+        assert use.share == pytest.approx(share / there, abs=1e-5)
+    assert ("assistant", "") in uses
+    unused = {tool for (kind, tool), (_, number, _) in uses.items() if kind == "tool result" and not number}
+    assert {tool.tool for tool in summary.never_used} == unused
+    assert sum(answer.unsupported for answer in summary.worst) == summary.unsupported
+    json.dumps(summary.to_dict())
+    with pytest.raises(InputError, match="labels"):
+        summarize(out, gold="key")
+
+
+def test_an_earlier_turn_is_explained(reader, tmp_path):
+    attribute(reader, ROWS[:3], tmp_path / "out", messages_column="chat", turn=1, shard_rows=2)
+    assert errors(tmp_path / "out") == {
+        0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on",
+        1: "no turn 1: the assistant has 1 texts in this conversation, from 0 on",
+    }
+    (row,) = results(tmp_path / "out").to_pylist()
+    assert row["completion"].strip() == "the plot ."
+    with pytest.raises(DataError, match="turn"):
+        attribute(reader, ROWS[:3], tmp_path / "out", messages_column="chat", turn=0, shard_rows=2)
+
+
+def test_columns_make_a_trace_together_and_tables_of_structs_are_read(reader, tmp_path):
+    chat = messages("was it good ?", "the cat is here .")
+    rows = [
+        {"input": chat[:4], "output": chat[4]},
+        {"input": [{"role": "user", "content": "why ?"}], "output": chat[4]},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    for source, out in ((rows, "rows"), (tmp_path / "in.parquet", "table")):
+        done = attribute(reader, source, tmp_path / out, messages_column=["input", "output"])
+        assert (done.rows, done.errors) == (2, 0)
+    first, second = results(tmp_path / "rows"), results(tmp_path / "table")
+    assert first["message_names"].to_pylist() == second["message_names"].to_pylist()
+    assert first["scores"].to_pylist() == second["scores"].to_pylist()
+    assert first["message_names"].to_pylist()[1] == ["user"]
+    spans = [
+        {
+            "attributes": {
+                f"gen_ai.{side}.messages": json.dumps(row[side] if side == "input" else [row[side]]) for side in row
+            }
+        }
+        for row in rows
+    ]
+    attribute(reader, spans, tmp_path / "spans", messages_column="attributes")
+    assert results(tmp_path / "spans")["scores"].to_pylist() == first["scores"].to_pylist()
+
+
+def test_arguments_that_do_not_go_with_conversations_are_refused(reader, tmp_path):
+    for wrong in (
+        {"answer_column": "chat"},
+        {"text_column": "chat"},
+        {"documents_column": "chat"},
+        {"completion_column": "chat"},
+        {"max_new_tokens": 3},
+        {"sources": "word"},
+        {"parts": "word"},
+        {"words": True},
+        {"turn": "last"},
+        {"turn": True},
+    ):
+        with pytest.raises(InputError):
+            attribute(reader, ROWS, tmp_path / "out", messages_column="chat", **wrong)
+    with pytest.raises(InputError, match="turn picks an answer"):
+        attribute(reader, [{"prompt": "a", "completion": "b"}], tmp_path / "out", sources="sentence", turn=0)
+    with pytest.raises(DataError, match="no column 'chats'"):
+        attribute(reader, ROWS, tmp_path / "out", messages_column="chats")
+
+
+def test_commands_cite_a_file_of_traces_and_sum_it_up(tmp_path, capsys):
+    tiny.model("llama", "CausalLM", max_position_embeddings=300).save_pretrained(tmp_path / "model")
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 300
+    tokenizer.save_pretrained(tmp_path / "model")
+    data, out = jsonl(tmp_path / "in.jsonl", ROWS[:3]), tmp_path / "out"
+    options = ["--model", tmp_path / "model", "--messages-column", "chat", "--output", out]
+    code, _, err = run(capsys, "attribute", data, *options, "--turn", "-1")
+    assert code == 0, err
+    code, text, err = run(capsys, "summarize", out)
+    assert code == 0, err
+    for part in ("sentences 4", "do not rest on the conversation", "tool result search", "question", "earlier answer"):
+        assert part in " ".join(text.split())
+    code, _, err = run(capsys, "summarize", out, "--output", tmp_path / "page.html")
+    assert code == 0, err
+    assert "What the answers rest on" in (tmp_path / "page.html").read_text()
