@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests import tiny
+from tests.same_text import same
 from tests.test_docs import FIGURE, states
-from tests.test_drawings import same
 
 pytest.importorskip("nbclient")
 import nbformat

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -27,7 +28,7 @@ EXAMPLES = (
 )
 
 PROMISE = "Everything is computed on the machine that serves this page; nothing goes elsewhere."
-QUESTION = "Who built the swimming pool?"
+QUESTION = "When was the swimming pool built?"
 TOO_HARD = "When is the swimming pool open?"
 DOCUMENTS = (
     "The swimming pool was built in 1974 by Karl Brenner. It is open from May to September.\n---\n"
@@ -192,7 +193,9 @@ def _example(app: App, methods: Sequence[str]) -> str:
     """
     if app.models.name:
         return busy("Nothing explained yet.")
-    return shown(lambda: app.explain(EXAMPLES[0], methods=methods), "Explanation")
+    explain = partial(app.explain, EXAMPLES[0], methods=methods)
+    shown(explain, "Explanation")  # takes the model apart, which the times of the second do not count
+    return shown(explain, "Explanation")
 
 
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
