@@ -126,7 +126,8 @@ def test_text_files_become_the_documents_and_stay_in_the_browser(watched, addres
         page.locator("#documents-file").set_input_files([tmp_path / name for name in names])
         expected = "The pool opened in 1974.\n---\n</textarea><script>alert(1)</script> Käse"
         page.wait_for_function("text => document.querySelector('#documents textarea').value === text", arg=expected)
-        assert page.locator("#question input, #question textarea").first.input_value() == "When was the swimming pool built?"
+        question = page.locator("#question input, #question textarea").first
+        assert question.input_value() == "When was the swimming pool built?"
         assert page.locator("#answer textarea").input_value() == ""
 
 
