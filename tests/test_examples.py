@@ -72,12 +72,11 @@ def test_notebooks_run(path, writer, tmp_path, monkeypatch, few_examples):
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(tree, path.name, "exec"), names)
+            shown = last and eval(compile(ast.Expression(last.value), path.name, "eval"), names)
         if path.stem not in OTHERWISE:
             assert same(printed.getvalue(), printed_by(cell)), f"run scripts/run_notebook.py {path.name} --keep"
-        if last is not None:
-            shown = eval(compile(ast.Expression(last.value), path.name, "eval"), names)
-            for draw in ("_repr_html_", "_repr_png_"):
-                getattr(shown, draw, str)()
+        for draw in ("_repr_html_", "_repr_png_"):
+            getattr(shown, draw, str)()
 
 
 def test_the_script_runs_a_notebook_in_a_kernel_and_keeps_what_it_prints(tmp_path):

@@ -127,8 +127,8 @@ CSS = """
 .nxl-file { display: block; padding: .7rem .9rem; color: var(--body-text-color); font: inherit; cursor: pointer;
   border: 1px dashed var(--body-text-color-subdued); border-radius: 8px; }
 .nxl-file:hover, .nxl-file:focus-within { border-color: var(--color-accent); }
-label.nxl-file input[type=file] { display: block; width: 100%; margin-top: .35rem; padding: 0; border: 0; background: none;
-  color: inherit; font-size: .92em; cursor: pointer; }
+label.nxl-file input[type=file] { display: block; width: 100%; margin-top: .35rem; padding: 0;
+  border: 0; background: none; color: inherit; font-size: .92em; cursor: pointer; }
 .nxl-file input::file-selector-button { margin-right: .8rem; padding: .35rem .9rem; font: inherit; color: inherit;
   background: none; border: 1px solid currentColor; border-radius: 8px; cursor: pointer; }
 .nxl-wait { opacity: .85; color: var(--body-text-color); }
