@@ -334,8 +334,8 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         name: The field's id.
         label: What it is called: one of the keys of `FITTING`.
     """
-    own = app.models(None)._model.task
-    about = LocalModel("", "", own.generates, own.reads_tokens, own.name in PICTURES)
+    task = app.models(None)._model.task
+    about = LocalModel("", "", task.generates, task.reads_tokens, task.name in PICTURES)
     default_name = model_text(app.models.name) if app.models.name else "the small sentiment model in the package"
     offered = [about._replace(label=default_name), *models]
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]
