@@ -325,15 +325,15 @@ class _Run(RunTables):
 
     def _wrong(self, rows: str, right: str, top: int) -> list[WrongAnswer]:
         """Return the rows with a wrong answer of which the model is surest."""
-        found = self.ask(
+        answers = self.ask(
             f"SELECT row, prediction, probability, right_labels.shown FROM {rows} WHERE NOT ({right}) "  # noqa: S608
             "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
             top,
         )
-        ids, texts = self._texts([row for row, *_ in found]), self._coloured_texts([row for row, *_ in found])
+        ids, texts = self._texts([row for row, *_ in answers]), self._coloured_texts([row for row, *_ in answers])
         return [
             WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
-            for row, label, probability, gold in found
+            for row, label, probability, gold in answers
         ]
 
     def _coloured_texts(self, rows: Sequence[int]) -> dict[int, list[list[tuple[str, float | None]]]]:
