@@ -34,6 +34,7 @@ from tests.pipeline.test_speech import frame_model
 from tests.pipeline.test_two_towers import model_and_processor as two_towers
 
 ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BUILT = {"docs/cli.md"}
 """Pages that the site makes of the code."""
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
@@ -53,6 +54,18 @@ def architecture():
 def test_the_page_of_architectures_is_that_of_its_data():
     assert architectures.written() == architectures.PAGE.read_text(encoding="utf-8")
     assert len(re.findall(r"^\| `", architectures.tables(), re.MULTILINE)) == len(architectures.classes())
+
+
+def test_the_readme_counts_the_classes_as_the_survey_does():
+    page = architectures.PAGE.read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line.startswith("| ")]
+    of_text = {row[1]: (row[3], row[2]) for row in rows if len(row) == 13}
+    of_media = {row[1]: (row[4], row[3]) for row in rows if len(row) == 8}
+    names = ("Sequence classification", "Causal language models", "Masked language models")
+    names += ("Image classification", "Audio classification")
+    counted = [of_text[name] for name in names] + [of_media["Vision-language models"]]
+    (stated,) = re.findall(r"Of the model classes of transformers[^:]*?are explained", README, re.DOTALL)
+    assert re.findall(r"(\d+) of (\d+)", stated) == counted
 
 
 def test_the_page_of_the_command_line_names_every_command():

@@ -1,26 +1,12 @@
 """The pictures of the docs show what is drawn today: their texts are compared, not their bytes."""
 
-import re
-
 import pytest
 
 pytest.importorskip("playwright")
 from scripts import drawings
+from tests.same_text import same
 
 AGAIN = "is out of date: python scripts/drawings.py"
-NUMBER = re.compile(r"[+−-]?\d+(?:\.\d+)?(?:e[+-]\d+)?%?")
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two texts agree, numbers as far as machines round alike."""
-    if NUMBER.sub("0", one) != NUMBER.sub("0", other):
-        return False
-    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
-    return all(abs(number(a) - number(b)) <= 0.02 * max(1.0, abs(number(a))) for a, b in pairs)
-
-
-def number(text: str) -> float:
-    return float(text.rstrip("%").replace("−", "-"))
 
 
 def test_texts_are_compared_by_words_and_numbers():

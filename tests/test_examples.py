@@ -1,6 +1,8 @@
 """The notebooks of `examples/` run from top to bottom."""
 
 import ast
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests import tiny
+from tests.same_text import same
+from tests.test_docs import FIGURE, states
 
 pytest.importorskip("nbclient")
 import nbformat
@@ -33,6 +37,29 @@ def code_cells(path):
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
+OTHERWISE = {
+    "3-citations": "a tiny model stands in for the one that wrote the answers",
+    "4-frontier": "times, and eight texts in the place of thirty",
+}
+"""Notebooks that print something else here, each with the reason."""
+
+
+def printed_by(cell):
+    """What a cell printed when it was kept."""
+    return "".join("".join(output["text"]) for output in cell["outputs"] if output["output_type"] == "stream")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_figures_in_the_prose_are_among_what_the_cells_show(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    outputs = [output for cell in code_cells(path) for output in cell["outputs"]]
+    shown = " ".join("".join(o.get("text", []) or o.get("data", {}).get("text/plain", [])) for o in outputs)
+    for cell in notebook["cells"]:
+        prose = "".join(cell["source"]) if cell["cell_type"] == "markdown" else ""
+        for figure in FIGURE.findall(prose):
+            assert states(figure, shown), f"{path.name}: {figure} in {prose!r}"
+
+
 @pytest.mark.filterwarnings("ignore")  # as in a notebook, which shows warnings and goes on
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebooks_run(path, writer, tmp_path, monkeypatch, few_examples):
@@ -43,11 +70,13 @@ def test_notebooks_run(path, writer, tmp_path, monkeypatch, few_examples):
     for cell in code_cells(path):
         tree = ast.parse("".join(cell["source"]))
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, path.name, "exec"), names)
-        if last is not None:
-            shown = eval(compile(ast.Expression(last.value), path.name, "eval"), names)
-            for draw in ("_repr_html_", "_repr_png_"):
-                getattr(shown, draw, str)()
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(tree, path.name, "exec"), names)
+            shown = last and eval(compile(ast.Expression(last.value), path.name, "eval"), names)
+        if path.stem not in OTHERWISE:
+            assert same(printed.getvalue(), printed_by(cell)), f"run scripts/run_notebook.py {path.name} --keep"
+        for draw in ("_repr_html_", "_repr_png_"):
+            getattr(shown, draw, str)()
 
 
 def test_the_script_runs_a_notebook_in_a_kernel_and_keeps_what_it_prints(tmp_path):

@@ -54,6 +54,16 @@ def result(page, where):
     return page.frame_locator(f"#{where} iframe")
 
 
+def explained(page, text):
+    """Wait for the explanation of a text, and return its frame: the page opens on that of another one."""
+    page.wait_for_function(
+        "text => JSON.parse(document.querySelector('#explained iframe')?.dataset.json || '{}')"
+        ".attributions?.[0].text === text",
+        arg=text,
+    )
+    return page.frame_locator("#explained iframe")
+
+
 def told(page, where):
     """Wait for a message of a tab, and return it."""
     page.locator(f"#{where} [role=alert]").wait_for()
@@ -77,7 +87,7 @@ def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
         page.goto(address)
         page.locator("#text textarea").fill("An awful film with a great cast.")
         page.locator("#explain").click()
-        shown = result(page, "explained")
+        shown = explained(page, "An awful film with a great cast.")
         assert "An awful film with a great cast." in shown.locator("body").inner_text()
         text = shown.locator("body").inner_text()
         assert "frozen-gradient" in text
@@ -94,6 +104,43 @@ def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
         assert "An awful film" in page.locator("body").inner_text()
 
 
+def test_the_page_opens_on_an_explained_example(watched, address):
+    with watched.page() as page:
+        page.goto(address)
+        shown = explained(page, page.locator("#text textarea").input_value())
+        assert "negative" in shown.locator("h2").first.inner_text()
+        shown.locator(".nxl-mark", has_text="mediocre").first.click()
+        assert "maybe even bad" in explained(page, "The movie is, maybe even bad.").locator("body").inner_text()
+
+
+def test_text_files_become_the_documents_and_stay_in_the_browser(watched, address, tmp_path):
+    names = ["pool.txt", "library.md"]
+    for name, text in zip(
+        names, ["The pool opened in 1974.\n", "</textarea><script>alert(1)</script> Käse"], strict=True
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with watched.page() as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.goto(address)
+        page.get_by_role("tab", name="Cite").click()
+        page.locator("#documents-file").set_input_files([tmp_path / name for name in names])
+        expected = "The pool opened in 1974.\n---\n</textarea><script>alert(1)</script> Käse"
+        page.wait_for_function("text => document.querySelector('#documents textarea').value === text", arg=expected)
+        question = page.locator("#question input, #question textarea").first
+        assert question.input_value() == "When was the swimming pool built?"
+        assert page.locator("#answer textarea").input_value() == ""
+
+
+def test_a_model_for_pictures_is_offered(watched, address):
+    with watched.page() as page:
+        page.goto(address)
+        page.get_by_role("tab", name="Picture").click()
+        page.locator("#look-model input").click()
+        offered = page.get_by_role("option").all_inner_texts()
+        assert len(offered) == 1
+        assert "SmolVLM" in offered[0]
+
+
 def test_a_click_strikes_a_word_out_and_the_model_answers_again(watched, address):
     text, without = "An awful film with a great cast.", "An film with a great cast."
     answers = [a.prediction.label for a in Explainer.from_pretrained()([text, without])]
@@ -102,7 +149,7 @@ def test_a_click_strikes_a_word_out_and_the_model_answers_again(watched, address
         page.goto(address)
         page.locator("#text textarea").fill(text)
         page.locator("#explain").click()
-        shown = result(page, "explained")
+        shown = explained(page, text)
         back = page.get_by_role("button", name="Put the last word back")
         assert answers[0] in shown.locator("h2").first.inner_text()
         assert not back.is_visible()
@@ -126,8 +173,9 @@ def test_target_contrast_layers_and_tokens(watched, address):
         choose(page, "contrast", "negative")
         page.get_by_label("tokens", exact=True).check()
         page.get_by_label("Every layer").check()
+        page.locator("#text textarea").fill(f"{TEXT} Yes.")
         page.locator("#explain").click()
-        shown = result(page, "explained")
+        shown = explained(page, f"{TEXT} Yes.")
         assert "positive rather than negative" in shown.locator("body").inner_text()
         assert shown.locator(".nxl-special").count() > 0
         data = json.loads(page.locator("#explained iframe").get_attribute("data-json"))
@@ -184,7 +232,7 @@ def test_hostile_text_stays_text(watched, address):
         page.goto(address)
         page.locator("#text textarea").fill(hostile)
         page.locator("#explain").click()
-        shown = result(page, "explained")
+        shown = explained(page, hostile)
         assert hostile in shown.locator("body").inner_text()
         assert shown.locator("img").count() == 0
 

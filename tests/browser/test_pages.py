@@ -103,6 +103,27 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
     assert found == {}
 
 
+def test_a_narrow_page_draws_rows_as_cards_and_nothing_is_cut_in_a_box(watched, pages):
+    with watched.page("phone") as page:
+        for name in ("batch", "summary"):
+            page.goto(pages[name])
+            boxes = page.locator("section .nxl-scroll:has(.nxl-stacked)")
+            assert boxes.count() > 0
+            for box in boxes.all():
+                assert box.evaluate("b => [b.scrollWidth - b.clientWidth, b.scrollHeight - b.clientHeight]") == [0, 0]
+        page.goto(pages["batch"])
+        row = page.locator("section tbody tr").first
+        assert row.bounding_box()["height"] < 150
+        assert (
+            row.locator("td")
+            .filter(visible=True)
+            .last.evaluate("c => getComputedStyle(c, '::before').content")
+            .startswith('"rests on')
+        )
+        page.get_by_role("button", name="probability").click()
+        assert page.locator("section tbody tr").first.inner_text().startswith("An absolute delight!")
+
+
 def test_the_slider_shows_every_layer(watched, pages, explainer):
     wanted = explainer(TEXT, layers=[1], method="normxlogit").layer(1)
     strongest = max(wanted.words(), key=lambda word: abs(word.score))

@@ -340,7 +340,7 @@ def test_commands(tmp_path, models, photos, monkeypatch, capsys):
     assert results("out")["id"].to_pylist() == names
     code, text, err = command(capsys, "summarize", "out", "--gold", "gold", "--min-count", 1)
     assert code == 0, err
-    for shown in ("pictures  11", "patch", "1,1", "photos/", "no such file", "Patches that differ"):
+    for shown in ("pictures  11", "patch", "1,1", "photos/", "no such file", "Wrong answers"):
         assert shown in text
     summary = summarize("out", gold="gold", min_count=1)
     rows = results("out").to_pylist()

@@ -81,6 +81,42 @@ def test_right_and_wrong_answers(runs):
         summarize(folder / "one", gold="label")
 
 
+@pytest.mark.parametrize("keep_text", [True, False])
+def test_wrong_answers_have_the_scores_of_their_rows(tmp_path, keep_text):
+    rows = [{"text": t, "gold": i % 2} for i, t in enumerate(texts(12))]
+    attribute(explainer(), rows, tmp_path, shard_rows=5, keep=["gold"], keep_text=keep_text)
+    summary = summarize(tmp_path, gold="gold")
+    table = {row["id"]: row for row in results(tmp_path).to_pylist()}
+    wrong = {name: row for name, row in table.items() if row["gold"] != row["prediction_id"]}
+    assert {answer.id for answer in summary.wrong} == set(wrong)
+    assert summary.accuracy == 1 - len(wrong) / len(rows)
+    for label, share in summary.right.items():
+        assert share == np.mean([r["gold"] == r["prediction_id"] for r in table.values() if r["prediction"] == label])
+    chances = [answer.probability for answer in summary.wrong]
+    assert chances == sorted(chances, reverse=True)
+    for answer in summary.wrong:
+        row = wrong[answer.id]
+        assert (answer.prediction, answer.gold) == (row["prediction"], f"LABEL_{row['gold']}")
+        scores = [score for text in answer.pieces for _, score in text if score is not None]
+        plain = [
+            score for score, sequence in zip(row["scores"], row["sequence_ids"], strict=True) if sequence is not None
+        ]
+        assert sum(scores) == pytest.approx(sum(plain if keep_text else row["scores"]), abs=1e-5)
+        if keep_text:
+            assert "".join(piece for text in answer.pieces for piece, _ in text) == row["text"]
+
+
+def test_the_page_of_wrong_answers_is_escaped_and_goes_before_the_words(tmp_path):
+    hostile = "<script>alert(1)</script> a dull film"
+    rows = [{"text": text, "gold": gold} for text in (hostile, "a fine film") for gold in ("negative", "positive")]
+    attribute(Explainer.from_pretrained(), rows * 3, tmp_path, keep=["gold"], keep_text=True, words=True)
+    content = page(summarize(tmp_path, gold="gold", min_count=1))
+    assert "<script>alert" not in content
+    places = [content.index(heading) for heading in ("50.0% of the answers", "Wrong answers", "for and against")]
+    assert places == sorted(places)
+    assert content.index("What these figures leave out") > places[-1]
+
+
 def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
     rows = [{"text": t, "key": f"k{i // 4}"} for i, t in enumerate(texts(12))]
     for name, seed in (("one", 0), ("two", 1)):
@@ -192,7 +228,13 @@ def test_the_command(runs, capsys, tmp_path):
     folder, _ = runs
     code, out, _ = command(capsys, "summarize", folder / "one", "--gold", "gold", "--against", folder / "two")
     assert code == 0
-    for heading in ("Predictions", "largest mean score", "Where the scores are", "wrong answers", "differ"):
+    for heading in (
+        "answers are right",
+        "for and against",
+        "What these figures leave out",
+        "more often in wrong answers",
+        "differ",
+    ):
         assert heading in out
     code, out, _ = command(capsys, "summarize", folder / "one", "--format", "json")
     assert json.loads(out)["rows"] == 60

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import constants
 
 from normxlogit.loading import local_models as module
-from normxlogit.loading.local_models import local_models
+from normxlogit.loading.local_models import LocalModel, local_models
 
 
 @pytest.fixture
@@ -37,10 +37,24 @@ def test_models_for_texts_are_found_with_what_they_do(cache):
     ]
 
 
+def test_models_that_read_pictures_are_told_from_those_that_read_texts(cache):
+    cache("a-classifier", {"architectures": ["ViTForImageClassification"]})
+    cache("b-towers", {"architectures": ["CLIPModel"]})
+    cache("c-answers", {"architectures": ["LlavaForConditionalGeneration"]})
+    cache("d-writer", {"architectures": ["LlamaForCausalLM"]})
+    found = {m.name: (m.generates, m.texts, m.pictures) for m in local_models()}
+    assert found == {
+        "a-classifier": (False, False, True),
+        "b-towers": (False, False, True),
+        "c-answers": (True, True, True),
+        "d-writer": (True, True, False),
+    }
+
+
 @pytest.mark.parametrize(
     ("config", "weights"),
     [
-        ({"architectures": ["ViTForImageClassification"]}, "model.safetensors"),
+        ({"architectures": ["Wav2Vec2ForSequenceClassification"]}, "model.safetensors"),
         ({"architectures": ["BertModel"]}, "model.safetensors"),
         ({"architectures": ["LlamaForCausalLM"]}, "pytorch_model.bin"),
         ({"architectures": None}, "model.safetensors"),
@@ -48,7 +62,7 @@ def test_models_for_texts_are_found_with_what_they_do(cache):
         ("{", "model.safetensors"),
     ],
 )
-def test_what_does_not_load_or_reads_no_text_is_left_out(cache, config, weights):
+def test_what_does_not_load_or_reads_neither_text_nor_picture_is_left_out(cache, config, weights):
     cache("org/other", config, weights)
     assert local_models() == []
 
@@ -64,6 +78,6 @@ def test_the_small_model_is_offered_where_its_package_and_the_reader_are_install
     spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "none"))
     monkeypatch.setattr(module, "find_spec", lambda name: spec)
-    assert local_models() == [("Small-1B", str(tmp_path / "Small-1B.Q4.gguf"), True)]
+    assert local_models() == [LocalModel("Small-1B", str(tmp_path / "Small-1B.Q4.gguf"), True)]
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "gguf" else spec)
     assert local_models() == []

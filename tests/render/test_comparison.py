@@ -105,13 +105,25 @@ def test_many_results_are_a_table_with_a_card_each():
     links = [(attrs["href"], text) for attrs, text in drawn.find("a")]
     assert links[0] == ("#result-1", MOVIE)
     assert links[2] == ("#result-3", "A man sleeps. / A man runs.")
-    row = re.search(r"<tr><td>1</td>.*?</tr>", content, re.S)[0]
+    row = re.search(r'<tr><td class="nxl-index">1</td>.*?</tr>', content, re.S)[0]
     assert re.findall(r"nxl-mark[^>]*>([^<]+)<", row) == ["bad", "mediocre", "&#34;.&#34;", "maybe"]
     assert "98.2%" in row
     assert "open" not in drawn.find("details", "nxl-card")[0][0]
     few = Page(results[:2].to_html())
     assert "open" in few.find("details", "nxl-card")[0][0]
     assert not Page(results[:1].to_html()).find("details", "nxl-card")
+
+
+def test_several_texts_by_several_methods_are_a_comparison_each():
+    second = {"pieces": ("good", "bad"), "scores": (3, -2), "text": "good bad"}
+    methods = ("normxlogit", "lime")
+    results = [make_attribution(**options, method=method) for options in ({}, second) for method in methods]
+    drawn = Page(Attributions(results).to_html())
+    assert columns(drawn)[1:4] == ["text", "label", "probability"]
+    assert [name.partition(" (")[0] for name in columns(drawn)[4:6]] == ["rests on, normxlogit", "rests on, lime"]
+    assert len(drawn.find("article")) == 2
+    assert [text for _, text in drawn.find("a")] == [MOVIE, "good bad"]
+    assert len(drawn.find("p", "nxl-text")) == 4
 
 
 def test_curves_share_a_scale():

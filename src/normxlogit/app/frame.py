@@ -58,6 +58,14 @@ document.addEventListener("input", (event) => {
   earlier.length = 0;  // another text is typed
   document.body.classList.remove("nxl-struck");
 });
+// Chosen text files take the place of the documents.
+document.addEventListener("change", async (event) => {
+  if (event.target.id !== "documents-file" || !event.target.files.length) return;
+  const texts = await Promise.all([...event.target.files].map((file) => file.text()));
+  const area = document.querySelector("#documents textarea");
+  area.value = texts.map((text) => text.trim()).filter(Boolean).join("\\n---\\n");
+  area.dispatchEvent(new Event("input", {bubbles: true}));
+});
 // Where the window is narrow, a result is below its form. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
   const places = {explain: "explained", generate: "generated", cite: "cited", look: "looked"};
@@ -92,9 +100,13 @@ READ = """async (_, ...others) => {
 }"""
 """Reads the chosen picture in the browser: what is too large is cut, so that the server says so; no file is stored."""
 
-FILE = """<label class="nxl-file">Picture
-<input class="nxl-file" id="picture-file" type="file" accept="image/png,image/jpeg,image/webp"></label>"""
+PICTURE_FILE = """<label class="nxl-file">Picture
+<input id="picture-file" type="file" accept="image/png,image/jpeg,image/webp"></label>"""
 """The field of a picture. Gradio's own would write files on the server."""
+
+DOCUMENTS_FILE = """<label class="nxl-file">Documents from files
+<input id="documents-file" type="file" multiple accept=".txt,.md,.markdown,.rst,.csv,.html,text/plain"></label>"""
+"""The field of text files, which the browser reads into the field of documents."""
 
 CSS = """
 .dark { --color-accent: #a5b4fc; }
@@ -112,7 +124,13 @@ CSS = """
   background: rgb(220 38 38 / .08); overflow-wrap: anywhere; color: var(--body-text-color); }
 .nxl-message p { margin: .2rem 0 0; }
 @media (max-width: 48em) { .tab-container button { padding: 0 .6rem; font-size: .92rem; } }
-.nxl-file { display: block; width: 100%; padding: .5rem 0; color: var(--body-text-color); font: inherit; }
+.nxl-file { display: block; padding: .7rem .9rem; color: var(--body-text-color); font: inherit; cursor: pointer;
+  border: 1px dashed var(--body-text-color-subdued); border-radius: 8px; }
+.nxl-file:hover, .nxl-file:focus-within { border-color: var(--color-accent); }
+label.nxl-file input[type=file] { display: block; width: 100%; margin-top: .35rem; padding: 0;
+  border: 0; background: none; color: inherit; font-size: .92em; cursor: pointer; }
+.nxl-file input::file-selector-button { margin-right: .8rem; padding: .35rem .9rem; font: inherit; color: inherit;
+  background: none; border: 1px solid currentColor; border-radius: 8px; cursor: pointer; }
 .nxl-wait { opacity: .85; color: var(--body-text-color); }
 """
 

@@ -2,19 +2,20 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gradio as gr
 from gradio.themes import Base
 
 from ..errors import NormXLogitError
-from ..loading.local_models import SMALL, LocalModel
+from ..loading.local_models import PICTURES, SMALL, LocalModel
 from ..methods import list_methods
 from ..methods.defaults import DEFAULTS
 from ..render.describe import model_text
 from ..results.characters import safe
 from .answers import App, Shown
-from .frame import FILE, READ, busy, framed, message
+from .frame import DOCUMENTS_FILE, PICTURE_FILE, READ, busy, framed, message
 from .latest import Latest
 
 TITLE = "normxlogit: what a model's answer rests on"
@@ -27,15 +28,26 @@ EXAMPLES = (
 )
 
 PROMISE = "Everything is computed on the machine that serves this page; nothing goes elsewhere."
-QUESTION = "How long can books be borrowed?"
+QUESTION = "When was the swimming pool built?"
+TOO_HARD = "When is the swimming pool open?"
 DOCUMENTS = (
-    "The town library opens at 9 a.m. It is closed on Sundays. Books can be borrowed for four weeks.\n---\n"
-    "The swimming pool was built in 1974 by Karl Brenner. It has eight lanes. Children swim for free."
+    "The swimming pool was built in 1974 by Karl Brenner. It is open from May to September.\n---\n"
+    "The town library opens at 9 a.m. on weekdays. It is closed on Sundays."
 )
+
+READER = "HuggingFaceTB/SmolVLM-256M-Instruct"
+"""A small model that answers questions about pictures, offered where none is on this machine."""
 
 MODEL_HINT = (
     "Choose one, or type a folder or a name on the hub. Weights are read as safetensors; no code of a model is run."
 )
+FITTING: dict[str, Callable[[LocalModel], bool]] = {
+    "Model": lambda model: model.texts,
+    "Language model": lambda model: model.generates and model.texts,
+    "Model for pictures": lambda model: model.pictures,
+}
+"""Which models a field offers, by its label."""
+
 NO_WRITER = f"No language model is on this machine yet. A small one: {SMALL}"
 LOG = logging.getLogger(__name__)
 
@@ -109,7 +121,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                 allow_custom_value=True,
                 elem_id="methods",
             )
-            model = _model_field(app, models, "model")
+            model = _model_field(app, models, "model", "Model")
             target = gr.Dropdown(
                 label="Explain",
                 info="Labels or tokens; the prediction if empty",
@@ -132,7 +144,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                 live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
             with gr.Accordion("Second text, for models of pairs", open=False):
                 pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
-        result = _result("Nothing explained yet.", "explained")
+        result = _result(_example(app, chosen), "explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
     latest = Latest()
 
@@ -174,6 +186,18 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
     gr.on([model.change], relabel, model, [target, contrast, result], show_progress="minimal", **event)
 
 
+def _example(app: App, methods: Sequence[str]) -> str:
+    """Return the first example, explained by the model in the package; with another model nothing.
+
+    It is explained when the page is built and not when it opens, so that no answer to it can come late.
+    """
+    if app.models.name:
+        return busy("Nothing explained yet.")
+    explain = partial(app.explain, EXAMPLES[0], methods=methods)
+    shown(explain, "Explanation")  # takes the model apart, which the times of the second do not count
+    return shown(explain, "Explanation")
+
+
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
@@ -181,7 +205,7 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
             button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
             common = _common_fields(app, models, "generate", 20, generates=True)
             chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
-        result = _result("Nothing written yet.", "generated")
+        result = _result(busy("Nothing written yet."), "generated")
     fields = {"prompt": prompt, **common, "chat": chat}
     _on_click(app, button, app.generate, fields, result, "Generated text and what it rests on")
 
@@ -198,13 +222,22 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
                 max_lines=20,
                 elem_id="documents",
             )
+            gr.HTML(DOCUMENTS_FILE)
             answer = gr.Textbox(
                 label="Answer to check", info="Empty: the model answers", lines=2, max_lines=12, elem_id="answer"
             )
             button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
+            gr.Examples(
+                [QUESTION, TOO_HARD],
+                question,
+                label="Examples",
+                example_labels=[QUESTION, f"{TOO_HARD} (small models fail)"],
+                cache_examples=False,
+                api_visibility="private",
+            )
             common = _common_fields(app, models, "cite", 40, generates=True)
             verify = gr.Checkbox(True, label="Test it: leave sources out, swap values", elem_id="verify")
-        result = _result("Nothing answered yet.", "cited")
+        result = _result(busy("Nothing answered yet."), "cited")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     _on_click(app, button, app.cite, fields, result, "An answer and its sources")
 
@@ -212,7 +245,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
 def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
-            gr.HTML(FILE)
+            gr.HTML(PICTURE_FILE)
             picture = gr.Textbox(visible=False)
             text = gr.Textbox(
                 label="Question, or texts to compare",
@@ -224,7 +257,7 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
             )
             button = gr.Button("Explain the picture", variant="primary", elem_id="look")
             common = _common_fields(app, models, "look", 20, generates=False)
-        result = _result("Nothing looked at yet.", "looked")
+        result = _result(busy("Nothing looked at yet."), "looked")
     read = READ.replace("MOST", str(app.limits.picture_bytes))
     _on_click(
         app,
@@ -241,7 +274,7 @@ def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int
     """Return the fields of model, method and length, by the names of the app's arguments."""
     usual = DEFAULTS["completions" if generates else "media"].methods[0]
     return {
-        "model": _model_field(app, models, f"{tab}-model", generates=generates),
+        "model": _model_field(app, models, f"{tab}-model", "Language model" if generates else "Model for pictures"),
         "method": gr.Textbox(label="Method", placeholder=usual, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
             1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
@@ -286,27 +319,34 @@ def _told(error: Exception) -> str:
     return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))
 
 
-def _result(empty: str, name: str) -> gr.HTML:
+def _result(content: str, name: str) -> gr.HTML:
     """Return the place of a result: beside the form, and below it where the window is narrow."""
     with gr.Column(scale=3, min_width=300):
-        return gr.HTML(busy(empty), elem_id=name)
+        return gr.HTML(content, elem_id=name)
 
 
-def _model_field(app: App, models: Sequence[LocalModel], name: str, *, generates: bool = False) -> gr.Dropdown:
-    """Return the field of a model: the app's own and those of this machine, or any that is typed.
+def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) -> gr.Dropdown:
+    """Return the field of a model: the app's own and those of this machine that fit, or any that is typed.
 
     Args:
         app: What does the work.
         models: The models of this machine.
         name: The field's id.
-        generates: Whether only models that continue prompts are offered.
+        label: What it is called: one of the keys of `FITTING`.
     """
+    task = app.models(None)._model.task
+    about = LocalModel("", "", task.generates, task.reads_tokens, task.name in PICTURES)
     default_name = model_text(app.models.name) if app.models.name else "the small sentiment model in the package"
-    choices = [(default_name, "")] if app.models(None)._model.task.generates or not generates else []
-    choices += [(model.label, model.name) for model in models if model.generates or not generates]
+    offered = [about._replace(label=default_name), *models]
+    choices = [(model.label, model.name) for model in offered if FITTING[label](model)]
+    hint = MODEL_HINT
+    if not choices and label == "Model for pictures":
+        choices = [(f"{READER}, from the hub (0.5 GB)", READER)]
+    elif not choices:
+        hint = f"{MODEL_HINT} {NO_WRITER}"
     return gr.Dropdown(
-        label="Language model" if generates else "Model",
-        info=MODEL_HINT if choices else f"{MODEL_HINT} {NO_WRITER}",
+        label=label,
+        info=hint,
         choices=choices,
         value=choices[0][1] if choices else None,
         allow_custom_value=True,

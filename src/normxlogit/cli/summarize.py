@@ -50,5 +50,6 @@ def summarize(
     if kind == "html":
         deliver(page(summary), output)
         return
-    blocks = [block for card in cards(summary) for block in (Paragraph(card.heading), *card.blocks)]
+    drawn = [([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in cards(summary)]
+    blocks = [block for heading, rest in drawn for block in (*heading, *rest)]
     deliver_result(summary, kind, output, blocks)

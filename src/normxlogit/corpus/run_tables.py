@@ -1,6 +1,6 @@
 """The shards of a corpus run as a table that DuckDB queries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,14 @@ class RunTables:
         if kept is not None and arrow.types.is_floating(kinds[kept]):
             kinds[kept] = arrow.float64()  # DuckDB does not read half precision
         return self._dataset(arrow.schema(list(kinds.items())))
+
+    def read_rows(self, rows: Sequence[int]) -> Any:
+        """Return some rows as an Arrow table, in their order, as the results are read from."""
+        field = optional_module("pyarrow.dataset", "").field("row")
+        try:
+            return self._dataset().to_table(filter=field.isin(list(rows))).sort_by("row")
+        except (OSError, ValueError, arrow_module().ArrowException) as error:
+            raise self._damage(error) from None
 
     def with_kept(self, name: str) -> str:
         """Register a kept column of the shards for queries, and return its name there."""

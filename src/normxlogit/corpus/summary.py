@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, InputError
 from ..inputs.texts import counted
 from ..pipeline.arguments import checked_arguments
-from ..results.columns import CORPUS
+from ..render.layout import layout
+from ..render.text_blocks import opening
+from ..results.attribution import Attribution
+from ..results.columns import CORPUS, result_states
 from ..results.gold import read_gold
 from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
 from .conversation_summary import ConversationSummary, summarize_conversations
 from .formats import arrow_module
 from .run_tables import RunTables
-from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit, Z
+from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -45,6 +48,8 @@ class Summary:
         against: Units that most often speak against the prediction; empty for methods without a sign.
         mass: Where the scores are.
         accuracy: Share of right answers, None without a gold column.
+        right: For each label the share of its predictions that are right; empty without a gold column.
+        wrong: Rows with a wrong answer, those of the highest probability first.
         mistakes: Units that tell wrong answers from right ones.
         texts: The texts of the examples by id, where they were kept.
         difference: What another run says differently, None without one.
@@ -67,6 +72,8 @@ class Summary:
     against: list[Unit]
     mass: list[Mass]
     accuracy: float | None
+    right: dict[str, float]
+    wrong: list[WrongAnswer]
     mistakes: list[Rate]
     texts: dict[str, str]
     difference: dict[str, Any] | None
@@ -215,6 +222,8 @@ class _Run(RunTables):
             against=against,
             mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
             accuracy=None if gold is None else self.ask(f"SELECT avg(({right})::INT) FROM {rows}")[0][0],  # noqa: S608
+            right={} if gold is None else self._right(rows, right),
+            wrong=[] if gold is None else self._wrong(rows, right, top),
             mistakes=[] if gold is None else self._mistakes(top, least),
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if other is None else self._difference(other, top, least),
@@ -286,10 +295,13 @@ class _Run(RunTables):
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
         arrow = arrow_module()
+        names = dict(labels)
+        shown = [label.name if label.name is not None else names.get(label.id, label.id) for label in read]
         table = {
             "value": arrow.array([text for text, _ in values], arrow.string()),
             "name": arrow.array([label.name for label in read], arrow.string()),
             "id": arrow.array([label.id for label in read], arrow.int64()),
+            "shown": arrow.array([None if name is None else str(name) for name in shown], arrow.string()),
         }
         self.register("right_labels", arrow.table(table))
         named, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
@@ -307,6 +319,37 @@ class _Run(RunTables):
             raise DataError(f"column {gold!r} holds {self.kinds[gold]}; right labels are names or numbers")
         if self.common["target"]["kind"] == "value":
             raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
+
+    def _right(self, rows: str, right: str) -> dict[str, float]:
+        """Return the share of each label's predictions that are right."""
+        shares = self.ask(f"SELECT prediction, avg(({right})::INT) FROM {rows} GROUP BY 1")  # noqa: S608  # quoted names
+        return {label: share for label, share in shares if share is not None}
+
+    def _wrong(self, rows: str, right: str, top: int) -> list[WrongAnswer]:
+        """Return the rows with a wrong answer of which the model is surest."""
+        answers = self.ask(
+            f"SELECT row, prediction, probability, right_labels.shown FROM {rows} WHERE NOT ({right}) "  # noqa: S608
+            "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
+            top,
+        )
+        ids, texts = self._texts([row for row, *_ in answers]), self._coloured_texts([row for row, *_ in answers])
+        return [
+            WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
+            for row, label, probability, gold in answers
+        ]
+
+    def _coloured_texts(self, rows: Sequence[int]) -> dict[int, list[list[tuple[str, float | None]]]]:
+        """Return the texts of some rows, cut into pieces with their scores; of pictures and sounds nothing."""
+        if not rows or self.unit in SIGNALS.values():
+            return {}
+        table = self.read_rows(rows)
+        drawn = {}
+        for row, state in zip(table["row"].to_pylist(), result_states(table), strict=True):
+            result = Attribution.from_dict(state)
+            cut = layout(result)
+            scores: list[float] = cut.rows[opening(result)].scores.tolist()
+            drawn[row] = [[(s.text, None if s.column is None else scores[s.column]) for s in t] for t in cut.texts]
+        return drawn
 
     def _mistakes(self, top: int, least: int) -> list[Rate]:
         """Return the units that tell wrong answers from right ones; rows without a right label do not count."""

@@ -3,21 +3,46 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..render.blocks import Bar, Card, Cell, Column, Header, Paragraph, Table, cell
+from ..render.blocks import (
+    Bar,
+    Block,
+    Card,
+    Cell,
+    Column,
+    Fold,
+    Header,
+    Paragraph,
+    Piece,
+    Sentence,
+    Sentences,
+    Table,
+    cell,
+)
+from ..render.charts import number
 from ..render.describe import model_text
 from ..render.html import page as drawn_page
+from ..results.characters import direction
 from ..results.messages import CONVERSATION, DOCUMENTS, Wording
 from .answer_summary import AnswerSummary
 from .conversation_summary import QUESTION, ConversationSummary
 from .summary import Summary
-from .units import NAMES, SIGNALS, Unit
+from .units import NAMES, SIGNALS, Unit, WrongAnswer
 
 NOTABLE = 0.01
 """Share of the scores on special tokens from which a note tells it."""
 
+LABELS = 50
+"""Most labels in the table of predictions."""
 
 WITHOUT = ["deleting it takes", "prediction changes"]
 """Columns of what deleting a word changes, in the unit of its score."""
+
+
+FITTING = 5
+"""Most columns that fit beside each other on a narrow page."""
+
+SIDES = "← against | for →"
+"""What bars with two sides show."""
 
 
 class Line(NamedTuple):
@@ -34,6 +59,21 @@ class Line(NamedTuple):
     examples: Sequence[str] = ()
 
 
+class Section(NamedTuple):
+    """A table with bars.
+
+    Attributes:
+        bars: What its bars show; empty where the column before them says it, None without bars.
+        note: What stands above it.
+    """
+
+    heading: str
+    columns: Sequence[str]
+    lines: Sequence[Line]
+    bars: str | None = None
+    note: str = ""
+
+
 def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
     of_answers = isinstance(summary, AnswerSummary | ConversationSummary)
@@ -42,16 +82,67 @@ def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
 
 
 def cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
-    """Return what drawings of a summary consist of."""
+    """Return what drawings of a summary consist of: how right the model is first, what limits the figures last."""
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
-    facts = [
-        (NAMES[summary.unit][1], f"{summary.rows:,}"),
-        ("method", summary.method),
-        ("model", model_text(summary.model)),
-    ]
-    notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
-    notes += [] if summary.complete else ["the run is not finished"]
+    places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
+    drawn = [_predictions(summary)]
+    drawn += [_wrong_answers(summary.wrong)] if summary.wrong else []
+    drawn += [_card(section, places) for section in _sections(summary)]
+    if places:
+        rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
+        texts = Table([Column("id"), Column("text")], rows)
+        drawn.append(Card([Fold("Texts of the examples", [texts], opened=True)], result=False))
+    return [*drawn, _limits(summary)]
+
+
+def _predictions(summary: Summary) -> Card:
+    inputs = NAMES[summary.unit][1]
+    rows = max(summary.rows, 1)
+    facts = [(inputs, f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
+    columns = ["prediction", inputs, *(["right"] if summary.right else []), "share"]
+    lines = []
+    for label, n in list(summary.labels.items())[:LABELS]:
+        right = [f"{summary.right[label]:.1%}" if label in summary.right else ""] if summary.right else []
+        lines.append(Line([label, f"{n:,}", *right, f"{n / rows:.1%}"], n / rows))
+    table = _table(Section("", columns, lines, ""), {})
+    heading = "Predictions" if summary.accuracy is None else f"{summary.accuracy:.1%} of the answers are right"
+    return Card([Header("", facts), table], heading, result=False)
+
+
+def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
+    """Return wrong answers with the words that they rest on."""
+
+    def caption(answer: WrongAnswer) -> str:
+        chance = "" if answer.probability is None else f", {answer.probability:.1%}"
+        return f"{answer.id}: predicted {answer.prediction}{chance}, labelled {answer.gold}"
+
+    if not any(answer.pieces for answer in answers):
+        lines = [[a.id, a.prediction, "" if a.probability is None else f"{a.probability:.1%}", a.gold] for a in answers]
+        section = Section("Wrong answers", ["id", "predicted", "probability", "labelled"], [Line(one) for one in lines])
+        return _card(section, {})
+    note = "Red speaks for the prediction, blue against it; each text by its own largest score. The surest come first."
+    sentences = []
+    for answer in answers:
+        largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
+        texts = [
+            (direction("".join(piece for piece, _ in text)), [_piece(*scored, largest) for scored in text])
+            for text in answer.pieces
+        ]
+        sentences.append(Sentence(caption(answer), texts))
+    return Card([Paragraph(note), Sentences(sentences, small=True)], "Wrong answers", result=False)
+
+
+def _piece(text: str, score: float | None, largest: float) -> Piece:
+    if score is None or not text.strip():
+        return Piece(text)
+    return Piece(text, score / largest, name=text.strip(), number=number(score, largest))
+
+
+def _limits(summary: Summary) -> Card:
+    """Return what a reader must know of the figures."""
+    notes = [] if summary.complete else ["the run is not finished"]
+    notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
     if summary.grids > 1:
         notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
     if summary.rare:
@@ -60,15 +151,15 @@ def cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
     special = next((mass.mass for mass in summary.mass if mass.kind == "special"), 0.0)
     if special >= NOTABLE:
         notes.append(f"{special:.1%} of the scores are on special tokens, which are in no list of {summary.unit}")
-    places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
-    drawn = [Card([Header("", facts, notes)], "Corpus", result=False)]
-    for heading, note, names, lines in _sections(summary):
-        blocks = [Paragraph(note)] if note else []
-        drawn.append(Card([*blocks, _table(heading, names, lines, places)], heading, result=False))
-    if places:
-        rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
-        drawn.append(Card([Table([Column("id"), Column("text")], rows)], "Texts", result=False))
-    return drawn
+    counted = summary.unit if summary.unit in SIGNALS.values() else "tokens"
+    mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
+    columns = ["kind", f"share of {counted}", "share of scores"]
+    blocks: list[Block] = [Header("", [], notes), _table(Section("", columns, mass, ""), {})]
+    if summary.failures:
+        failed = [Line([one.reason, f"{one.rows:,}", ", ".join(one.examples)], one.rows) for one in summary.failures]
+        section = Section("Rows without a result", ["reason", "rows", "ids"], failed, "")
+        blocks.append(_table(section, {}, section.heading))
+    return Card(blocks, "What these figures leave out", result=False)
 
 
 def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
@@ -91,15 +182,11 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
     unsupported = f"Answers with sentences that do not rest on the {names.sources}"
     answer_cards = [Card([Header("", facts, notes)], what, result=False)]
-    for heading, columns, lines in (*used, (unsupported, ["id", "sentences", "answer"], worst)):
-        answer_cards.append(Card([_table(heading, columns, lines, {})], heading, result=False))
-    return answer_cards
+    sections = [*used, Section(unsupported, ["id", "sentences", "answer"], worst)]
+    return [*answer_cards, *(_card(section, {}) for section in sections)]
 
 
-_Tables = list[tuple[str, list[str], list[Line]]]
-
-
-def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], str, _Tables]:
+def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], str, list[Section]]:
     """Return how the sources are called, what is counted of them, a heading, and the table of the documents."""
     used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
     counted = [("documents that no answer cites", f"{summary.never_used:,}")]
@@ -107,11 +194,11 @@ def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], 
         DOCUMENTS,
         counted,
         "Answers",
-        [("Documents, the least used first", ["document", "answers", "citing it"], used)],
+        [Section("Documents, the least used first", ["document", "answers", "citing it"], used, "")],
     )
 
 
-def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[str, str]], str, _Tables]:
+def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[str, str]], str, list[Section]]:
     """Return the same of conversations: what their answers rest on, and the tools whose results none cites."""
     used = [
         Line(
@@ -131,10 +218,10 @@ def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[st
         ("conversations with a result that their answer does not cite", f"{summary.unused:,}"),
     ]
     columns = ["message", "conversations with it", "answers citing it", "mean share"]
-    tables = [("What the answers rest on", columns, used)]
+    sections = [Section("What the answers rest on", columns, used)]
     if unused:
-        tables.append(("Tools whose results no answer cites", ["tool", "conversations", "results"], unused))
-    return CONVERSATION, counted, "Conversations", tables
+        sections.append(Section("Tools whose results no answer cites", ["tool", "conversations", "results"], unused))
+    return CONVERSATION, counted, "Conversations", sections
 
 
 def _kind(kind: str, tool: str) -> str:
@@ -143,65 +230,56 @@ def _kind(kind: str, tool: str) -> str:
     return f"{named.get(kind, kind)} {tool}".strip()
 
 
-def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:
-    """Yield heading, note, names of the columns and lines of each table."""
+def _sections(summary: Summary) -> Iterator[Section]:
+    """Yield the tables of words."""
     unit, inputs = NAMES[summary.unit]
-    rows = max(summary.rows, 1)
-    shares = [Line([label, f"{n:,}", f"{n / rows:.1%}"], n / rows) for label, n in summary.labels.items()]
-    yield "Predictions", "", ["label", inputs, "share"], shares[:50]
-    for heading, units, what in (
-        ("largest mean score", summary.highest, "mean"),
-        ("largest total score", summary.totals, "total"),
-        ("most often against the prediction", summary.against, "against"),
-    ):
-        for label in dict.fromkeys(unit.label for unit in units):
-            listed = [one for one in units if one.label == label]
-            names = [unit, "places", "mean (± 95%)", *(WITHOUT if any(one.effect for one in listed) else [])]
-            names += [what if what != "mean" else "total"]
-            yield f"{label}: {heading}", "", names, [_unit(one, what) for one in listed]
-    mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
-    counted = summary.unit if summary.unit in SIGNALS.values() else "tokens"
-    yield "Where the scores are", "", ["kind", f"share of {counted}", "share of scores"], mass
-    if summary.failures:
-        failed = [Line([one.reason, f"{one.rows:,}", ", ".join(one.examples)], one.rows) for one in summary.failures]
-        yield "Rows without a result", "", ["reason", "rows", "ids"], failed
-    if summary.accuracy is not None:
-        wrong = [
-            Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.error_rate:.1%}", f"{r.z:+.1f}"], r.error_rate)
-            for r in summary.mistakes
-        ]
-        note = f"{summary.accuracy:.1%} of the answers are right."
-        names = [unit, "in wrong answers", "in right answers", "share wrong", "standard errors from all"]
+    wrong = [
+        Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.z:+.1f}", f"{r.error_rate:.1%}"], r.error_rate)
+        for r in summary.mistakes
+        if r.z > 0
+    ]
+    if wrong:
+        names = [unit, "in wrong answers", "in right answers", "standard errors from all", "share wrong"]
         what = "Words" if unit == "token" else summary.unit.capitalize()
-        yield f"{what} that differ between wrong and right answers", note, names, wrong
+        yield Section(f"{what} that are more often in wrong answers", names, wrong, "")
+    for label, units in _by_label(summary).items():
+        tested = WITHOUT if any(one.effect for one in units) else []
+        names = [unit, "places", "total", *tested, "mean (± 95%)"]
+        yield Section(f"{label}: {summary.unit} for and against", names, [_unit(one) for one in units], SIDES)
     if summary.difference is not None:
         yield from _difference(summary.difference, unit, inputs)
 
 
-def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[tuple[str, str, list[str], list[Line]]]:
+def _by_label(summary: Summary) -> dict[str, list[Unit]]:
+    """Return the listed units of each label by their mean scores; those that are against it have a negative one."""
+    against = [unit for unit in summary.against if unit.mean < 0]
+    listed: dict[str, dict[str, Unit]] = {}
+    for one in (*summary.highest, *summary.totals, *against):
+        listed.setdefault(one.label, {}).setdefault(one.text, one)
+    return {label: sorted(units.values(), key=lambda one: -one.mean) for label, units in listed.items()}
+
+
+def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[Section]:
     same = "" if difference["same answer"] is None else f", {difference['same answer']:.1%} with the same answer"
     note = f"{difference['folder']} ({difference['model']}): {difference['texts in both']:,} {inputs} in both{same}."
     changed = [
         Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], examples=c["examples"])
         for c in difference["changed answers"]
     ]
-    yield "Answers that differ from the other run's", note, ["here / there", inputs], changed
+    yield Section("Answers that differ from the other run's", ["here / there", inputs], changed, note=note)
     shifts = [
         Line([f"{s['text']} ({s['label']})", f"{s['there']:.3g}", f"{s['here']:.3g}"], s["here"] - s["there"])
         for s in difference["shifts"]
     ]
-    yield "Mean scores that differ most", "", [unit, "there", "here"], shifts
+    yield Section("Mean scores that differ most", [unit, "there", "here"], shifts, "← there   here →")
 
 
-def _unit(unit: Unit, what: str) -> Line:
-    value = {"mean": unit.mean, "total": unit.total, "against": unit.against or 0.0}[what]
-    last = f"{unit.against or 0.0:.1%}" if what == "against" else f"{unit.total:.4g}"
-    cells = [unit.text, f"{unit.count:,}", _with_half(unit.mean, unit.high)]
+def _unit(unit: Unit) -> Line:
+    cells = [unit.text, f"{unit.count:,}", f"{unit.total:.4g}"]
     if (effect := unit.effect) is not None:
         cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
-    cells.append(last)
-    interval = (unit.low, unit.high)
-    return Line(cells, value, interval if what == "mean" else None, unit.examples)
+    cells.append(_with_half(unit.mean, unit.high))
+    return Line(cells, unit.mean, (unit.low, unit.high), unit.examples)
 
 
 def _with_half(mean: float, high: float) -> str:
@@ -210,22 +288,28 @@ def _with_half(mean: float, high: float) -> str:
     return f"{round(mean, 3) + 0.0:.3g}{half}"  # no minus before a zero
 
 
-def _table(heading: str, names: Sequence[str], lines: Sequence[Line], places: dict[str, str]) -> Table:
+def _card(section: Section, places: dict[str, str]) -> Card:
+    blocks: list[Block] = [Paragraph(section.note)] if section.note else []
+    return Card([*blocks, _table(section, places)], section.heading, result=False)
+
+
+def _table(section: Section, places: dict[str, str], caption: str = "") -> Table:
     """Return the lines as a table whose bars all begin at 0."""
+    lines = section.lines
     ends = [e for _, value, interval, _ in lines for e in (value, *(interval or ())) if e is not None]
     low, high = min([0.0, *ends]), max([0.0, *ends])
 
     def at(value: float) -> float:
         return (value - low) / (high - low) if high > low else 0.0
 
-    columns = [Column(name, numbers=index > 0) for index, name in enumerate(names)]
-    bars, examples = any(line[1] is not None for line in lines), any(line[3] for line in lines)
+    columns = [Column(name, numbers=index > 0) for index, name in enumerate(section.columns)]
+    bars, examples = section.bars is not None, any(line[3] for line in lines)
     rows = []
     for texts, value, interval, ids in lines:
         row = [cell(text) for text in texts]
         ends_of = (None, None) if interval is None else (at(interval[0]), at(interval[1]))
-        row += [Cell(bar=None if value is None else Bar(at(0.0), at(value), *ends_of))] if bars else []
+        row += [Cell(value=value, bar=None if value is None else Bar(at(0.0), at(value), *ends_of))] if bars else []
         row += [Cell(links={i: places.get(i, "") for i in ids})] if examples else []
         rows.append(row)
-    columns += [Column("")] * bars + [Column("examples")] * examples
-    return Table(columns, rows, sortable=True)
+    columns += [Column(section.bars or "")] * bars + [Column("examples")] * examples
+    return Table(columns, rows, caption, sortable=True, stacked=len(columns) > FITTING)

@@ -97,6 +97,26 @@ class Mass:
 
 
 @dataclass(frozen=True)
+class WrongAnswer:
+    """A row that the model got wrong.
+
+    Attributes:
+        id: Its id; with the number of the row where several share it.
+        prediction: The label that was predicted.
+        probability: Its probability, None where there is none.
+        gold: The right label.
+        pieces: The texts of the row, each cut into pieces with their scores; None where a piece has none. Empty where
+            it is a picture or a sound.
+    """
+
+    id: str
+    prediction: str
+    probability: float | None
+    gold: str
+    pieces: list[list[tuple[str, float | None]]]
+
+
+@dataclass(frozen=True)
 class Rate:
     """A word in texts that the model got wrong and in those that it got right.
 

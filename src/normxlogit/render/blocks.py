@@ -198,6 +198,7 @@ class Table(Block):
         sortable: Whether a page sorts it by its columns.
         filtered: The column whose values a page offers as a filter, beside a field for words.
         shown: The rows that a terminal shows; None for all.
+        stacked: Whether a narrow page draws each row as a card, because the columns do not fit beside each other.
     """
 
     kind: ClassVar = "table"
@@ -209,6 +210,7 @@ class Table(Block):
     sortable: bool = False
     filtered: str = ""
     shown: Sequence[int] | None = None
+    stacked: bool = False
 
 
 @dataclass(frozen=True)

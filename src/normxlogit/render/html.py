@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ..results.characters import safe
-from .blocks import Bar, Block, Card, Cell, Piece, Sentences, Table
+from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
 from .charts import GREY, BarRow, Bars, number
 from .describe import shortened
 from .media_blocks import placed
@@ -31,6 +31,9 @@ NAME = 60
 
 LONGEST = 14.0
 """The longest bar in em."""
+
+TALL = 60
+"""Rows of a table that a page shows without a scroll box of its own."""
 
 KEYS = (Piece("red", 1.0), Piece("blue", -1.0))
 """The colours of the legend."""
@@ -86,7 +89,7 @@ def _environment() -> "Environment":
         "slider": _slider,
         "plain": _plain,
     }
-    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS}
+    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL}
     return environment
 
 
@@ -134,15 +137,17 @@ def _style(strength: float) -> str:
     return f"--s:{abs(strength):.3f};background-color:{shade}"
 
 
-def _cell_attributes(cell: Cell, numbers: bool) -> Markup:
+def _cell_attributes(cell: Cell, column: Column, named: bool) -> Markup:
+    """Return the class, colour, place and value of a cell, and the name of its column where a narrow page needs it."""
     coloured = abs(cell.strength) >= FAINT
     classes = [
-        *(["nxl-number"] if numbers else []),
+        *(["nxl-number"] if column.numbers else []),
         *(["nxl-" + ("for" if cell.strength > 0 else "against")] if coloured else []),
     ]
     return _markup(
         **{"class": " ".join(classes), "style": _style(cell.strength) if coloured else None, "id": cell.anchor},
         data_value=None if cell.value is None else repr(cell.value),
+        data_column=column.name if named else None,
     )
 
 

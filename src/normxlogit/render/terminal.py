@@ -142,6 +142,10 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
     drawn = [Text("\n").join(_sentence(pieces, color) for _, pieces in row.texts) for row in block.rows]
     if not any(row.caption for row in block.rows):
         return Group(*drawn)
+    if block.small:
+        return Text("\n\n").join(
+            Text("\n").join([_text(row.caption, DIM), text]) for row, text in zip(block.rows, drawn, strict=True)
+        )
     table = _columns("left", "left")
     table.columns[0].no_wrap, table.columns[0].max_width = True, NAME
     for row, text in zip(block.rows, drawn, strict=True):
