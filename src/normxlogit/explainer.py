@@ -1,6 +1,6 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
@@ -23,7 +23,7 @@ from .methods.defaults import completion_methods, named_or_default, use_for
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
-from .pipeline.cite import cite, cite_each
+from .pipeline.cite import cite, cite_each, cite_stream
 from .pipeline.given_completion import explain_generation
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.prompts import explain_generated, explain_written
@@ -383,6 +383,44 @@ class Explainer:
         if question is None or isinstance(question, str) or not isinstance(question, Iterable):
             return cite(self._language_model, question, documents, **cite_options)
         return cite_each(self._language_model, list(question), documents, cite_options)
+
+    def cite_stream(
+        self,
+        pieces: Iterable[str],
+        question: str | None = None,
+        documents: Any = None,
+        *,
+        messages: Any = None,
+        system: str | None = None,
+        verify: int | Literal["auto"] = 0,
+        method: str | Method | None = None,
+    ) -> Iterator[Citations]:
+        """Cite each sentence of an answer that is being written, as soon as it is finished.
+
+        A sentence is finished when the next one begins, or the answer ends. It takes a forward pass over prompt and
+        answer and a backward pass; what a sentence rests on does not depend on what follows it.
+
+        Args:
+            pieces: The text of the answer, piece by piece, as a service streams it.
+            question: The question.
+            documents: As in `cite`.
+            messages: As in `cite`; of a conversation all messages stand before the answer.
+            system: As in `cite`.
+            verify: As in `cite`; by default nothing is measured, which takes a pass for each source.
+            method: As in `cite`.
+
+        Returns:
+            For each sentence the answer up to its end, with one `support` and its citations. They are computed as they
+            are taken; numbers of citations begin anew in each.
+
+        Raises:
+            InputError: If there is no question or document, or a piece is not a text.
+            MethodError: If the method does not exist or does not score sources.
+            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
+        """
+        chosen, model = named_or_default(method, "completions"), self._language_model
+        options: dict[str, Any] = {"method": chosen, "verify": verify, "messages": messages, "system": system}
+        return cite_stream(model, pieces, question, documents, **options)
 
     @overload
     def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Attribution: ...

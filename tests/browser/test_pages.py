@@ -248,7 +248,7 @@ def test_a_sentence_without_support_does_not_rest_on_anything(watched, tmp_path)
     with watched.page() as page:
         page.goto(write(tmp_path, "unsupported", c.to_html()))
         page.locator("[data-part]").first.hover()
-        assert "is not supported by the documents" in page.locator(".nxl-status").inner_text()
+        assert "does not rest on the documents" in page.locator(".nxl-status").inner_text()
         page.locator("[data-part]").last.hover()
         assert "rests on: a.txt:1" in page.locator(".nxl-status").inner_text()
 

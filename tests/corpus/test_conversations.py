@@ -39,7 +39,8 @@ ROWS = [
     {"key": "a", "chat": messages("was it good ?", "It was. The cat is here.")},
     {"key": "b", "chat": anthropic("was it bad ?", "a bad plot .")},
     {"key": "c", "chat": TWICE},
-    {"key": "d", "chat": json.dumps({"request": messages("why ?", "")[:4], "response": "the cat ."})},
+    {"key": "d", "chat": json.dumps(messages("why ?", "The plot is good."))},
+    {"key": "dd", "chat": json.dumps({"request": messages("why ?", "")[:4], "response": "the cat ."})},
     {"key": "e", "chat": None},
     {"key": "f", "chat": [{"role": "user", "content": "why ?"}]},
     {"key": "g", "chat": "no JSON"},
@@ -59,19 +60,19 @@ def reader(request):
 def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     path, out = jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out"
     done = attribute(reader, path, out, messages_column="chat", id_column="key", keep_text=True, shard_rows=3)
-    assert (done.rows, done.errors) == (10, 6)
+    assert (done.rows, done.errors) == (11, 6)
     reasons = errors(out)
-    assert sorted(reasons) == [4, 5, 6, 7, 8, 9]
-    assert reasons[4] == "no conversation: column 'chat' is null"
-    assert "the assistant says nothing" in reasons[5]
-    assert "expected a list of messages" in reasons[6]
-    assert "the answer is the first message" in reasons[7]
-    assert "expected" in reasons[8]
-    assert "300" in reasons[9]
+    assert sorted(reasons) == [5, 6, 7, 8, 9, 10]
+    assert reasons[5] == "no conversation: column 'chat' is null"
+    assert "the assistant says nothing" in reasons[6]
+    assert "expected a list of messages" in reasons[7]
+    assert "the answer is the first message" in reasons[8]
+    assert "expected" in reasons[9]
+    assert "300" in reasons[10]
     files = sorted((out / "shards").iterdir())
     loaded = [result for file in files if len(pq.read_table(file)) for result in Attributions.load(file)]
     rows, sentences, unsupported, uses = results(out).to_pylist(), 0, 0, {}
-    assert [row["id"] for row in rows] == list("abcd")
+    assert [row["id"] for row in rows] == ["a", "b", "c", "d", "dd"]
     for given, row, result in zip(ROWS, rows, loaded, strict=False):
         chat = json.loads(given["chat"]) if isinstance(given["chat"], str) else given["chat"]
         cited = reader.cite(messages=chat, verify=0)
@@ -95,7 +96,7 @@ def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
             number += any(cited.messages[i].name in citing for i in of_key)
             uses[key] = there + 1, number, shares + share
     summary = summarize(out)
-    assert (summary.rows, summary.errors, summary.complete, summary.model) == (4, 6, True, "reader")
+    assert (summary.rows, summary.errors, summary.complete, summary.model) == (5, 6, True, "reader")
     assert (summary.sentences, summary.unsupported) == (sentences, unsupported)
     assert {(m.kind, m.tool): (m.conversations, m.cited) for m in summary.messages} == {
         key: (there, number) for key, (there, number, _) in uses.items()
@@ -162,9 +163,12 @@ def test_arguments_that_do_not_go_with_conversations_are_refused(reader, tmp_pat
         {"words": True},
         {"turn": "last"},
         {"turn": True},
+        {"messages_column": []},
+        {"messages_column": 3},
+        {"messages_column": {"chat": 1}},
     ):
         with pytest.raises(InputError):
-            attribute(reader, ROWS, tmp_path / "out", messages_column="chat", **wrong)
+            attribute(reader, ROWS, tmp_path / "out", **{"messages_column": "chat", **wrong})
     with pytest.raises(InputError, match="turn picks an answer"):
         attribute(reader, [{"prompt": "a", "completion": "b"}], tmp_path / "out", sources="sentence", turn=0)
     with pytest.raises(DataError, match="no column 'chats'"):

@@ -142,7 +142,7 @@ def attribute(
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
     if isinstance(keep, str):
         raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
-    conversations = (messages_column,) if isinstance(messages_column, str) else tuple(messages_column or ())
+    conversations = _message_columns(messages_column)
     model = explainer._model
     media = not model.task.reads_tokens
     source = open_source(inputs, input_format, files=media)
@@ -244,6 +244,15 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
         manifest.done = {}
         return False
     return before.complete and len(manifest.done) == len(before.done)
+
+
+def _message_columns(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns of conversations."""
+    if names is None or isinstance(names, str):
+        return () if names is None else (names,)
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"messages_column= is a column or a list of columns, not {names!r}")
+    return tuple(dict.fromkeys(names))
 
 
 def _of_completions(

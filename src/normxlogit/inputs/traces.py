@@ -111,6 +111,7 @@ def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
     Raises:
         InputError: If there is no conversation, or more than one.
     """
+    value = loaded(value)
     if isinstance(value, list) and any(map(_is_message, value)):
         return _checked(value), None
     records = _records(value)

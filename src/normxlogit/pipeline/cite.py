@@ -1,7 +1,7 @@
 """From a question and documents to an answer with citations."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,11 +21,11 @@ from ..results.citation_test import CitationTest
 from ..results.citations import Citations
 from ..results.collection import Attributions
 from ..results.messages import SourceMessage
-from ..results.sentences import sentence_spans
-from ..results.spans import answer_parts, prompt_sources
+from ..results.sentences import finished_sentences, sentence_spans
+from ..results.spans import PartSpec, answer_parts, prompt_sources
 from .ablations import Ablations, leave_one_out, verified
 from .completed import Completed
-from .conversations import conversation_prompt
+from .conversations import ConversationPrompt, conversation_prompt
 from .options import Options
 from .sources import explain_sources, part_weights
 from .swaps import swaps
@@ -95,6 +95,87 @@ def cite(
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
     return asked.cited(sources, tested)
+
+
+def cite_stream(
+    model: TaskModel,
+    pieces: Iterable[str],
+    question: str | None,
+    documents: Any,
+    *,
+    method: Method,
+    verify: int | Literal["auto"] = 0,
+    messages: Any = None,
+    system: str | None = None,
+) -> Iterator[Citations]:
+    """Cite each sentence of an answer as soon as it is finished.
+
+    Args:
+        model: A causal language model.
+        pieces: The text of the answer, piece by piece.
+        question: As in `cite`, like the other arguments.
+        documents: As in `cite`.
+        method: As in `cite`.
+        verify: As in `cite`.
+        messages: As in `cite`; of a conversation all messages stand before the answer.
+        system: As in `cite`.
+
+    Returns:
+        The answer up to the end of each sentence, with what this sentence rests on. They are computed as they are
+        taken.
+
+    Raises:
+        InputError: If the prompt cannot be read; see `cite`.
+    """
+    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
+        raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
+    if verify not in (0, "auto"):
+        verify = counted(verify, "verify")
+    read: ConversationPrompt | None = None
+    if documents is None and messages is not None and not isinstance(messages, str):
+        if question is not None or system is not None:
+            raise InputError("messages hold the question and the system message; pass one or the other")
+        conversation = read_conversation(messages)
+        read = conversation_prompt(model, conversation, answer="")
+    elif messages is None:
+        documents = documents_by_name(documents)
+        question_prompt(question, documents, system, chat=True)
+
+    def answered(text: str) -> Asked:
+        if read is not None:
+            return Asked(ask(model, None, read.spans, messages=read.prompt, answer=text), read.question, read.messages)
+        return Asked(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
+
+    return _cite_finished(model, pieces, answered, method, verify)
+
+
+def _cite_finished(
+    model: TaskModel,
+    pieces: Iterable[str],
+    answered: Callable[[str], Asked],
+    method: Method,
+    verify: int | Literal["auto"],
+) -> Iterator[Citations]:
+    """Yield the citations of each sentence of an answer as soon as it is finished."""
+    for text, (start, end) in finished_sentences(_texts(pieces)):
+        asked = answered(text)
+        sequence = asked.completed.sequenced()
+        completion = sequence.text[sequence.prompt_characters :]
+        shift = len(completion) - len(completion.lstrip())
+        span = (shift + start, min(shift + end, len(completion)))
+        first, last = (sequence.prompt_characters + place for place in span)
+        if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
+            continue  # a special token that ends it, or words that the tokenizer does not know
+        sources = explain_sources(model, asked.completed, Options(method=method), asked.completed.named_sources, span)
+        count = None if verify == "auto" else int(verify)
+        yield asked.cited(sources, None if verify == 0 else _tested(model, asked.completed, sources, count, span))
+
+
+def _texts(pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
+        yield piece
 
 
 def cite_each(
@@ -280,7 +361,9 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _tested(model: TaskModel, completed: Completed, ranked: Attribution, count: int | None) -> CitationTest:
+def _tested(
+    model: TaskModel, completed: Completed, ranked: Attribution, count: int | None, parts: PartSpec = "sentence"
+) -> CitationTest:
     """Measure what each sentence loses without the first sources and without all, and swap the values of both.
 
     Args:
@@ -288,11 +371,12 @@ def _tested(model: TaskModel, completed: Completed, ranked: Attribution, count: 
         completed: The prompt and the answer.
         ranked: The scores of the sources.
         count: How many sources are left out, one at a time; None until no other can come first.
+        parts: The sentences of the answer, or the span of one of them.
     """
     sequence = completed.sequenced()
-    sources, sentences = prompt_sources(sequence, completed.named_sources), answer_parts(sequence, "sentence")
+    sources, sentences = prompt_sources(sequence, completed.named_sources), answer_parts(sequence, parts)
     weights = part_weights(completed, sentences)  # (K, G)
-    whole = part_weights(completed, answer_parts(sequence, None))  # (1, G)
+    whole = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)
     if count is None:
         scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
