@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer, InputError
-from normxlogit.results.sentences import finished_sentences
 from tests import tiny
 
 MESSAGES = [
@@ -64,23 +63,6 @@ def test_a_sentence_can_be_verified(reader):
     whole = reader.cite(messages=MESSAGES, answer=ANSWER, verify=99)
     for k, cited in enumerate(reader.cite_stream(cut(ANSWER, 7), messages=MESSAGES, verify=99)):
         np.testing.assert_allclose(cited.verified.losses[0], whole.verified.losses[k], rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "wanted"),
-    [
-        ([], []),
-        (["  ", "\n"], []),
-        (["It costs 3", ".5 euros. ", "Yes."], ["It costs 3.5 euros.", "Yes."]),
-        (["See e.g. ", "this. ", "Then", " go."], ["See e.g. this.", "Then go."]),
-        (["- one\n", "- two\n", "end"], ["- one", "- two\nend"]),
-        (["完了。次", "です。"], ["完了。", "次です。"]),
-    ],
-)
-def test_sentences_of_pieces(pieces, wanted):
-    found = list(finished_sentences(pieces))
-    assert [text[slice(*span)] for text, span in found] == wanted
-    assert all(text == text[: span[1]] for text, span in found)
 
 
 def test_what_is_not_a_stream_is_refused(reader):

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..inputs.chat import Prompt
 from ..inputs.conversations import read_conversation
 from ..model.task_model import TaskModel
-from ..pipeline.cite import Asked, ask, ask_in
+from ..pipeline.cite import Answered, ask, ask_in
 from ..pipeline.completed import Completed
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..pipeline.writing import generate_each, opened, read_completion
@@ -40,7 +40,7 @@ class PreparedPrompts:
     shard: Shard
     prompts: dict[int, Prompt]
     completed: dict[int, Completed]
-    answers: dict[int, Asked]
+    answers: dict[int, Answered]
     problems: dict[int, str]
 
 
@@ -77,7 +77,7 @@ class PromptWorker:
             pictures = media_of(shard.table, BESIDE)
             prompts = {row: _about_picture(prompt, pictures[row], problems, row) for row, prompt in prompts.items()}
         completed: dict[int, Completed] = {}
-        answers: dict[int, Asked] = {}
+        answers: dict[int, Answered] = {}
         readers = (self.model.tokenizer, self.model.reader)
         template = any(getattr(reader, "chat_template", None) for reader in readers)
 
@@ -102,11 +102,11 @@ class PromptWorker:
         readable = {row: prompt for row, prompt in prompts.items() if row not in problems}
         return PreparedPrompts(shard, readable, completed, answers, problems)
 
-    def _answer(self, row: Mapping[str, Any]) -> Asked:
+    def _answer(self, row: Mapping[str, Any]) -> Answered:
         """Read the answer of a row, with its documents or what was said before it."""
         if not self.settings.columns.messages:
             documents = json.loads(row["documents"])
-            return Asked(ask(self.model, row["text"], documents, answer=row["completion"]), row["text"])
+            return Answered(ask(self.model, row["text"], documents, answer=row["completion"]), row["text"])
         conversation = read_conversation(json.loads(row["text"]))
         if conversation.until(self.settings.turn)[1] is None:
             raise InputError("the assistant says nothing in this conversation")

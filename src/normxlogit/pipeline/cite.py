@@ -35,7 +35,7 @@ Spans = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Answered:
     """A question with its sources and an answer.
 
     Attributes:
@@ -85,16 +85,16 @@ def cite(
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or prompt.get("system") is not None:
             raise InputError("messages hold the question and the system message; pass one or the other")
-        given = {name: value for name, value in prompt.items() if name not in ("messages", "system")}
-        asked = ask_in(model, messages, turn, **given)
+        keywords = {name: value for name, value in prompt.items() if name not in ("messages", "system")}
+        answered = ask_in(model, messages, turn, **keywords)
     elif turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     else:
-        asked = Asked(ask(model, question, documents, **prompt), question or "")
-    completed = asked.completed
+        answered = Answered(ask(model, question, documents, **prompt), question or "")
+    completed = answered.completed
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
-    return asked.cited(sources, tested)
+    return answered.cited(sources, tested)
 
 
 def cite_stream(
@@ -141,34 +141,37 @@ def cite_stream(
         documents = documents_by_name(documents)
         question_prompt(question, documents, system, chat=True)
 
-    def answered(text: str) -> Asked:
+    def answered_with(text: str) -> Answered:
         if read is not None:
-            return Asked(ask(model, None, read.spans, messages=read.prompt, answer=text), read.question, read.messages)
-        return Asked(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
+            return Answered(
+                ask(model, None, read.spans, messages=read.prompt, answer=text), read.question, read.messages
+            )
+        return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
 
-    return _cite_finished(model, pieces, answered, method, verify)
+    return _cite_finished(model, pieces, answered_with, method, verify)
 
 
 def _cite_finished(
     model: TaskModel,
     pieces: Iterable[str],
-    answered: Callable[[str], Asked],
+    answered_with: Callable[[str], Answered],
     method: Method,
     verify: int | Literal["auto"],
 ) -> Iterator[Citations]:
     """Yield the citations of each sentence of an answer as soon as it is finished."""
     for text, (start, end) in finished_sentences(_texts(pieces)):
-        asked = answered(text)
-        sequence = asked.completed.sequenced()
+        answered = answered_with(text)
+        completed = answered.completed
+        sequence = completed.sequenced()
         completion = sequence.text[sequence.prompt_characters :]
         shift = len(completion) - len(completion.lstrip())
         span = (shift + start, min(shift + end, len(completion)))
         first, last = (sequence.prompt_characters + place for place in span)
         if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
             continue  # a special token that ends it, or words that the tokenizer does not know
-        sources = explain_sources(model, asked.completed, Options(method=method), asked.completed.named_sources, span)
+        sources = explain_sources(model, completed, Options(method=method), completed.named_sources, span)
         count = None if verify == "auto" else int(verify)
-        yield asked.cited(sources, None if verify == 0 else _tested(model, asked.completed, sources, count, span))
+        yield answered.cited(sources, None if verify == 0 else _tested(model, completed, sources, count, span))
 
 
 def _texts(pieces: Iterable[str]) -> Iterator[str]:
@@ -215,7 +218,7 @@ def cite_each(
 
 def ask_in(
     model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
-) -> Asked:
+) -> Answered:
     """Read a conversation up to an answer; what is said before it are the named sources.
 
     Args:
@@ -228,7 +231,7 @@ def ask_in(
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     read = conversation_prompt(model, conversation, turn, answer)
     completed = ask(model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens)
-    return Asked(completed, read.question, read.messages)
+    return Answered(completed, read.question, read.messages)
 
 
 def ask(

@@ -100,14 +100,14 @@ def conversation_prompt(
     rendering = _rendered(model, conversation) if chat else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
     spans: Spans = {}
-    contents, said = [], []
+    contents, source_messages = [], []
     for place, name in enumerate(names_of(messages)):
         if (start := rendering.starts.get(place)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
         message, end = messages[place], start + len(messages[place].text)
         contents.append(Content(message.role, start, end, place))
-        said.append(SourceMessage(message.kind, name, message.name, start, end))
+        source_messages.append(SourceMessage(message.kind, name, message.name, start, end))
         for source, first, last in pieces_of(messages[place]):
             full = f"{name}:{source}"
             while full in spans:
@@ -115,8 +115,8 @@ def conversation_prompt(
             spans[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
     question = next((message.text for message in reversed(messages) if message.kind == "user"), "")
-    said.sort(key=lambda message: message.start)
-    return ConversationPrompt(prompt, spans, answer, question, tuple(said))
+    source_messages.sort(key=lambda message: message.start)
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
 
 
 def names_of(messages: Sequence[Message]) -> list[str]:

@@ -43,10 +43,10 @@ def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
     links: dict[str, Any] = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
     links |= {} if cited is None else {"unsupported": cited.wording.unsupported}
     answer, prompt = Sentence("", [("auto", _answer(s, cited))]), Sentence("", [("auto", _prompt(s))])
-    seen = Fold("What the model was given", [Sentences([prompt], small=True)], opened=True)
+    whole_prompt = Fold("What the model was given", [Sentences([prompt], small=True)], opened=True)
     if cited is not None and cited.messages:
         text = Sentence("", [("auto", [Piece(s.prompt or "")])])
-        seen = Fold("The prompt as the model reads it", [Sentences([text], small=True)])
+        whole_prompt = Fold("The prompt as the model reads it", [Sentences([text], small=True)])
     described = [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))]
     return [
         Header("", described, s.notes, verdict(s.verified)),
@@ -55,7 +55,7 @@ def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
         *([] if cited is None else _support(cited)),
         *(_listed(s) if cited is None else _listed_citations(cited)),
         Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(cited)),
-        seen,
+        whole_prompt,
     ]
 
 

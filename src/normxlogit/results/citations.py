@@ -306,8 +306,8 @@ class Citations(Record):
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = self._rests(k, share)
             messages = tuple(documents_of[i] for i in cited[k]) if self.messages else ()
-            found = (numbers, rests, self._loss(k), contradiction, messages, self.wording)
-            support.append(Support(self.sentences[k], *values, *found))
+            judged = (numbers, rests, self._loss(k), contradiction, messages, self.wording)
+            support.append(Support(self.sentences[k], *values, *judged))
         return tuple(support)
 
     def marked(self) -> str:
