@@ -30,6 +30,7 @@ from . import long_prompts, swap_pairs, swaps, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
+from . import removal as word_removal
 from . import speed as time_ratios
 from . import traces as synthetic_traces
 from .comparisons import named_words, next_token, pointing, similarity
@@ -286,6 +287,30 @@ def swap_test(
         write(f"{title}:\n\n{swaps.verdict_table(outcomes)}\n{swaps.kinds_table(every)}")
     fitted, judged = ([outcome for of_set in outcomes.values() for outcome in of_set] for outcomes in measured)
     write(f"Thresholds of the training sentences, held-out sentences:\n\n{swaps.signals_table(judged, fitted)}")
+
+
+@app.command()
+def removal(
+    model: Annotated[str | None, typer.Option(help="Folder of a classifier or masked language model.")] = None,
+    dataset: Annotated[str, typer.Option(help="reviews, sst2, mnli, qnli, stsb, or a file of sentences.")] = "reviews",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with train.jsonl.")] = None,
+    split: Annotated[str, typer.Option(help="Choose settings on train, report validation.")] = "train",
+    limit: Annotated[int, typer.Option(min=1, help="Most texts.")] = 300,
+    method: Annotated[str | None, typer.Option(help="Whose words are removed; the default one if none.")] = None,
+) -> None:
+    """Measure whether deleted or masked words tell better which words of a text count, or of masked sentences."""
+    with quiet():
+        explainer = Explainer.from_pretrained(model)
+        mask = explainer.tokenizer.mask_token
+        if mask is None:
+            raise InputError("the model has no mask token")
+        if explainer._model.task.explains_mask:
+            texts: list[Any] = word_removal.masked_sentences(Path(dataset), mask, limit, split)
+        else:
+            texts = [example.text for example in load_examples(dataset, split=split, data_dir=data_dir, limit=limit)]
+        with progress(1) as step:
+            results = word_removal.measure(explainer, texts, method, step)
+    write(word_removal.table(results))
 
 
 @app.command("context-cite")
