@@ -33,7 +33,7 @@ from . import read_places as places
 from . import removal as word_removal
 from . import speed as time_ratios
 from . import traces as synthetic_traces
-from .comparisons import named_words, next_token, pointing, similarity
+from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
 from .next_token import load_beginnings
 from .ratios import Row, as_state, as_table
@@ -368,6 +368,7 @@ def corpus(context: typer.Context) -> None:
 app.command()(pointing)
 app.command("next-token")(next_token)
 app.command("named-words")(named_words)
+app.command()(contrasts)
 app.command()(similarity)
 
 
