@@ -53,7 +53,9 @@ def names_of(text: str, token_ids: Callable[[str], Sequence[int]]) -> frozenset[
         text: A text of several sentences.
         token_ids: Returns the tokens of a text, without special ones.
     """
-    words, first, begins = set(), set(), True
+    words: set[str] = set()
+    first: set[str] = set()  # of sentences
+    begins = True
     for match in _TOKEN.finditer(text):
         word = match.group()
         if word[0].isupper():
