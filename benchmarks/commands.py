@@ -26,13 +26,14 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
 from . import layer_memory as memory_of_layers
-from . import long_prompts, swaps, verification
+from . import long_prompts, swap_pairs, swaps, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
+from . import removal as word_removal
 from . import speed as time_ratios
 from . import traces as synthetic_traces
-from .comparisons import named_words, next_token, pointing, similarity
+from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
 from .next_token import load_beginnings
 from .ratios import Row, as_state, as_table
@@ -264,19 +265,52 @@ def swap_test(
     model: Annotated[str, typer.Option(help="Name or folder of a language model.")],
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     data: Annotated[Path | None, typer.Option(help="QNLI's rows, beside the sentences written by hand.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most pairs of each set.")] = 60,
+    training: Annotated[Path | None, typer.Option(help="QNLI's rows that thresholds are chosen on.")] = None,
+    corpus_file: Annotated[Path | None, typer.Option("--corpus", help="Sentences, one a line (.gz too).")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most pairs of QNLI, and of the corpus.")] = 90,
+    training_limit: Annotated[int, typer.Option(min=1, help="The same of the training pairs.")] = 20,
     seed: Annotated[int, typer.Option(min=0, help="Seed of documents and values.")] = 0,
+    output: Annotated[Path | None, typer.Option(help="Folder where finished sentences are kept.")] = None,
 ) -> None:
-    """Measure how many true sentences the test of citations keeps, and how many false ones pass."""
+    """Measure how many true sentences the verdict of citations keeps, and how many false ones pass."""
     with quiet():
         options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
         explainer = Explainer.from_pretrained(model, **options)
-        sets = {"written by hand, ten domains": swaps.load_pairs(None, limit)}
-        if data is not None:
-            sets["QNLI, a value exchanged"] = swaps.load_pairs(data, limit, seed)
-        with progress(len(sets)) as step:
-            verdicts = {name: swaps.read(explainer, pairs, step) for name, pairs in sets.items()}
-    write(swaps.table(verdicts))
+        chosen_on = swap_pairs.pair_sets("train", training, corpus_file, training_limit, seed)
+        held_out = swap_pairs.pair_sets("validation", data, corpus_file, limit, seed)
+        measured = []
+        for sets in (chosen_on, held_out):
+            with progress(len(sets)) as step:
+                measured.append({name: swaps.measure(explainer, pairs, output, step) for name, pairs in sets.items()})
+    for title, outcomes in zip(("Training sentences", "Held-out sentences"), measured, strict=True):
+        every = [outcome for of_set in outcomes.values() for outcome in of_set]
+        write(f"{title}:\n\n{swaps.verdict_table(outcomes)}\n{swaps.kinds_table(every)}")
+    fitted, judged = ([outcome for of_set in outcomes.values() for outcome in of_set] for outcomes in measured)
+    write(f"Thresholds of the training sentences, held-out sentences:\n\n{swaps.signals_table(judged, fitted)}")
+
+
+@app.command()
+def removal(
+    model: Annotated[str | None, typer.Option(help="Folder of a classifier or masked language model.")] = None,
+    dataset: Annotated[str, typer.Option(help="reviews, sst2, mnli, qnli, stsb, or a file of sentences.")] = "reviews",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with train.jsonl.")] = None,
+    split: Annotated[str, typer.Option(help="Choose settings on train, report validation.")] = "train",
+    limit: Annotated[int, typer.Option(min=1, help="Most texts.")] = 300,
+    method: Annotated[str | None, typer.Option(help="Whose words are removed; the default one if none.")] = None,
+) -> None:
+    """Measure whether deleted or masked words tell better which words of a text count, or of masked sentences."""
+    with quiet():
+        explainer = Explainer.from_pretrained(model)
+        mask = explainer.tokenizer.mask_token
+        if mask is None:
+            raise InputError("the model has no mask token")
+        if explainer._model.task.explains_mask:
+            texts: list[Any] = word_removal.masked_sentences(Path(dataset), mask, limit, split)
+        else:
+            texts = [example.text for example in load_examples(dataset, split=split, data_dir=data_dir, limit=limit)]
+        with progress(1) as step:
+            results = word_removal.measure(explainer, texts, method, step)
+    write(word_removal.table(results))
 
 
 @app.command("context-cite")
@@ -334,6 +368,7 @@ def corpus(context: typer.Context) -> None:
 app.command()(pointing)
 app.command("next-token")(next_token)
 app.command("named-words")(named_words)
+app.command()(contrasts)
 app.command()(similarity)
 
 

@@ -27,13 +27,14 @@ from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.report import report
 
+from . import contrasts as next_token_contrasts
 from .named_words import evaluate_named_words, load_prompts, named_words_table
-from .next_token import evaluate_next_token, load_beginnings, next_token_table
+from .next_token import evaluate_next_token, load_beginnings, next_token_table, split_sentences
 from .pointing import evaluate_pointing, pointing_table
 from .pointing_cases import load_pointing_cases
 from .similarity import evaluate_similarity, similarity_table
 
-__all__ = ["named_words", "next_token", "pointing", "similarity"]
+__all__ = ["contrasts", "named_words", "next_token", "pointing", "similarity"]
 
 
 def pointing(
@@ -137,6 +138,37 @@ def named_words(
             results = evaluate_named_words(explainer, prompts, methods.split(), step)
         about = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
         text = report(about, named_words_table(results))
+    write_report(text)
+
+
+def contrasts(
+    data: Annotated[
+        str, typer.Option(help="Sentences, one a line (.gz too): the mean state is taken over a few.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: GGUFFile = None,
+    split: Split = "train",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first prompts.")] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences that the mean state is taken over.")] = 80,
+    seed: Annotated[int, typer.Option(min=0, help="Draws them.")] = 1,
+    dtype: DType = None,
+) -> None:
+    """Compare what is explained of a next token, and where: named words, and leave-one-out before the last token.
+
+    Example: python -m benchmarks contrasts --data texts.txt --model FOLDER --gguf-file FILE.gguf
+    """
+    required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
+    required(data, "name a file of sentences with --data")
+    with quiet():
+        explainer = load(model, "cpu", dtype, gguf_file)
+        prompts = load_prompts(split)[:limit]
+        lines = split_sentences(data, "train")
+        order = np.random.default_rng(seed).permutation(len(lines))[:sentences].tolist()
+        means = next_token_contrasts.mean_states(explainer, [lines[i] for i in order])
+        with progress(1) as step:
+            explained = next_token_contrasts.explain(explainer, prompts, means, step)
+        about = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
+        text = report(about, next_token_contrasts.table(prompts, explained))
     write_report(text)
 
 

@@ -98,15 +98,23 @@ def _ranked(a: Attribution) -> list[str]:
     return [word.text for word in sorted(words, key=lambda word: -float(word.score))]
 
 
+def named_among(prompt: NamedPrompt, ranking: Sequence[str], count: int) -> bool:
+    """Return whether a named word is among the first of a ranking of the prompt's words."""
+    return bool({word.casefold() for word in prompt.words} & set(_letters(ranking)[:count]))
+
+
+def _letters(ranking: Sequence[str]) -> list[str]:
+    """Return the words of a ranking without punctuation, and without what is nothing else."""
+    return [re.sub(r"\W", "", word).casefold() for word in ranking if re.search(r"\w", word)]
+
+
 def _summary(method: str, prompts: Sequence[NamedPrompt], rankings: Sequence[Sequence[str]]) -> NamedWords:
     hits: dict[bool, list[list[bool]]] = {True: [], False: []}
     fooled = []
     for prompt, ranking in zip(prompts, rankings, strict=True):
-        first = [re.sub(r"\W", "", word).casefold() for word in ranking if re.search(r"\w", word)]
-        named = {word.casefold() for word in prompt.words}
-        hits[prompt.distractor is not None].append([bool(named & set(first[:count])) for count in FIRST])
+        hits[prompt.distractor is not None].append([named_among(prompt, ranking, count) for count in FIRST])
         if prompt.distractor is not None:
-            fooled.append(first[:1] == [prompt.distractor.casefold()])
+            fooled.append(_letters(ranking)[:1] == [prompt.distractor.casefold()])
     return NamedWords(method, np.array(hits[False]), np.array(hits[True]), np.array(fooled))
 
 

@@ -49,17 +49,15 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 
-def load_beginnings(path: str | Path, limit: int, split: str = "validation", seed: int = 0) -> list[str]:
-    """Read the beginnings of sentences, of 6 to 24 words each.
+def split_sentences(path: str | Path, split: str) -> list[str]:
+    """Read the sentences of a split: "train" has the first, third, ... line of a file, "validation" the others.
 
     Args:
         path: A text file with a sentence a line, or JSON lines with a "text"; either may be compressed (.gz).
-        limit: How many.
-        split: "train" draws from the first, third, ... line, "validation" from the others.
-        seed: Draws lines and lengths.
+        split: Which lines.
 
     Raises:
-        DataError: If the file cannot be read, or holds no sentence of more than six words.
+        DataError: If the file cannot be read.
     """
     path = Path(path)
     if split not in ("train", "validation"):
@@ -68,9 +66,25 @@ def load_beginnings(path: str | Path, limit: int, split: str = "validation", see
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         lines = raw.decode("utf-8").splitlines()[split == "validation" :: 2]
         if path.name.removesuffix(".gz").endswith(".jsonl"):
-            lines = [json.loads(line)["text"] for line in lines if line.strip()]
+            return [json.loads(line)["text"] for line in lines if line.strip()]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{path}: cannot be read as sentences: {error!r}") from None
+    return lines
+
+
+def load_beginnings(path: str | Path, limit: int, split: str = "validation", seed: int = 0) -> list[str]:
+    """Read the beginnings of sentences, of 6 to 24 words each.
+
+    Args:
+        path: A text file with a sentence a line, or JSON lines with a "text"; either may be compressed (.gz).
+        limit: How many.
+        split: As in `split_sentences`.
+        seed: Draws lines and lengths.
+
+    Raises:
+        DataError: If the file cannot be read, or holds no sentence of more than six words.
+    """
+    lines = split_sentences(path, split)
     random = np.random.default_rng(seed)
     beginnings: list[str] = []
     for index in random.permutation(len(lines)):

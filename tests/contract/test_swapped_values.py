@@ -64,6 +64,41 @@ def test_a_value_without_another_of_its_kind_is_not_tested() -> None:
     assert answer.verified.swaps == ()
 
 
+def whole_words(*words: str) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of whole words and of letters, in this order: what it has no word for is spelt."""
+    letters = [chr(code) for code in range(33, 127)]
+    vocabulary = {
+        token: i
+        for i, token in enumerate(["<unk>", "</s>", "\n", "\u2581", *words, *letters, *(f"##{x}" for x in letters)])
+    }
+    tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.decoder = decoders.WordPiece()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
+
+
+def test_a_name_at_the_beginning_of_a_sentence_is_told_by_the_vocabulary() -> None:
+    known = ["score", "the", "goals", "Sweden", "Haal", "haal", "##and", "refunds", "Refunds", "Norway", "norw", "##ay"]
+    tokenizer = whole_words(*known)
+    model = tiny.model("llama", "CausalLM", vocab_size=len(tokenizer), max_position_embeddings=600)
+    documents = {"a": "Norway beat Sweden. Refunds are free. Haaland shot the goals."}
+
+    def values(answer: str) -> list[tuple[str, str]]:
+        cited = Explainer(model, tokenizer).cite("Who?", documents, answer=answer)
+        return [(swap.value, swap.other) for swap in cited.verified.swaps]
+
+    assert values("Refunds score.") == []  # a common word
+    ((value, other),) = values("Haaland score.")
+    assert value == "Haaland"
+    assert other in ("Norway", "Sweden")
+
+
+def test_a_number_is_no_candidate_where_it_stands_in_the_sentence_already_but_one_that_ends_like_it_is() -> None:
+    documents = {"a": "The dose is 200 units. The most is 1200 units. The least is 5 units."}
+    cited = made().cite("What?", documents, answer="The dose of 5 is 1200 units.")
+    assert {swap.value: swap.other for swap in cited.verified.swaps} == {"5": "200", "1200": "200"}
+
+
 def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents() -> None:
     explainer = made()
     answer = explainer.cite("When?", DOCUMENTS, answer="Refunds take 5 days. It is old.", verify=1)

@@ -37,16 +37,19 @@ class Deletions(NamedTuple):
     falls: npt.NDArray[np.float64]
 
 
-def delete_words(explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution]) -> Deletions:
+def delete_words(
+    explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution], *, masked: bool = False
+) -> Deletions:
     """Delete the words of the highest scores from texts, one after the other.
 
     Args:
         explainer: The model, whose predictions are labels or values.
         encodings: The N texts as it reads them.
         attributions: Their explanations, one score for each token.
+        masked: Whether the words are masked instead of deleted.
     """
     model = explainer._model
-    answers = Answers(model, encodings, attributions)
+    answers = Answers(model, encodings, attributions, masked=masked)
     keys: list[tuple[int, tuple[int, ...]]] = []
     for text, attribution in enumerate(attributions):
         order = sorted(parts_of(model, attribution), key=lambda part: -part.score)  # stable: ties go to the earlier one

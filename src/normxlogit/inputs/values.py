@@ -1,11 +1,12 @@
 """Values in a text: numbers, names, units, number words and words with an opposite.
 
 Numbers, names and units are told by digits, capitals and what follows a number, in any language that writes them so.
-Number words and opposites are English.
+Where every sentence begins with a capital, the vocabulary of a tokenizer tells a name: a common word is in it with a
+small letter, too, and before the same word with a capital. Number words and opposites are English.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 ValueKind = Literal["number", "name", "unit", "number word", "opposite"]
@@ -31,8 +32,7 @@ def values_in(text: str, named: frozenset[str] = frozenset()) -> list[Value]:
 
     Args:
         text: A sentence.
-        named: Words that are known to be names, see `names_inside`: at the beginning of a sentence others are none,
-            unless another capital follows.
+        named: Words that are known to be names, see `names_of`: at the beginning of a sentence others are none.
     """
     values = [Value("number", m.group(), *m.span()) for m in _NUMBER.finditer(text)]
     values += [Value("unit", m.group(1), *m.span(1)) for m in _UNIT.finditer(text)]
@@ -44,23 +44,49 @@ def values_in(text: str, named: frozenset[str] = frozenset()) -> list[Value]:
     return sorted(values, key=lambda value: (value.start, value.end))
 
 
-def names_inside(text: str) -> frozenset[str]:
-    """Return the words that begin with a capital inside a sentence of a text."""
-    words, begins = set(), True
+def names_of(text: str, token_ids: Callable[[str], Sequence[int]]) -> frozenset[str]:
+    """Return the words of a text that are names.
+
+    Words with a capital inside a sentence are; those that begin one where the vocabulary of a tokenizer says so.
+
+    Args:
+        text: A text of several sentences.
+        token_ids: Returns the tokens of a text, without special ones.
+    """
+    words: set[str] = set()
+    first: set[str] = set()  # of sentences
+    begins = True
     for match in _TOKEN.finditer(text):
         word = match.group()
-        if word[0].isupper() and not begins:
-            words.add(word)
+        if word[0].isupper():
+            (first if begins else words).add(word)
         begins = word[-1] in _ENDS or "\n" in text[match.end() : match.end() + 1]
-    return frozenset(words)
+    return frozenset(words | {word for word in first - words if _is_name(word, token_ids)})
 
 
-def candidates(value: Value, values: Iterable[Value]) -> list[str]:
+def _is_name(word: str, token_ids: Callable[[str], Sequence[int]]) -> bool:
+    """Return whether the vocabulary of a tokenizer has a word as a name, by how it reads it inside a sentence.
+
+    Tokenizers learn frequent strings first: of a common word the form with a small letter is one token, and comes
+    before the one with a capital. Rare words, in several tokens either way, count as names; letter by letter, none do.
+    """
+    before = list(token_ids("a"))
+    capital, small = (list(token_ids(f"a {form}")) for form in (word, word[0].lower() + word[1:]))
+    if capital == small or capital[: len(before)] != before or small[: len(before)] != before:
+        return False
+    capital, small = capital[len(before) :], small[len(before) :]
+    if len(capital) == len(small) == 1:
+        return capital[0] < small[0]
+    return len(small) > len(capital) or 1 < len(small) < len(word)
+
+
+def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str]:
     """Return the other values that could stand in a value's place, each once, in their order.
 
     Args:
         value: A value of a sentence.
         values: The values of the documents.
+        sentence: The sentence: what stands elsewhere in it is no candidate.
     """
     word = value.text.lower()
     opposite = OPPOSITES.get(word)
@@ -71,24 +97,29 @@ def candidates(value: Value, values: Iterable[Value]) -> list[str]:
         if value.kind == "opposite" and other.text.lower() != opposite:
             continue
         texts.setdefault(other.text.lower(), other.text)
-    return list(texts.values())
+    return [text for text in texts.values() if not _stands_in(text, sentence)]
+
+
+def _stands_in(text: str, sentence: str) -> bool:
+    """Return whether a value stands in a sentence, not as a piece of a longer word or number."""
+    whole = rf"(?<!\w)(?<!\d[.,:/]){re.escape(text)}(?!\w|[.,:/]\d)"
+    return re.search(whole, sentence, re.IGNORECASE) is not None
 
 
 def _names(text: str, named: frozenset[str]) -> Iterator[Value]:
     """Yield words that begin with a capital, those that follow each other as one name."""
     spans: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
-        if not match.group()[0].isupper() or match.group() == "I":
+        word, (start, end) = match.group(), match.span()
+        before = text[:start].rstrip()
+        begins = not before or before[-1] in _ENDS
+        if not word[0].isupper() or word == "I" or (begins and word not in named):
             continue
-        start, end = match.span()
         if spans and text[spans[-1][1] : start] in _JOINTS:
             start = spans.pop()[0]
         spans.append((start, end))
     for start, end in spans:
-        name, before = text[start:end], text[:start].rstrip()
-        begins = not before or before[-1] in _ENDS
-        if not begins or name in named or not _WORD.fullmatch(name):
-            yield Value("name", name, start, end)
+        yield Value("name", text[start:end], start, end)
 
 
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..inputs.encoding import Encoding
 from ..inputs.private_tokenizer import private_tokenizer
-from ..inputs.values import Value, candidates, names_inside, values_in
+from ..inputs.values import Value, candidates, names_of, values_in
 from ..model.task_model import TaskModel
 from ..results.citation_test import Swap
 from ..results.spans import Piece
@@ -54,23 +54,27 @@ def swaps(
     sequence = completed.sequenced()
     sentences = [sequence.text[part.start : part.end] for part in parts]
     texts = {name: sequence.text[start:end] for name, (start, end) in sources.items()}
-    named = names_inside(sequence.text)
+    tokenizer = private_tokenizer(model.tokenizer)
+
+    def token_ids(text: str) -> list[int]:
+        ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
+
+    named = names_of(sequence.text, token_ids)
     source_values = {name: values_in(text, named) for name, text in texts.items()}
     every = [value for values in source_values.values() for value in values]
-    tokenizer = private_tokenizer(model.tokenizer)
-    questions = []
-    for k, sentence in enumerate(sentences):
-        for value in values_in(sentence, named):
-            others = [other for other in candidates(value, every) if other.lower() not in sentence.lower()]
-            if others:
-                questions.append(Question(k, value, tuple(others[:MOST])))
+    questions = [
+        Question(k, value, tuple(others[:MOST]))
+        for k, sentence in enumerate(sentences)
+        for value in values_in(sentence, named)
+        if (others := candidates(value, every, sentence))
+    ]
     nats: dict[tuple[int, str], float] = {}
     for k in sorted({question.sentence for question in questions}):
         swapped = [text for q in questions if q.sentence == k for text in _swapped(sentences[k], q)]
         variants = list(dict.fromkeys([sentences[k], *swapped]))
         before, gap = _before(completed, parts[k])
-        endings = [tokenizer(gap + text, add_special_tokens=False, verbose=False)["input_ids"] for text in variants]
-        sums = continuation_log_probabilities(model, before, endings)
+        sums = continuation_log_probabilities(model, before, [token_ids(gap + text) for text in variants])
         nats |= {(k, text): value for text, value in zip(variants, sums, strict=True)}
     results = []
     for question in questions:
