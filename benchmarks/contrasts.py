@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from normxlogit.models.contributions import contributions
-from normxlogit.models.frozen_model import FrozenModel
+from normxlogit.frozen.contributions import contributions
+from normxlogit.frozen.frozen_model import FrozenModel
 from torch import Tensor
 
 from normxlogit.errors import UnsupportedModelError

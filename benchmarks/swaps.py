@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from normxlogit.models.task_model import TaskModel
+from normxlogit.model.task_model import TaskModel
 
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import Progress, ResultCache, counted

@@ -180,5 +180,5 @@ def _table(rows: Sequence[_Source], caption: str) -> Table:
     for label, share, name, text, nats in rows:
         cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
         cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / most)]
-        body.append([*cells, *([cell("" if nats is None else f"{nats:+.1f} nats", nats)] if measured else [])])
+        body.append([*cells, *([cell("" if nats is None else f"{-nats:+.1f} nats", nats)] if measured else [])])
     return Table(columns, body, caption)

@@ -118,7 +118,7 @@ class Support(NamedTuple):
         sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
         names = self.wording
         shares = f"{names.sources} {sources:.0%}, {names.prompt} {prompt:.0%}, its earlier words {answer:.0%}"
-        return shares if self.loss is None else f"{shares}; {self.loss:+.1f} nats without the {names.sources}"
+        return shares if self.loss is None else f"{shares}; {-self.loss:+.1f} nats without the {names.sources}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
