@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from normxlogit.frozen.contributions import contributions
-from normxlogit.frozen.frozen_model import FrozenModel
 from torch import Tensor
 
-from normxlogit.errors import UnsupportedModelError
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import Progress, counted
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
+from normxlogit.frozen.contributions import contributions
+from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.inputs.encoding import Encoding
 
 from .named_words import FIRST, NamedPrompt, named_among
@@ -140,20 +139,17 @@ def _contributions(
     model.prepare(batch)
     places = tuple(range(model.layer_count()))
     run = frozen.run(batch, places, sink_threshold=SINK_THRESHOLD, predict=False)
-    state = run.frozen
-    if state is None or run.hidden is None:
-        raise UnsupportedModelError("the frozen network of this model keeps no states for its head")
     if means is not None:
         states = _states(explainer, encoding).hidden_states
         for place in places:
-            state.readouts[place].direction = states[place].float() - means[place]
-    last = model.copy.by_token(state.answer, len(encoding))[:, -1]  # (1, H)
+            run.readouts[place].direction = states[place].float() - means[place]
+    last = model.copy.by_token(run.answer, len(encoding))[:, -1]  # (1, H)
     rows = torch.stack(list(weights.values())) @ model.head.tokens(torch.eye(last.shape[1])).T  # (K, H)
     at_last = torch.full((1, len(rows)), len(encoding) - 1)
     try:
-        read = contributions(last.float() @ rows.T, state, places, at_last)
+        read = contributions(last.float() @ rows.T, run, places, at_last)
     finally:
-        frozen._passes.release(state)
+        frozen._passes.release(run)
     return torch.stack([read.values[place][0] for place in places], 1).double().numpy()
 
 

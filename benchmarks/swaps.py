@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from normxlogit.model.task_model import TaskModel
 
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import Progress, ResultCache, counted
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
+from normxlogit.model.task_model import TaskModel
 from normxlogit.pipeline.ablations import Ablations
 from normxlogit.pipeline.cite import ask
 from normxlogit.pipeline.sources import sources_and_parts
