@@ -65,7 +65,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
 def _absent(settings: Settings, kind: str) -> list[str]:
     """Return the columns that the results do not have."""
     if settings.sources is not None:
-        absent = [] if settings.columns.messages else list(CONVERSATION)
+        absent: list[str] = [] if settings.columns.messages else [*CONVERSATION]
         return absent if settings.keep_text else [*absent, "text", "units", "target", "question"]
     absent = [] if settings.words else ["words", "word_scores"]
     absent += [] if settings.keep_text else ["text"]
