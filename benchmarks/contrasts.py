@@ -1,6 +1,6 @@
 """What is explained of a next token, and where: contrasts with what the last tokens alone predict, by two measures.
 
-The default explains the logit less its mean over the vocabulary. Without the text before, the model already predicts
+The default explains the logit minus its mean over the vocabulary. Without the text before, the model already predicts
 something from its last two tokens; the contrast with that asks what the text adds. Contributions can be counted from
 the model's mean state, too. Words that a person names and leave-one-out judge each of them.
 """
@@ -35,7 +35,7 @@ LEAST = 6
 PLACES: Mapping[str, tuple[float, float]] = {"first half": (0, 0.5), "middle": (0.5, 0.5), "middle half": (0.25, 0.75)}
 """Between which shares of the layers contributions are read; their mean is taken."""
 
-DEFAULT = ("logit less its mean", "first half", False)
+DEFAULT = ("logit minus its mean", "first half", False)
 """What the default method explains and where, and that it counts from zero."""
 
 
@@ -122,7 +122,7 @@ def _weights(logits: Tensor, short: Tensor, next_token: int) -> dict[str, Tensor
     likeliest = torch.zeros_like(logits)
     likeliest[others.argmax()] = 1
     return {
-        "logit less its mean": chosen - 1 / len(logits),
+        "logit minus its mean": chosen - 1 / len(logits),
         "less the likeliest after two tokens": chosen - likeliest,
         "less what two tokens predict": chosen - others.softmax(-1),
         "all logits, less what two tokens predict": logits.softmax(-1) - short.softmax(-1),

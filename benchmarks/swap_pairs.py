@@ -17,7 +17,7 @@ WRITTEN = Path(__file__).with_name("swapped_sentences.jsonl")
 """120 pairs written by hand, half of them for choosing settings, the other half about ten other domains."""
 
 CORPUS_QUESTION = "What does the text say?"
-"""What is asked about sentences of a corpus, which answer no question of their own."""
+"""The question put to sentences of a corpus, which answer none of their own."""
 
 WORDS = (8, 25)
 """Words of the sentences that are taken from QNLI and from a corpus."""

@@ -1,4 +1,4 @@
-"""What the test of citations says of true sentences, and of false ones that rest on the same documents.
+"""The verdicts of the test of citations on true sentences, and of false ones that rest on the same documents.
 
 The verdict of `cite` is compared with thresholds of single signals and of their logistic regressions; these are chosen
 on training sentences.
@@ -130,7 +130,7 @@ def _measured(explainer: Explainer, model: TaskModel, pair: Pair, sentence: str)
 
 
 def verdict_table(sets: Mapping[str, Sequence[Outcome]]) -> str:
-    """Return what the verdict says of true and false sentences, a row for each set and one for all of them."""
+    """Return the verdicts on true and false sentences, a row for each set and one for all of them."""
     columns = [
         "sentences",
         "pairs",
@@ -195,7 +195,7 @@ def _values(outcomes: Sequence[Outcome], signals: Sequence[str]) -> Array:
 def _regression(
     training: Sequence[Outcome], outcomes: Sequence[Outcome], signals: Sequence[str]
 ) -> tuple[Array, Array]:
-    """Return what a regression fitted to training sentences says of these, and of others, (N, 2) each."""
+    """Return what a regression fitted to training sentences gives these, and others, (N, 2) each."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

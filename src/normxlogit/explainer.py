@@ -397,8 +397,8 @@ class Explainer:
     ) -> Iterator[Citations]:
         """Cite each sentence of an answer that is being written, as soon as it is finished.
 
-        A sentence is finished when the next one begins, or the answer ends. It takes about as long as `cite` of the
-        answer so far with `verify=0`; what a sentence rests on does not depend on what follows it.
+        A sentence is finished when the next one begins, or the answer ends. Prompt and answer so far are read anew for
+        each; what a sentence rests on does not depend on what follows it.
 
         Args:
             pieces: The text of the answer, piece by piece, as a service streams it.

@@ -86,7 +86,7 @@ def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str
     Args:
         value: A value of a sentence.
         values: The values of the documents.
-        sentence: The sentence: what stands elsewhere in it is no candidate.
+        sentence: The sentence: what stands elsewhere in it is left out.
     """
     word = value.text.lower()
     opposite = OPPOSITES.get(word)

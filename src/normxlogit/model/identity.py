@@ -32,7 +32,7 @@ class Identity(NamedTuple):
     Attributes:
         digest: Of the weights, the labels, the tokenizer and the settings by which inputs are read.
         answer: Logits for a fixed input, at most `PROBED`; none of a model that cannot read it.
-        tolerance: Largest difference of these logits that is no other model's.
+        tolerance: Largest difference of these logits that rounding explains.
     """
 
     digest: str
