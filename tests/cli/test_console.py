@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 
+import numpy as np
 import pytest
 
 from normxlogit import Attribution, Attributions, cli
@@ -54,7 +55,9 @@ def test_csv_json_and_the_library_say_the_same(tmp_path, capsys):
     found = Attributions.load(tmp_path / "a.json")
     assert [a.text for a in found] == [text, "Bad."]
     (tmp_path / "b.json").write_text(json.dumps(printed))
-    assert Attribution.load(tmp_path / "b.json") == found[0]
+    alone = Attribution.load(tmp_path / "b.json")  # read in another batch, so that rounding may differ
+    np.testing.assert_allclose(alone.scores, found[0].scores, rtol=1e-4, atol=1e-5)
+    assert (alone.tokens, alone.offsets, alone.target) == (found[0].tokens, found[0].offsets, found[0].target)
     words = [w["text"] for w in printed["attributions"][0]["words"]]
     assert words == ["A", "state-of-the-art", "film", ",", "isn't", "it", "?"]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))

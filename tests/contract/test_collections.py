@@ -84,7 +84,11 @@ def test_results_of_any_kinds_are_one_page(explainer, writer, sources, answers):
     page = mixed.to_html()
     assert page.count("<article") == len(mixed)
     _, data = elements(page)
-    assert [sorted(one) for one in data] == [["prompt", "scores", "signed"]] + [["shares"]] * 5
+    assert [sorted(one) for one in data] == [
+        ["prompt", "scores", "signed"],
+        *[["shares"]] * len(sources),
+        *[["shares", "unsupported"]] * len(answers),
+    ]
     elements(Attributions(sources).to_html())
     assert elements(generated.to_html())[1][0]["prompt"] == generated.prompt_tokens
 

@@ -220,7 +220,6 @@ def test_pictures_and_sounds_check_their_own_fields():
         {"layers": [1]},
         {"diagnostics": {"e": [1.0]}},
         {"completion": "x" * 99},
-        {"named_sources": {"a": [0, 99]}},
         {"messages": [{"role": "user", "start": 5, "end": 99}]},
     ],
 )

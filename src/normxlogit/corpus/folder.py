@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import DataError
-from ..model.identity import Identity
 from ..results.columns import METADATA, UNREADABLE, metadata_of
 from ..results.files import json_text, write_bytes
+from ..results.identity import Identity
 from ..results.parquet import reading
 from ..results.schema import check
 from ..results.tables import optional_module
@@ -56,7 +56,8 @@ class Manifest:
     @property
     def identity(self) -> Identity:
         """The model's identity."""
-        return Identity(self.model["digest"], tuple(self.model["answer"]), self.model["tolerance"])
+        identity: Identity = check(Identity)({name: self.model[name] for name in Identity._fields})
+        return identity
 
     def count(self, what: str) -> int:
         """Return the sum over all shards of "rows", "errors" or "tokens"."""
@@ -331,6 +332,7 @@ def _manifest(state: Any) -> Manifest:
     shards = check(tuple[Done, ...])(state["shards"])
     for part in (state["model"], *state["input"]):
         check(str)(part["name"])
+    check(Identity)({name: state["model"][name] for name in Identity._fields})
     complete = check(bool)(state["complete"])
     done = {one.shard: one for one in shards}
     return Manifest(state["input"], state["model"], {**state["settings"]}, done, complete)

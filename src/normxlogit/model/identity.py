@@ -1,4 +1,4 @@
-"""Which model results belong to: a digest of its weights and of how it reads, and its answer to a fixed input.
+"""Identify the caller's model by its weights, how it reads, and its answer to a fixed input.
 
 Weights say nothing of active adapters, hooks, patched modules or settings; the answer does, whatever they consist of.
 """
@@ -6,7 +6,7 @@ Weights say nothing of active adapters, hooks, patched modules or settings; the 
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,43 +14,14 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import NormXLogitError
 from ..parts.proofs import rounding_of
+from ..results.identity import PROBED, Identity
 from .task_model import TaskModel
-
-PROBED = 64
-"""Most logits of the answer that are kept."""
 
 OTHER_DEVICE = 1e-3
 """Largest difference, relative to the largest logit, between two devices' answers of one model in single precision."""
 
 PIECE = 64 << 20
 """Bytes of a weight that are moved to the CPU at once."""
-
-
-class Identity(NamedTuple):
-    """What tells a model from others.
-
-    Attributes:
-        digest: Of the weights, the labels, the tokenizer and the settings by which inputs are read.
-        answer: Logits for a fixed input, at most `PROBED`; none of a model that cannot read it.
-        tolerance: Largest difference of these logits that rounding explains.
-    """
-
-    digest: str
-    answer: tuple[float, ...]
-    tolerance: float
-
-    def is_same(self, other: "Identity") -> bool:
-        """Return whether both are of one model, on whatever device."""
-        if self.digest != other.digest or len(self.answer) != len(other.answer):
-            return False
-        tolerance = max(self.tolerance, other.tolerance)
-        return all(a == b or abs(a - b) <= tolerance for a, b in zip(self.answer, other.answer, strict=True))
-
-    @property
-    def key(self) -> str:
-        """A text for the names of cached results: on another device it may be another one, which computes them anew."""
-        step = self.tolerance or 1.0
-        return json.dumps([self.digest, [f"{value / step:.0f}" for value in self.answer]])
 
 
 def identity_of(model: TaskModel) -> Identity:
