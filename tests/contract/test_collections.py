@@ -87,7 +87,7 @@ def test_results_of_any_kinds_are_one_page(explainer, writer, sources, answers):
     assert [sorted(one) for one in data] == [
         ["prompt", "scores", "signed"],
         *[["shares"]] * len(sources),
-        *[["shares", "unsupported"]] * len(answers),
+        *[["shares", "verdicts"]] * len(answers),
     ]
     elements(Attributions(sources).to_html())
     assert elements(generated.to_html())[1][0]["prompt"] == generated.prompt_tokens

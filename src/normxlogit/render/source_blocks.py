@@ -41,7 +41,8 @@ def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
     question = [] if cited is None else [("question", cited.question)]
     shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
     links: dict[str, Any] = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
-    links |= {} if cited is None else {"unsupported": cited.wording.unsupported}
+    if cited is not None and s.bias is not None:
+        links["verdicts"] = [sentence.verdict for sentence in cited.support]
     answer, prompt = Sentence("", [("auto", _answer(s, cited))]), Sentence("", [("auto", _prompt(s))])
     whole_prompt = Fold("What the model was given", [Sentences([prompt], small=True)], opened=True)
     if cited is not None and cited.messages:
