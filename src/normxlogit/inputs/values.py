@@ -101,15 +101,14 @@ def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str
 
 
 def _is_form(text: str, word: str) -> bool:
-    """Return whether a word begins as another one does, as "days" and "day" do; numbers are different."""
-    return not word[0].isdigit() and text.startswith(word)
+    """Return whether one word begins as the other, as "days" and "day" do; numbers are different."""
+    return not word[0].isdigit() and (text.startswith(word) or word.startswith(text))
 
 
 def _stands_in(text: str, sentence: str) -> bool:
-    """Return whether a value stands in a sentence: a number as a whole, a word in a longer one, too ("day", "days")."""
-    number = r"(?<!\d)(?<!\d[.,:/])", r"(?!\d|[.,:/]\d)"
-    before, after = number if text[0].isdigit() else ("", "")
-    return re.search(before + re.escape(text) + after, sentence, re.IGNORECASE) is not None
+    """Return whether a value stands in a sentence, not as a piece of a longer word or number."""
+    whole = rf"(?<!\w)(?<!\d[.,:/]){re.escape(text)}(?!\w|[.,:/]\d)"
+    return re.search(whole, sentence, re.IGNORECASE) is not None
 
 
 def _names(text: str, named: frozenset[str]) -> Iterator[Value]:
