@@ -17,11 +17,11 @@ from torch import Tensor
 
 from normxlogit import DataError, Explainer, MethodError
 from normxlogit.evaluation.generation import AnswerProtocol, evaluate_sources
-from normxlogit.evaluation.questions import Asked
+from normxlogit.evaluation.grounding.questions import Asked
 from normxlogit.evaluation.ranking import RankingResult
 from normxlogit.methods import Method, Request, Scores, register
-from normxlogit.pipeline.cite import ask
-from normxlogit.results.spans import prompt_sources
+from normxlogit.pipeline.citations.cite import ask
+from normxlogit.results.units.spans import prompt_sources
 
 __all__ = ["AT2", "compare", "train"]
 

@@ -17,7 +17,7 @@ from normxlogit.cli.options import Device, DType, methods_of
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.generation import evaluate_sources, sources_table
-from normxlogit.evaluation.questions import load_questions
+from normxlogit.evaluation.grounding.questions import load_questions
 from normxlogit.evaluation.timing import environment
 from normxlogit.loading.devices import AUTO, device_named
 from normxlogit.loading.load import default_model_folder

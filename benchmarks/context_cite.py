@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.evaluation.generation import Prompt, Scored
-from normxlogit.results.tables import optional_module
+from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["published_context_cite"]
 

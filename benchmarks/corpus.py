@@ -22,7 +22,7 @@ from normxlogit import Explainer, attribute, summarize
 from normxlogit.corpus.local import bound_kernels
 from normxlogit.errors import DataError
 from normxlogit.inputs.batching import batches
-from normxlogit.results.tables import optional_module
+from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["corpus"]
 

@@ -17,10 +17,10 @@ from normxlogit.evaluation.statistics import Candidate, recommendations
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.methods.defaults import default_methods
-from normxlogit.pipeline.ablations import Ablations, Array, leave_one_out
-from normxlogit.pipeline.completed import Completed
-from normxlogit.pipeline.writing import read_completion
-from normxlogit.results.spans import Piece
+from normxlogit.pipeline.completions.ablations import Ablations, Array, leave_one_out
+from normxlogit.pipeline.completions.completed import Completed
+from normxlogit.pipeline.completions.writing import read_completion
+from normxlogit.results.units.spans import Piece
 
 TOP = (1, 3)
 """How many of the highest ranked tokens are removed."""

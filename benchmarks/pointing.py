@@ -20,7 +20,7 @@ from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
-from normxlogit.results.media import MediumScores
+from normxlogit.results.units.media import MediumScores
 
 from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer

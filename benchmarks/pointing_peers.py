@@ -16,11 +16,11 @@ from normxlogit.copies.pool import private_clone
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import Medium, Spread
-from normxlogit.inputs.sounds import moments_of, read_sound
+from normxlogit.inputs.media.sounds import moments_of, read_sound
 from normxlogit.methods.base import imported
 from normxlogit.methods.decomposition.rollout import with_residual
 from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
-from normxlogit.pipeline.writing import read_completion
+from normxlogit.pipeline.completions.writing import read_completion
 from normxlogit.results.attribution import Attribution
 
 Array = npt.NDArray[np.float64]

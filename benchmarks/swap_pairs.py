@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.grounding_cases import ENTITY, SENTENCES
-from normxlogit.evaluation.questions import qnli_documents, read_lines
+from normxlogit.evaluation.grounding.cases import ENTITY, SENTENCES
+from normxlogit.evaluation.grounding.questions import qnli_documents, read_lines
 
 from .next_token import split_sentences
 

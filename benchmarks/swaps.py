@@ -18,9 +18,9 @@ from normxlogit.evaluation.runs import Progress, ResultCache, counted
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.model.task_model import TaskModel
-from normxlogit.pipeline.ablations import Ablations
-from normxlogit.pipeline.cite import ask
-from normxlogit.pipeline.sources import sources_and_parts
+from normxlogit.pipeline.citations.cite import ask
+from normxlogit.pipeline.completions.ablations import Ablations
+from normxlogit.pipeline.completions.sources import sources_and_parts
 
 from .swap_pairs import Pair
 

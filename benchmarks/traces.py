@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from normxlogit.evaluation.grounding_cases import holds
+from normxlogit.evaluation.grounding.cases import holds
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import Progress, counted
 from normxlogit.explainer import Explainer

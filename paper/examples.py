@@ -5,7 +5,7 @@ from pathlib import Path
 from normxlogit.evaluation.datasets import SAMPLE, load_examples
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.explainer import Explainer
-from normxlogit.results.files import write_text
+from normxlogit.results.storage.files import write_text
 
 from .blimp import PARADIGMS, Counts, load_pairs
 from .evidence import evidence_of

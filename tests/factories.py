@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from normxlogit.results.attribution import Attribution
-from normxlogit.results.media import Medium, grid_medium, times_medium
 from normxlogit.results.targets import Prediction, Target
-from normxlogit.results.units import Units
+from normxlogit.results.units.media import Medium, grid_medium, times_medium
+from normxlogit.results.units.units import Units
 
 MOVIE = "The movie is mediocre, maybe even bad."
 LABELS = ("negative", "positive")

@@ -14,7 +14,7 @@ from normxlogit.errors import DataError
 from normxlogit.evaluation.timing import Timing, environment, in_turn
 from normxlogit.explainer import Explainer
 from normxlogit.loading.devices import AUTO, device_named
-from normxlogit.results.files import write_json
+from normxlogit.results.storage.files import write_json
 
 from ..tables import published
 from .memory import FEW, SEVERAL, Largest, largest_batch

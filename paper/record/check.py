@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from normxlogit.errors import InputError
-from normxlogit.results.files import write_text
+from normxlogit.results.storage.files import write_text
 
 from ..tables import published
 from .compare import Difference, compare

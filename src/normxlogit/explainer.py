@@ -14,7 +14,7 @@ from .copies.recorders import without_recorders
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
-from .inputs.sounds import Recording
+from .inputs.media.sounds import Recording
 from .inputs.texts import Text, repeatable
 from .loading.load import load
 from .loading.wrappers import wrapped_state
@@ -23,10 +23,10 @@ from .methods.defaults import completion_methods, named_or_default, use_for
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
-from .pipeline.cite import cite, cite_each, cite_stream
-from .pipeline.given_completion import explain_generation
+from .pipeline.citations.cite import cite, cite_each, cite_stream
+from .pipeline.completions.given_completion import explain_generation
+from .pipeline.completions.prompts import explain_generated, explain_written
 from .pipeline.options import Options, checked_verify, compared_methods
-from .pipeline.prompts import explain_generated, explain_written
 from .pipeline.similarity import explain_similarity
 from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
 from .results.attribution import Attribution
@@ -35,7 +35,7 @@ from .results.collection import Attributions
 from .results.comparison import Comparison
 from .tasks import TaskName, is_bare
 from .tasks.choice import Question
-from .tasks.sentence_embedding import Pooling
+from .tasks.similarity.sentence_embedding import Pooling
 from .tasks.targets import Choice
 
 if TYPE_CHECKING:
@@ -361,8 +361,9 @@ class Explainer:
         Args:
             question: The question, or several in a list; a prompt of your own goes into `messages`.
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.inputs.documents`. Of several questions those of all, or a list with a list for each. None
-                with a conversation; in a prompt of your own spans by name, (message, start, end) in characters.
+                `normxlogit.inputs.documents.named_documents`. Of several questions those of all, or a list with a list
+                for each. None with a conversation; in a prompt of your own spans by name, (message, start, end) in
+                characters.
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
                 without all documents, and put other values of the documents in the place of the sentence's; "auto"

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.next_token import evaluate_next_token, load_beginnings, next_token_table
 from normxlogit import DataError, Explainer, UnsupportedModelError
-from normxlogit.results.schema import plain
+from normxlogit.results.storage.schema import plain
 from tests import tiny
 
 TEXTS = ["the movie is very good and the plot", "a cat sat on the mat here", "bad"]

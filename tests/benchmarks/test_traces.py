@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.traces import KINDS, Found, read, table, write_traces
 from normxlogit import Explainer
-from normxlogit.evaluation.grounding_cases import holds
-from normxlogit.inputs.conversations import read_conversation
+from normxlogit.evaluation.grounding.cases import holds
+from normxlogit.inputs.documents.conversations import read_conversation
 from tests import tiny
 
 

@@ -9,7 +9,7 @@ import pytest
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus.summary_page import page as summary_page
 from normxlogit.evaluation.deletion import deletion_curve
-from normxlogit.render.curves import Curve
+from normxlogit.render.builders.curves import Curve
 from normxlogit.results.comparison import Comparison
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny

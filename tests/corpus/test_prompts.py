@@ -9,9 +9,9 @@ import pytest
 from normxlogit import Attributions, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError, UnsupportedModelError
 from normxlogit.methods import method_named
+from normxlogit.pipeline.completions.sources import explain_sources
+from normxlogit.pipeline.completions.writing import read_completion
 from normxlogit.pipeline.options import Options
-from normxlogit.pipeline.sources import explain_sources
-from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results

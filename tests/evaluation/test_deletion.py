@@ -9,7 +9,7 @@ import torch
 
 from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.evaluation.deletion import DeletionCurve, deletion_curve
-from normxlogit.tasks.image import ImageClassification
+from normxlogit.tasks.media.image import ImageClassification
 from tests import tiny
 
 TEXT = tiny.TEXTS[2]

@@ -10,15 +10,15 @@ from scipy.stats import spearmanr
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation import generation
 from normxlogit.evaluation.generation import AnswerProtocol, Prompt, evaluate_sources
-from normxlogit.evaluation.questions import Asked
+from normxlogit.evaluation.grounding.questions import Asked
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.ablations import Ablations
-from normxlogit.pipeline.cite import ask
-from normxlogit.pipeline.completion import explain_completion
+from normxlogit.pipeline.citations.cite import ask
+from normxlogit.pipeline.completions.ablations import Ablations
+from normxlogit.pipeline.completions.completion import explain_completion
+from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
-from normxlogit.pipeline.sources import explain_sources
-from normxlogit.results.spans import prompt_sources
+from normxlogit.results.units.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
 from tests.pipeline.test_cite import made

@@ -8,7 +8,8 @@ import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from normxlogit import DataError, Explainer, InputError
-from normxlogit.evaluation.grounding import (
+from normxlogit.evaluation.grounding.cases import Case, load_cases
+from normxlogit.evaluation.grounding.evaluation import (
     REGRESSION,
     MeasuredAnswer,
     choose_threshold,
@@ -16,8 +17,7 @@ from normxlogit.evaluation.grounding import (
     evaluate_grounding,
     grounding_table,
 )
-from normxlogit.evaluation.grounding_cases import Case, load_cases
-from normxlogit.evaluation.grounding_signals import (
+from normxlogit.evaluation.grounding.signals import (
     ATTENTION,
     ENTROPY,
     LENS,
@@ -28,7 +28,7 @@ from normxlogit.evaluation.grounding_signals import (
     SignalReader,
 )
 from normxlogit.methods import FrozenGradient
-from normxlogit.pipeline.cite import ask
+from normxlogit.pipeline.citations.cite import ask
 from tests import tiny
 from tests.commands import run
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from normxlogit import DataError
-from normxlogit.evaluation.grounding_cases import Case, answers_from_evidence, load_cases, swap_evidence
+from normxlogit.evaluation.grounding.cases import Case, answers_from_evidence, load_cases, swap_evidence
 
 ROWS = [{"question": f"is movie {i} good ?", "sentence": f"Movie {i} is good .", "label": i % 2} for i in range(12)]
 

@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 
 from normxlogit.evaluation.ranking import RankingResult, agreement, ranking_table, summarise
 from normxlogit.evaluation.statistics import Candidate, mean_interval, rank_correlation, recommendations
-from normxlogit.results.schema import plain
+from normxlogit.results.storage.schema import plain
 
 
 def test_a_ranking_is_compared_with_what_is_lost():

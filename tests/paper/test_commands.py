@@ -6,7 +6,7 @@ import pytest
 
 import paper.cli
 from normxlogit.methods import ValueZeroing
-from normxlogit.render import matplotlib_figure
+from normxlogit.render.figures import figure as matplotlib_figure
 from paper.alignment import runs as alignment_runs
 from paper.evidence import PARSERS
 from tests import blimp, tiny

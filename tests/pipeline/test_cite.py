@@ -9,11 +9,11 @@ import torch
 from normxlogit import Explainer, InputError, MethodError
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.ablations import Ablations, leave_one_out, score_sources
+from normxlogit.pipeline.completions.ablations import Ablations, leave_one_out, score_sources
+from normxlogit.pipeline.completions.sources import explain_sources
+from normxlogit.pipeline.completions.writing import generate, read_completion
 from normxlogit.pipeline.options import Options
-from normxlogit.pipeline.sources import explain_sources
-from normxlogit.pipeline.writing import generate, read_completion
-from normxlogit.results.spans import prompt_sources
+from normxlogit.results.units.spans import prompt_sources
 from tests import tiny
 
 CHAT = [{"role": "system", "content": "The film was bad."}, {"role": "user", "content": "The cat sat. Is this good?"}]

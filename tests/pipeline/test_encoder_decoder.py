@@ -20,7 +20,7 @@ from normxlogit.frozen import runner
 from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.methods import FrozenGradient
-from normxlogit.pipeline.writing import read_completion
+from normxlogit.pipeline.completions.writing import read_completion
 from tests import tiny
 from tests.tasks.test_seq2seq import CONFIGS, writer
 

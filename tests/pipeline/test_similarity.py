@@ -10,10 +10,10 @@ import transformers
 from benchmarks.similarity import evaluate_similarity, similarity_table
 from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.errors import DataError
-from normxlogit.render.similarity_blocks import word_pairs
+from normxlogit.render.builders.similarity import word_pairs
 from normxlogit.results.attribution import Attribution
 from normxlogit.results.collection import Attributions
-from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 from tests.commands import run, run_benchmark
 

@@ -11,9 +11,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from normxlogit import InputError
+from normxlogit.render.figures.figure import PAGE
 from normxlogit.render.html import FAINT
 from normxlogit.render.latex import shade
-from normxlogit.render.matplotlib_figure import PAGE
 from tests.factories import all_labels, make_attribution, pair
 from tests.render.test_html import luminance
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Attributions, DataError
-from normxlogit.render.curves import Curve, Curves
+from normxlogit.render.builders.curves import Curve, Curves
 from normxlogit.results.comparison import Comparison
 from normxlogit.results.targets import Target
 from tests.factories import MOVIE, all_labels, all_layers, make_attribution, pair

@@ -48,7 +48,7 @@ def test_the_page_holds_the_scores_that_each_token_has_seen(result):
 
 
 def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, monkeypatch):
-    monkeypatch.setattr("normxlogit.render.generation_blocks.LARGEST", 10)
+    monkeypatch.setattr("normxlogit.render.builders.generation.LARGEST", 10)
     content = page(result)
     assert '<table class="nxl-map">' not in content
     assert "4 x 9 scores is too large" in content

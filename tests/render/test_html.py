@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from normxlogit.render import html, plots, terminal
+from normxlogit.render import html, terminal
 from normxlogit.render.blocks import Bar, Card, Column, Fold, Header, Paragraph, Piece, Sentence, Sentences, Table, cell
+from normxlogit.render.builders.collection import cards
+from normxlogit.render.builders.text import attribution_blocks
 from normxlogit.render.charts import BarRow, Bars, Grid, Legend, Timeline
-from normxlogit.render.collection_blocks import cards
-from normxlogit.render.text_blocks import attribution_blocks
+from normxlogit.render.figures import plots
 from tests.factories import (
     MOVIE,
     all_labels,

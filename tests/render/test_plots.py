@@ -12,8 +12,8 @@ from PIL import Image
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.frontier_report import frontier_figure
-from normxlogit.render.matplotlib_figure import SIGNS, save_figure
-from normxlogit.render.similarity_blocks import word_pairs
+from normxlogit.render.builders.similarity import word_pairs
+from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.attribution import Pairs
 from normxlogit.results.collection import Attributions
 from normxlogit.results.comparison import Comparison

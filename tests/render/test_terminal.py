@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from normxlogit.render.builders.text import attribution_blocks
 from normxlogit.render.charts import number
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, wants_color
-from normxlogit.render.text_blocks import attribution_blocks
 from normxlogit.results.targets import Target
 from tests.factories import MOVIE, make_attribution
 

@@ -1,6 +1,6 @@
 import pytest
 
-from normxlogit.results.characters import direction, one_line, quoted, safe, safe_output, visible
+from normxlogit.results.units.characters import direction, one_line, quoted, safe, safe_output, visible
 
 HIDDEN = "\x1b\x07\x00\r\x7f\x85\x9b\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ud800"
 

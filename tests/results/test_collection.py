@@ -9,7 +9,7 @@ import pytest
 
 from normxlogit import Attribution, Attributions, Comparison
 from normxlogit.errors import DataError, InputError
-from normxlogit.render.collection_blocks import results_page
+from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
 from tests.factories import (
     all_labels,

@@ -7,7 +7,7 @@ import pytest
 
 from normxlogit.cli import console
 from normxlogit.errors import DataError
-from normxlogit.results import files
+from normxlogit.results.storage import files
 from tests.factories import make_attribution
 
 WRITERS = {

@@ -4,7 +4,7 @@ import pytest
 from normxlogit.errors import DataError, InputError
 from normxlogit.inputs.encoding import Spread
 from normxlogit.results.attribution import Attribution
-from normxlogit.results.regions import Region, regions_of
+from normxlogit.results.units.regions import Region, regions_of
 from tests.factories import make_media
 
 

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from normxlogit.results.sentences import finished_sentences, paragraph_spans, sentence_spans
+from normxlogit.results.units.sentences import finished_sentences, paragraph_spans, sentence_spans
 
 
 def sentences(text):

@@ -8,8 +8,8 @@ import pytest
 from normxlogit import DataError, InputError
 from normxlogit.results.citation_test import CitationTest, Swap
 from normxlogit.results.citations import Citations
-from normxlogit.results.schema import plain
-from normxlogit.results.spans import MessageSpan
+from normxlogit.results.storage.schema import plain
+from normxlogit.results.units.spans import MessageSpan
 from tests.factories import make_generation
 
 PIECES = (

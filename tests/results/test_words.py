@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
-from normxlogit.results.words import merge_words
+from normxlogit.results.units.words import merge_words
 from tests.factories import make_attribution
 
 

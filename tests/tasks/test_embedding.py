@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.embedding import Direction
-from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.tasks.similarity.embedding import Direction
+from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 
 

@@ -13,7 +13,7 @@ from normxlogit import Explainer
 from normxlogit.copies.clone import clone
 from normxlogit.errors import InputError, MethodError
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.inputs.picture_places import layout, sources_of
+from normxlogit.inputs.media.picture_places import layout, sources_of
 from tests import vlm
 from tests.architectures.media_calls import calls_for
 

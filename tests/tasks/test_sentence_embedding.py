@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from normxlogit.errors import InputError, UnsupportedModelError
-from normxlogit.tasks.sentence_embedding import (
+from normxlogit.tasks.similarity.sentence_embedding import (
     SentenceEmbedding,
     Steps,
     pooled,

@@ -15,11 +15,11 @@ from ..explainer import Explainer
 from ..loading.devices import synchronise
 from ..loading.local_models import SMALL
 from ..methods import Method
-from ..render.collection_blocks import results_page
-from ..render.curves import Curve
+from ..render.builders.collection import results_page
+from ..render.builders.curves import Curve
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.files import json_text
+from ..results.storage.files import json_text
 from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
 from .models import LoadedModels

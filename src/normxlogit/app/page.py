@@ -13,7 +13,7 @@ from ..loading.local_models import PICTURES, SMALL, LocalModel
 from ..methods import list_methods
 from ..methods.defaults import DEFAULTS
 from ..render.describe import model_text
-from ..results.characters import safe
+from ..results.units.characters import safe
 from .answers import App, Shown
 from .frame import DOCUMENTS_FILE, PICTURE_FILE, READ, busy, framed, message
 from .latest import Latest

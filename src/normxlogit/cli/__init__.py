@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import NormXLogitError
-from ..results.characters import one_line
+from ..results.units.characters import one_line
 from .app import app as serve_app
 from .attribute import attribute
 from .cache import cache

@@ -9,8 +9,8 @@ import typer
 
 from ..cli import options
 from ..errors import DataError, InputError
-from ..inputs.conversations import read_conversation
-from ..inputs.document_files import decoded, files_in, names_of_files, read_file
+from ..inputs.documents.conversations import read_conversation
+from ..inputs.documents.document_files import decoded, files_in, names_of_files, read_file
 from .console import check_output, deliver_result, format_for, quiet
 
 

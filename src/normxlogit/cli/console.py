@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import InputError
-from ..results.characters import safe_output
-from ..results.files import replacing, write_text
+from ..results.storage.files import replacing, write_text
+from ..results.units.characters import safe_output
 
 if TYPE_CHECKING:
     from ..model.layers import Layers
@@ -101,7 +101,7 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
     elif kind == "csv":
         content = result.to_csv()
     elif kind == "json":
-        from ..results.files import json_text
+        from ..results.storage.files import json_text
 
         content = json_text(result.to_dict(), ascii_only=ascii_only(output))
     else:

@@ -185,7 +185,7 @@ def generation(
     check_folder(output)
     with quiet():
         from ..evaluation.generation import AnswerProtocol, evaluate_sources, source_methods, sources_table
-        from ..evaluation.questions import load_questions
+        from ..evaluation.grounding.questions import load_questions
         from ..evaluation.report import report
 
         questions = load_questions(data, limit, seed, sentences)
@@ -241,8 +241,8 @@ def grounding(
     required(data, "name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
-        from ..evaluation.grounding import compare_signals, evaluate_grounding, grounding_table
-        from ..evaluation.grounding_cases import load_cases
+        from ..evaluation.grounding.cases import load_cases
+        from ..evaluation.grounding.evaluation import compare_signals, evaluate_grounding, grounding_table
         from ..evaluation.report import report
 
         cases, texts = load_cases(data, limit, seed)

@@ -216,17 +216,17 @@ def _render(
     if kind == "csv":
         return results.to_csv()
     if kind == "json":
-        from ..results.files import json_text
-        from ..results.schema import plain
+        from ..results.storage.files import json_text
+        from ..results.storage.schema import plain
 
         state = results.to_dict()
         for result, one in zip(results, state["attributions"], strict=True):
             one |= {"words": plain(result.words(merge))} if words else {}
         return json_text(state, ascii_only=ascii_only(output))
     from ..methods.registry import describe
-    from ..render.collection_blocks import results_page
+    from ..render.builders.collection import results_page
+    from ..render.builders.text import attribution_blocks
     from ..render.terminal import text_of_blocks
-    from ..render.text_blocks import attribution_blocks
     from ..results.comparison import Comparison
 
     if kind == "html":

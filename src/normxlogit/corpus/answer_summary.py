@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..results.citations import LEAST_SHARE
-from ..results.schema import plain
-from ..results.units import APART
+from ..results.storage.schema import plain
+from ..results.units.units import APART
 from .run_tables import RunTables
 
 UNSUPPORTED = f"len(list_filter(sentence_shares, lambda share: share < {LEAST_SHARE}))"

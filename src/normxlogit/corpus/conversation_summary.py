@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..results.citations import LEAST_SHARE
-from ..results.schema import plain
+from ..results.storage.schema import plain
 from .answer_summary import UNSUPPORTED, UnsupportedAnswer, worst_answers
 from .run_tables import RunTables
 

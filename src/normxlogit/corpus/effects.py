@@ -13,7 +13,7 @@ from ..methods.perturbation import PerturbedAnswers
 from ..model.identity import identity_of
 from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
-from ..results.words import merge_words
+from ..results.units.words import merge_words
 from .formats import arrow_module
 from .run_tables import RunTables
 from .units import Effect, Unit, Z

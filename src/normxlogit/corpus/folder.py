@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import DataError
-from ..results.columns import METADATA, UNREADABLE, metadata_of
-from ..results.files import json_text, write_bytes
-from ..results.identity import Identity
-from ..results.parquet import reading
-from ..results.schema import check
-from ..results.tables import optional_module
+from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
+from ..results.storage.files import json_text, write_bytes
+from ..results.storage.identity import Identity
+from ..results.storage.parquet import reading
+from ..results.storage.schema import check
+from ..results.storage.tables import optional_module
 from .shards import Done
 
 __all__ = ["MANIFEST", "REPAIR", "Folder", "Manifest"]

@@ -22,7 +22,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ..errors import DataError
-from ..results.tables import optional_module
+from ..results.storage.tables import optional_module
 
 BLOCK = 4096
 """Rows read at a time."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import DataError
-from ..inputs.pictures import SUFFIXES as PICTURES
+from ..inputs.media.pictures import SUFFIXES as PICTURES
 
 DEFAULTS = ("path", "image", "audio", "file", "text")
 """Names of columns that pictures or sounds are looked for in where the caller names none."""

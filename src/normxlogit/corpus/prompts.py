@@ -7,15 +7,15 @@ from typing import Any
 
 from ..errors import InputError
 from ..inputs.chat import Prompt
-from ..inputs.conversations import read_conversation
+from ..inputs.documents.conversations import read_conversation
 from ..model.task_model import TaskModel
-from ..pipeline.cite import Answered, ask, ask_in
-from ..pipeline.completed import Completed
-from ..pipeline.sources import explain_sources, sources_and_parts
-from ..pipeline.writing import generate_each, opened, read_completion
+from ..pipeline.citations.cite import Answered, ask, ask_in
+from ..pipeline.completions.completed import Completed
+from ..pipeline.completions.sources import explain_sources, sources_and_parts
+from ..pipeline.completions.writing import generate_each, opened, read_completion
 from ..results.attribution import Attribution
 from ..results.citations import Citations
-from ..results.spans import PartSpec, SourceKind, SourceSpec
+from ..results.units.spans import PartSpec, SourceKind, SourceSpec
 from .halving import Halving
 from .media import BESIDE, media_of
 from .settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DataError, NormXLogitError
 from ..explainer import Explainer
-from ..results.tables import optional_module
+from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
 from .formats import arrow_module
 from .local import bound_kernels

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from ..errors import DataError
-from ..results.tables import optional_module
+from ..results.storage.tables import optional_module
 from .formats import (
     BLOCK,
     FORMATS,

@@ -15,8 +15,8 @@ from ..model.identity import identity_of
 from ..model.layers import Layers
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
-from ..results.spans import PartKind, SourceKind
-from ..results.words import Merge
+from ..results.units.spans import PartKind, SourceKind
+from ..results.units.words import Merge
 from ..tasks.targets import Choice, TargetSpec
 from .folder import Folder, Manifest
 from .local import run_local

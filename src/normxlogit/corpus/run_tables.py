@@ -7,8 +7,8 @@ from typing import Any
 
 from ..errors import DataError
 from ..results.citations import Citations
-from ..results.columns import CORPUS
-from ..results.tables import optional_module
+from ..results.storage.columns import CORPUS
+from ..results.storage.tables import optional_module
 from .folder import MANIFEST, REPAIR, Folder
 from .formats import arrow_module
 from .units import SIGNALS

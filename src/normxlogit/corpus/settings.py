@@ -11,8 +11,8 @@ from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..model.layers import Layers
 from ..pipeline.options import Options
-from ..results.spans import PartKind, SourceKind
-from ..results.words import MERGES, Merge
+from ..results.units.spans import PartKind, SourceKind
+from ..results.units.words import MERGES, Merge
 from ..tasks.targets import All, Choice, TargetSpec
 from .shards import InputColumns
 

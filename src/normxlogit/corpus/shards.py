@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, InputError
-from ..inputs.conversations import read_conversation
-from ..inputs.documents import documents_by_name
-from ..inputs.traces import plain
-from ..results.columns import CORPUS
-from ..results.schema import Index
+from ..inputs.documents.conversations import read_conversation
+from ..inputs.documents.named_documents import documents_by_name
+from ..inputs.documents.traces import plain
+from ..results.storage.columns import CORPUS
+from ..results.storage.schema import Index
 from .formats import Block, arrow_module, check_columns
 from .media import BESIDE, DEFAULTS, media_columns
 from .reading import Source

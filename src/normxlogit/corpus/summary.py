@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError, InputError
 from ..inputs.texts import counted
 from ..pipeline.arguments import checked_arguments
+from ..render.builders.text import opening
 from ..render.layout import layout
-from ..render.text_blocks import opening
 from ..results.attribution import Attribution
-from ..results.columns import CORPUS, result_states
 from ..results.gold import read_gold
-from ..results.schema import plain
+from ..results.storage.columns import CORPUS, result_states
+from ..results.storage.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
 from .conversation_summary import ConversationSummary, summarize_conversations
 from .formats import arrow_module

@@ -21,8 +21,8 @@ from ..render.blocks import (
 from ..render.charts import number
 from ..render.describe import model_text
 from ..render.html import page as drawn_page
-from ..results.characters import direction
 from ..results.messages import CONVERSATION, DOCUMENTS, Wording
+from ..results.units.characters import direction
 from .answer_summary import AnswerSummary
 from .conversation_summary import QUESTION, ConversationSummary
 from .summary import Summary

@@ -14,11 +14,11 @@ from ..methods import method_named
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.citations import Citations
-from ..results.columns import CONVERSATION, CORPUS, METADATA, arrow_types, attribution_of, result_row
-from ..results.files import json_text
-from ..results.schema import FloatArray, plain
-from ..results.versions import FORMAT_VERSION
-from ..results.words import merge_words
+from ..results.storage.columns import CONVERSATION, CORPUS, METADATA, arrow_types, attribution_of, result_row
+from ..results.storage.files import json_text
+from ..results.storage.schema import FloatArray, plain
+from ..results.storage.versions import FORMAT_VERSION
+from ..results.units.words import merge_words
 from ..tasks.targets import index_of, name_of, output_count, same_as_contrast
 from .formats import arrow_module
 from .settings import Settings

@@ -15,7 +15,7 @@ from ..methods.perturbation import PerturbedAnswers
 from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.schema import Number
+from ..results.storage.schema import Number
 from .datasets import Example, GlueTask
 from .flips import delete_words
 from .statistics import mean_interval

@@ -16,7 +16,7 @@ from .statistics import Candidate, recommendations
 from .timing import environment
 
 if TYPE_CHECKING:
-    from ..render.matplotlib_figure import PlotFigure
+    from ..render.figures.figure import PlotFigure
 
 LABELLED = 8
 """Methods that a figure names: those that nothing beats, then the most faithful."""
@@ -56,7 +56,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     Raises:
         DataError: If matplotlib is missing.
     """
-    from ..render.matplotlib_figure import panel_figure
+    from ..render.figures.figure import panel_figure
 
     looks = _looks([p.method for points in panels.values() for p in points])
     with panel_figure(len(panels), 1) as (figure, grid):
@@ -132,7 +132,7 @@ def write_frontier(
     listed = [{"title": title, "about": about[title], "points": points} for title, points in panels.items()]
     text = frontier_text(panels, about)
     if folder is not None:
-        from ..render.matplotlib_figure import save_figure
+        from ..render.figures.figure import save_figure
 
         report({}, text, folder, "frontier", environment=environment(device), panels=listed)
         save_figure(frontier_figure(panels), folder / "frontier")
@@ -161,7 +161,7 @@ def _interval(interval: tuple[float, float]) -> str:
 
 def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
     """Return a colour and a marker for each method, another marker for each of its settings."""
-    from ..render.matplotlib_figure import MARKERS, SERIES
+    from ..render.figures.figure import MARKERS, SERIES
 
     families = dict.fromkeys(method.partition(":")[0] for method in methods)
     colors = {family: SERIES[i % len(SERIES)] for i, family in enumerate(families)}

@@ -18,13 +18,13 @@ from ..methods import ContextCite, Method, method_named
 from ..methods.defaults import default_methods
 from ..methods.perturbation import Perturbation, random_subsets
 from ..model.task_model import TaskModel
-from ..pipeline.ablations import Ablations, leave_one_out, score_sources, verified
-from ..pipeline.cite import ask
+from ..pipeline.citations.cite import ask
+from ..pipeline.completions.ablations import Ablations, leave_one_out, score_sources, verified
+from ..pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
 from ..pipeline.options import Options
-from ..pipeline.sources import explain_sources, part_weights, sources_and_parts
-from ..results.grouping import Merging
-from ..results.spans import PartSpec, Sequenced, SourceSpec
-from .questions import Asked
+from ..results.units.grouping import Merging
+from ..results.units.spans import PartSpec, Sequenced, SourceSpec
+from .grounding.questions import Asked
 from .ranking import Column, RankingResult, agreement, ranking_table, summarise
 from .runs import Progress, ResultCache, counted
 from .statistics import rank_correlation

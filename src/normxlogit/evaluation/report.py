@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.files import write_json, write_text
-from ..results.schema import plain
+from ..results.storage.files import write_json, write_text
+from ..results.storage.schema import plain
 from .faithfulness import Faithfulness, paired_p_value
 from .flips import COUNTS, MOST
 from .runs import Refused
 from .statistics import mean_interval
 
 if TYPE_CHECKING:
-    from ..render.matplotlib_figure import PlotFigure
+    from ..render.figures.figure import PlotFigure
 
 __all__ = [
     "curves_figure",
@@ -121,7 +121,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     Raises:
         DataError: If matplotlib is missing.
     """
-    from ..render.matplotlib_figure import LINES, SERIES, panel_figure
+    from ..render.figures.figure import LINES, SERIES, panel_figure
 
     names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
     colors = len(SERIES)
@@ -143,7 +143,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 
 def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Refused], about: Mapping[str, Any]) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
-    from ..render.matplotlib_figure import save_figure
+    from ..render.figures.figure import save_figure
 
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]

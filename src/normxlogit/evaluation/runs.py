@@ -15,8 +15,8 @@ from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
 from ..model.identity import identity_of
 from ..model.task_model import TaskModel
-from ..results.files import read_json, write_text
-from ..results.schema import check, plain
+from ..results.storage.files import read_json, write_text
+from ..results.storage.schema import check, plain
 from .datasets import Example
 from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, encode, evaluate
 

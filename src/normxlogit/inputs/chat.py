@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from .pictures import Picture, picture_parts, read_picture
+from .media.pictures import Picture, picture_parts, read_picture
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.

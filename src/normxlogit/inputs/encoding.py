@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from .sounds import Sound
+    from .media.sounds import Sound
 
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")

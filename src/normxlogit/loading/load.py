@@ -22,7 +22,7 @@ from transformers.models.auto import modeling_auto as auto
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError
 from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
-from ..tasks.sentence_embedding import is_embedding_folder
+from ..tasks.similarity.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .devices import AUTO, device_named
 from .gguf_cache import converted_folder, keep

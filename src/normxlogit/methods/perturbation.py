@@ -1,8 +1,8 @@
 """Perturbation: leave out parts of the input, run the model, and fit a score for each part to its answers.
 
 The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
-`pipeline/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed input) and a
-regressor (`fit`); `PerturbedAnswers` runs the model.
+`pipeline/completions/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed
+input) and a regressor (`fit`); `PerturbedAnswers` runs the model.
 """
 
 from abc import abstractmethod

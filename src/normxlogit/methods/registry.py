@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError
 from ..results.nearest import nearest
-from ..results.schema import plain
+from ..results.storage.schema import plain
 from .settings import Setting, parse, settings_of, split_settings, unknown
 
 if TYPE_CHECKING:

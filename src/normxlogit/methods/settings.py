@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ..results import schema
 from ..results.nearest import nearest
+from ..results.storage import schema
 
 LIST_MARK = "+"
 """Separates the values of a setting that takes several; commas separate settings."""

@@ -12,9 +12,9 @@ from ..copies.pool import private_clone
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import prompts_are_continued_as_alone
+from ..parts.proved_lengths import ProvedLengths, lengths_to_try
 from .map_batches import map_batches
 from .proof_sample import reading
-from .proved_lengths import ProvedLengths, lengths_to_try
 from .task_model import TaskModel
 
 HARMLESS = {

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..copies.clone import unwrapped
 from ..errors import NormXLogitError
 from ..parts.proofs import rounding_of
-from ..results.identity import PROBED, Identity
+from ..results.storage.identity import PROBED, Identity
 from .task_model import TaskModel
 
 OTHER_DEVICE = 1e-3

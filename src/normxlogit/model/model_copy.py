@@ -23,8 +23,8 @@ from ..parts.headpiece import Head
 from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
 from ..parts.proofs import mixes_by_rounding
+from ..parts.proved_lengths import ProvedLengths
 from ..parts.token_pooling import token_places
-from .proved_lengths import ProvedLengths
 
 
 class ModelCopy:

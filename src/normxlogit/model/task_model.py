@@ -19,20 +19,20 @@ from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
+from ..inputs.token_budget import TokenBudget
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
 from ..parts.headpiece import Head, answer_of
 from ..parts.parts import Parts
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import at
-from ..tasks.sentence_embedding import Pooling
+from ..tasks.similarity.sentence_embedding import Pooling
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy
 from .proof_sample import compare, first_alone, reading, sample_of
-from .token_budget import TokenBudget
 from .version import ModelVersion, ThreadVersion, read_version
 
 

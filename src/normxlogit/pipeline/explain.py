@@ -16,7 +16,7 @@ from ..model.forward_pass import ForwardPass
 from ..model.layers import layer_numbers
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
 from .options import Options, provenance

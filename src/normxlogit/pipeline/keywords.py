@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypedDict
 from ..inputs.encoder import LongText
 from ..methods import Method
 from ..model.layers import Layers
-from ..results.grouping import Merging
-from ..results.spans import PartSpec, SourceKind
+from ..results.units.grouping import Merging
+from ..results.units.spans import PartSpec, SourceKind
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec
 from .options import Verify
@@ -121,8 +121,8 @@ class Cite(TypedDict, total=False):
 
     messages: Annotated[
         Any,
-        "A conversation or a trace of any format (see `normxlogit.inputs.conversations`), or the path of its file; "
-        "with spans as documents a prompt of your own.",
+        "A conversation or a trace of any format (see `normxlogit.inputs.documents.conversations`), or the path of its "
+        "file; with spans as documents a prompt of your own.",
     ]
     turn: Annotated[
         int | None,

@@ -12,7 +12,7 @@ from ..inputs.encoding import Encoding
 from ..model.map_batches import each_run
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..tasks.base import units_of_tokens
 from .explain import explain_batch, sink_note, to_host
 from .options import Options

@@ -9,11 +9,11 @@ import torch
 
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..inputs.sounds import moments_of
+from ..inputs.media.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
-from ..results.media import Medium
-from ..results.schema import FloatArray
-from ..results.units import UnitKind, Units
+from ..results.storage.schema import FloatArray
+from ..results.units.media import Medium
+from ..results.units.units import UnitKind, Units
 
 
 class Placed(NamedTuple):

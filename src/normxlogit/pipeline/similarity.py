@@ -18,13 +18,13 @@ from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution, Pairs
 from ..results.collection import Attributions
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
-from ..results.units import Units
+from ..results.units.units import Units
 from ..results.verification import Unit
 from ..tasks.base import units_of_tokens
-from ..tasks.embedding import Direction
-from ..tasks.signals import units_of_parts
+from ..tasks.media.signals import units_of_parts
+from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
 from .verification import Answer, Measured, Tokens, parts_of, run_searches

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from ..inputs.encoding import Encoding
-from ..inputs.removed_signals import silenced, without_regions
+from ..inputs.media.removed_signals import silenced, without_regions
 from ..methods.perturbation import PerturbedAnswers
 from ..model.forward_pass import ForwardPass
 from ..model.masking import moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
 from .explain import to_host

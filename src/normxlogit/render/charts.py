@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from .blocks import Block, Piece
 
 MOST = 40

@@ -8,9 +8,9 @@ from typing import Any
 from ..errors import MethodError
 from ..methods.registry import describe
 from ..results.attribution import Attribution, prediction_of
-from ..results.characters import one_line, visible
-from ..results.schema import check, setting_text
+from ..results.storage.schema import check, setting_text
 from ..results.targets import Prediction
+from ..results.units.characters import one_line, visible
 from .blocks import Header
 from .layout import UNKNOWN
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ..results.characters import safe
+from ..results.units.characters import safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
+from .builders.media import placed
 from .charts import GREY, BarRow, Bars, number
 from .describe import shortened
-from .media_blocks import placed
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -4,14 +4,14 @@ import re
 from typing import NamedTuple
 
 from ..results.attribution import Attribution
-from ..results.characters import safe
-from ..results.words import Merge
+from ..results.units.characters import safe
+from ..results.units.words import Merge
 from .blocks import Piece, Sentence
+from .builders.text import legend_of, sentence_of
 from .charts import Legend
 from .describe import facts
 from .html import COLORS, DENSEST, FAINT
 from .layout import layout
-from .text_blocks import legend_of, sentence_of
 
 GREY = 0.45
 """How much darker than white the strongest grey is: black letters keep a contrast of 4.5."""

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..results.attribution import Attribution
-from ..results.characters import direction, quoted, visible
-from ..results.schema import FloatArray
-from ..results.words import Merge
+from ..results.storage.schema import FloatArray
+from ..results.units.characters import direction, quoted, visible
+from ..results.units.words import Merge
 from .blocks import Piece
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")

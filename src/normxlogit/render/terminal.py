@@ -13,10 +13,10 @@ from rich.style import Style
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..results.characters import safe
+from ..results.units.characters import safe
 from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
+from .builders.media import Picture, Waveform, region_shares
 from .charts import GREY, Bars, Grid, Legend, Timeline, number
-from .media_blocks import Picture, Waveform, region_shares
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""

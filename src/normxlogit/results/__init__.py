@@ -6,11 +6,11 @@ if TYPE_CHECKING:
     from .attribution import Pairs, UnitScore
     from .citation_test import CitationTest, Swap
     from .citations import Citation, Support
-    from .media import Medium, MediumScores, WordMoments
     from .targets import Prediction, Target
-    from .units import Units
+    from .units.media import Medium, MediumScores, WordMoments
+    from .units.units import Units
+    from .units.words import Word
     from .verification import Removal, Verification
-    from .words import Word
 
 __all__ = [
     "Citation",
@@ -33,8 +33,8 @@ __all__ = [
 _HOMES = {
     "Citation": "citations",
     "CitationTest": "citation_test",
-    "Medium": "media",
-    "MediumScores": "media",
+    "Medium": "units.media",
+    "MediumScores": "units.media",
     "Pairs": "attribution",
     "Prediction": "targets",
     "Removal": "verification",
@@ -42,10 +42,10 @@ _HOMES = {
     "Swap": "citation_test",
     "Target": "targets",
     "UnitScore": "attribution",
-    "Units": "units",
+    "Units": "units.units",
     "Verification": "verification",
-    "Word": "words",
-    "WordMoments": "media",
+    "Word": "units.words",
+    "WordMoments": "units.media",
 }
 
 

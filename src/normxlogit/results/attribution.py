@@ -14,21 +14,21 @@ import numpy as np
 
 from ..errors import DataError, MethodError, TargetError
 from .base import Record, require
-from .media import Medium, MediumScores, WordMoments, word_moments
-from .schema import FloatArray, Index, Measured
-from .spans import MessageSpan, PartSpec, SourceSpec
-from .tables import Columns, Shap, text_pieces, text_row
+from .storage.schema import FloatArray, Index, Measured
+from .storage.tables import Columns, Shap, text_pieces, text_row
 from .targets import Prediction, Target
-from .units import Units
+from .units.media import Medium, MediumScores, WordMoments, word_moments
+from .units.spans import MessageSpan, PartSpec, SourceSpec
+from .units.units import Units
+from .units.words import Merge, Word, merge_words
 from .verification import Verification
-from .words import Merge, Word, merge_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..render.blocks import Block
-    from ..render.plots import PlotKind
-    from .grouping import Merging
+    from ..render.figures.plots import PlotKind
+    from .units.grouping import Merging
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
@@ -444,7 +444,7 @@ class Attribution(Record):
             DataError: If the tokenizer gave no offsets.
             InputError: If there is no such kind, span or `merge`.
         """
-        from .grouping import grouped
+        from .units.grouping import grouped
 
         return grouped(self, by, merge)
 
@@ -459,7 +459,7 @@ class Attribution(Record):
             DataError: If nothing was generated, or the tokenizer gave no offsets.
             InputError: If there is no such part.
         """
-        from .grouping import grouped_targets
+        from .units.grouping import grouped_targets
 
         return grouped_targets(self, parts)
 
@@ -487,7 +487,7 @@ class Attribution(Record):
             DataError: As `group` and `group_targets`, or if pictures and sounds are not summed.
             InputError: As these.
         """
-        from .grouping import sources_of
+        from .units.grouping import sources_of
 
         return sources_of(self, sources, parts, merge=merge, centered=centered)
 
@@ -676,7 +676,7 @@ class Attribution(Record):
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
                 waterfall are asked for and there are several targets or layers.
         """
-        from ..render.plots import plot_attribution
+        from ..render.figures.plots import plot_attribution
 
         return plot_attribution(self, kind, k=k, words=words, merge=merge, greys=greys)
 
@@ -696,7 +696,7 @@ class Attribution(Record):
         return latex_of(coloured_text(self, words=words, merge=merge), greys=greys)
 
     def _blocks(self) -> "list[Block]":
-        from ..render.draw import blocks_of
+        from ..render.builders.draw import blocks_of
 
         return blocks_of(self)
 

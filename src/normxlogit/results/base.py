@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..errors import DataError, InputError
-from .characters import escaped
-from .files import read_json, write_json, write_text, written
-from .schema import check, freeze, plain, same, shortened
-from .tables import Columns, Shap, to_csv, to_pandas, to_shap
-from .versions import FORMAT_VERSION, checked_version
+from .storage.files import read_json, write_json, write_text, written
+from .storage.schema import check, freeze, plain, same, shortened
+from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
+from .storage.versions import FORMAT_VERSION, checked_version
+from .units.characters import escaped
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,7 +55,7 @@ class Exports(ABC):
         if suffix == ".csv":
             write_text(self.to_csv(), path)
         elif suffix == ".parquet":
-            from .parquet import write_parquet
+            from .storage.parquet import write_parquet
 
             write_parquet(self._results(), path)
         elif suffix == ".json":
@@ -96,7 +96,7 @@ class Exports(ABC):
         Raises:
             DataError: If datasets or pyarrow is missing.
         """
-        from .parquet import to_dataset
+        from .storage.parquet import to_dataset
 
         return to_dataset(self._results())
 
@@ -247,7 +247,7 @@ def read_state(path: str | Path) -> Any:
         DataError: If it is not such a file.
     """
     if Path(path).suffix.lower() == ".parquet":
-        from .parquet import read_parquet
+        from .storage.parquet import read_parquet
 
         return {"format_version": FORMAT_VERSION, "attributions": read_parquet(path)}
     return read_json(path)

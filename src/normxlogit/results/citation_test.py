@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .base import require
-from .schema import FloatArray, Index, Number, freeze
+from .storage.schema import FloatArray, Index, Number, freeze
 
 CLOSE = 0.25
 """Nats within which two values are about as likely as each other; chosen on 60 sentences, see docs/grounding.md."""

@@ -11,12 +11,12 @@ import numpy as np
 from ..errors import InputError
 from .attribution import Attribution, UnitScore
 from .base import Record, require
-from .characters import markdown_escaped, one_line
 from .citation_test import CitationTest, Swap
 from .messages import CONVERSATION, DOCUMENTS, SourceMessage, Wording
-from .schema import FloatArray, plain
-from .tables import Columns
-from .units import APART
+from .storage.schema import FloatArray, plain
+from .storage.tables import Columns
+from .units.characters import markdown_escaped, one_line
+from .units.units import APART
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -414,7 +414,7 @@ class Citations(Record):
         return self.attribution._text_row()
 
     def _blocks(self) -> "list[Block]":
-        from ..render.source_blocks import citation_blocks
+        from ..render.builders.sources import citation_blocks
 
         return citation_blocks(self)
 

@@ -12,13 +12,13 @@ from ..errors import DataError, InputError
 from .attribution import Attribution, prediction_of
 from .base import Exports, Record, naming, read_state
 from .citations import Citations
-from .files import json_text, written
 from .gold import read_gold
-from .schema import setting_text
-from .tables import Columns, stacked, to_shap
+from .storage.files import json_text, written
+from .storage.schema import setting_text
+from .storage.tables import Columns, stacked, to_shap
+from .storage.versions import FORMAT_VERSION, checked_version
 from .targets import Prediction
-from .versions import FORMAT_VERSION, checked_version
-from .words import Merge
+from .units.words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -189,7 +189,7 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.plots import plot_words
+        from ..render.figures.plots import plot_words
 
         return plot_words(self.top(k, merge=merge, min_texts=min_texts))
 
@@ -264,7 +264,7 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.collection_blocks import cards
+        from ..render.builders.collection import cards
         from ..render.html import page
 
         titles = {result._title() for result in self}

@@ -9,16 +9,16 @@ import numpy.typing as npt
 
 from ..errors import DataError, InputError
 from .attribution import Attribution
-from .characters import escaped
 from .collection import Attributions
-from .files import written
-from .schema import FloatArray
-from .words import Merge
+from .storage.files import written
+from .storage.schema import FloatArray
+from .units.characters import escaped
+from .units.words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.curves import Curve
+    from ..render.builders.curves import Curve
 
 
 class Comparison(Attributions[Attribution]):
@@ -95,14 +95,14 @@ class Comparison(Attributions[Attribution]):
             DataError: If the results are not of the same model, tokens and target.
         """
         from ..render.blocks import Card
-        from ..render.comparison_blocks import comparison_blocks, curves_card
+        from ..render.builders.comparison import comparison_blocks, curves_card
         from ..render.html import page
 
         blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
         return written(page([Card(blocks), *curves_card(curves)], title or f"{len(self)} methods on one text"), path)
 
     def _repr_html_(self) -> str:
-        from ..render.comparison_blocks import comparison_blocks
+        from ..render.builders.comparison import comparison_blocks
         from ..render.html import fragment
 
         return fragment(comparison_blocks(self, self.agreement))
@@ -116,8 +116,8 @@ class Comparison(Attributions[Attribution]):
         Raises:
             DataError: If matplotlib is missing, or the results are not of the same model, tokens and target.
         """
-        from ..render.comparison_blocks import comparison_grid
-        from ..render.plots import figure_of
+        from ..render.builders.comparison import comparison_grid
+        from ..render.figures.plots import figure_of
 
         self.check()
         return figure_of(comparison_grid(self).strongest(k))
@@ -141,7 +141,7 @@ class Comparison(Attributions[Attribution]):
         Raises:
             DataError: If there is not one score for each token of the same text by the same model.
         """
-        from ..render.comparison_blocks import comparison_blocks
+        from ..render.builders.comparison import comparison_blocks
         from ..render.terminal import text_of_blocks
 
         blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)

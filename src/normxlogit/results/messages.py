@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from .schema import Index
+from .storage.schema import Index
 
 
 class SourceMessage(NamedTuple):

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from .schema import Index, Number
+from .storage.schema import Index, Number
 
 
 class Prediction(NamedTuple):

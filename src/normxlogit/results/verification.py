@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from .base import require
-from .schema import Index, Number
+from .storage.schema import Index, Number
 from .targets import Prediction
 
 Quantity = Literal["probability", "value", "cosine", "log-probability"]

@@ -9,20 +9,20 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from .audio import AudioClassification
 from .base import Task, TaskName
 from .choice import MultipleChoice
 from .classification import Classification, Problem
-from .embedding import Embedding
-from .image import ImageClassification
-from .image_text import ImageText
 from .language import CausalLM, MaskedLM
+from .media.audio import AudioClassification
+from .media.image import ImageClassification
+from .media.image_text import ImageText
+from .media.speech import CTC, SpeechSeq2Seq
+from .media.two_towers import PictureTower, TextTower, Tower, TwoTowers
 from .question_answering import QuestionAnswering
-from .sentence_embedding import SentenceEmbedding, is_sentence_transformer
 from .seq2seq import Seq2Seq
-from .speech import CTC, SpeechSeq2Seq
+from .similarity.embedding import Embedding
+from .similarity.sentence_embedding import SentenceEmbedding, is_sentence_transformer
 from .tagging import TokenClassification
-from .two_towers import PictureTower, TextTower, Tower, TwoTowers
 from .zero_shot import Hypotheses, ZeroShot
 
 __all__ = [

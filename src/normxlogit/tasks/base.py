@@ -14,11 +14,11 @@ from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
-from ..results.media import Medium
 from ..results.nearest import nearest
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
-from ..results.units import Units
+from ..results.units.media import Medium
+from ..results.units.units import Units
 from .model import Explained, Model
 from .task_inputs import TaskInputs
 

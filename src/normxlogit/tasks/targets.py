@@ -14,7 +14,7 @@ from torch import Tensor
 from ..copies.non_finite import mean_logit
 from ..copies.run import Replace
 from ..errors import TargetError
-from ..results.schema import FloatArray
+from ..results.storage.schema import FloatArray
 from ..results.targets import Target as ExplainedTarget
 from .base import Task
 from .model import Explained, Model

@@ -10,7 +10,7 @@ from ..inputs.append_tokens import append_tokens
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
-from ..results.characters import safe
+from ..results.units.characters import safe
 from .model import Model
 
 TRIAL = "Is it so?"

@@ -1,0 +1,1 @@
+"""Does an answer rest on its documents? Questions with and without the evidence."""

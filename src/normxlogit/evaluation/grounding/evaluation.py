@@ -1,0 +1,313 @@
+"""Does an answer rest on its documents? Signals are compared on questions with and without the evidence."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import DataError
+from ...explainer import Explainer
+from ...methods import Method
+from ...methods.defaults import named_or_default
+from ..report import markdown_table
+from ..runs import Progress, ResultCache, counted
+from ..statistics import Interval, bootstrap_interval, interval_text
+from .cases import Case, answers_from_evidence, swap_evidence
+from .signals import LENS, PASSES, SHARE, Figures, SignalReader
+
+Array = npt.NDArray[np.float64]
+
+Evidence = Literal["there", "missing", "swapped"]
+
+REGRESSION = "logistic regression of the signals"
+
+
+@dataclass(frozen=True)
+class MeasuredAnswer:
+    """An answer with its signals.
+
+    Attributes:
+        case: The question with its documents.
+        evidence: Whether they hold the evidence, lack it, or have other numbers or names in it.
+    """
+
+    case: Case
+    evidence: Evidence
+    figures: Figures
+
+    @property
+    def right(self) -> bool:
+        """Whether the evidence is there and the answer has a word of it that nothing else has."""
+        return self.evidence == "there" and answers_from_evidence(self.case, self.figures.answer)
+
+
+class Signal(NamedTuple):
+    """How well a signal tells answers with evidence from answers without it.
+
+    Attributes:
+        name: What is measured of an answer.
+        auroc: Area under the ROC curve, with its 95% bootstrap interval.
+        precision: Average precision, with its interval.
+        lead: The AUROC of the documents' share on the same answers less this one, with its interval.
+        passes: Its cost in forward passes; a backward pass counts as two.
+        answers: Answers with evidence, and without it.
+    """
+
+    name: str
+    auroc: Interval
+    precision: Interval
+    lead: Interval
+    passes: float
+    answers: tuple[int, int]
+
+
+class Comparison(NamedTuple):
+    """The signals on some of the answers.
+
+    Attributes:
+        signals: The signals, best first.
+    """
+
+    title: str
+    signals: list[Signal]
+
+
+def evaluate_grounding(
+    explainer: Explainer,
+    cases: Sequence[Case],
+    texts: Sequence[str] = (),
+    *,
+    method: str | Method | None = None,
+    samples: int = 32,
+    ablated: int | None = None,
+    max_new_tokens: int = 16,
+    seed: int = 0,
+    folder: Path | None = None,
+    on_progress: Progress | None = None,
+) -> list[MeasuredAnswer]:
+    """Measure the signals of answers to questions whose documents hold the evidence, lack it, or have it swapped.
+
+    Args:
+        explainer: Of a causal language model.
+        cases: Questions with documents.
+        texts: Where the numbers and names of swapped evidence are drawn from.
+        method: A method whose scores add up; `frozen-gradient` by default.
+        samples: Ablations of ContextCite; 0 leaves it out.
+        ablated: On how many of the first cases; None for all.
+        max_new_tokens: Most tokens of an answer that the model generates.
+        seed: Draws the numbers and names.
+        folder: Keeps what was measured, so that a stopped run continues.
+        on_progress: Called with what is done, cases done and cases in all.
+
+    Returns:
+        The answers in the order of the cases, each followed by that of its swapped evidence; none for a case that the
+        model gives no answer to.
+
+    Raises:
+        InputError: If the scores of the method do not add up.
+    """
+    model = explainer._language_model
+    chosen = named_or_default(method, "completions")
+    reader = SignalReader(model, chosen, max_new_tokens)
+    cache = ResultCache[Figures](folder, model, [chosen.spec, max_new_tokens], Figures)
+    answers: list[MeasuredAnswer] = []
+
+    def measure(case: Case, evidence: Evidence, samples: int) -> Figures:
+        request = (case.question, dict(case.documents), case.answer, samples)
+        figures = cache.cached(partial(reader.read, case, samples), "case", *request)
+        if figures.values:
+            answers.append(MeasuredAnswer(case, evidence, figures))
+        return figures
+
+    for number, case in counted("cases", cases, on_progress):
+        ablations = samples if ablated is None or number < ablated else 0
+        figures = measure(case, "there" if case.supported else "missing", ablations)
+        if case.supported and case.evidence and figures.values:
+            swapped = swap_evidence(case, figures.answer, texts, seed)
+            if swapped is not None:
+                measure(swapped, "swapped", ablations)
+    return answers
+
+
+def compare_signals(
+    answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = (), seed: int = 0
+) -> list[Comparison]:
+    """Compare how well the signals tell answers with evidence from those without it, and from those with it swapped.
+
+    Args:
+        answers: What `evaluate_grounding` returns.
+        training: The same of other questions, on which logistic regressions are fitted; none for no regression.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        DataError: If answers of one kind only are there.
+    """
+    scores = [dict(answer.figures.values) for answer in answers]
+    if training:
+        for name, values in _regressions(training, answers).items():
+            for score, value in zip(scores, values.tolist(), strict=True):
+                score[name] = value
+    right = {answer.case.question for answer in answers if answer.right}
+    evidence_known = [answer.case.evidence for answer in answers if answer.evidence == "there"]
+    swapped = {answer.case.question for answer in answers if answer.evidence == "swapped"}
+    titles: list[tuple[str, Evidence, set[str] | None]] = [
+        ("all questions, with the evidence or without it", "missing", None)
+    ]
+    if any(evidence_known):
+        count = sum(answer.right for answer in answers)
+        titles.append((f"questions answered from the evidence, {count} of {len(evidence_known)}", "missing", right))
+    if swapped:
+        titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
+    comparisons = []
+    for title, other, questions in titles:
+        chosen = [
+            (answer, score)
+            for answer, score in zip(answers, scores, strict=True)
+            if answer.evidence in ("there", other) and (questions is None or answer.case.question in questions)
+        ]
+        if len({answer.evidence for answer, _ in chosen}) == 2:
+            comparisons.append(Comparison(title, _signals(chosen, seed)))
+    if not comparisons or comparisons[0].title != titles[0][0]:
+        raise DataError("the model answers no supported or no unsupported case")
+    return comparisons
+
+
+def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[Signal]:
+    """Return the signals of answers, best first."""
+    signals = []
+    for name in dict.fromkeys(name for _, score in chosen for name in score):
+        having = [(answer, score) for answer, score in chosen if name in score]
+        labels = np.array([answer.evidence == "there" for answer, _ in having])
+        values = np.array([[score[name], score[SHARE]] for _, score in having], np.float64)  # (N, 2)
+        if len(set(labels.tolist())) < 2:
+            continue
+        passes = [_passes(name, answer.figures) for answer, _ in having]
+
+        def lead(supported: Array, unsupported: Array) -> Array:
+            return _auroc(supported[..., 1], unsupported[..., 1]) - _auroc(supported[..., 0], unsupported[..., 0])
+
+        measures = (
+            lambda supported, unsupported: _auroc(supported[..., 0], unsupported[..., 0]),
+            lambda supported, unsupported: _average_precision(supported[..., 0], unsupported[..., 0]),
+            lead,
+        )
+        first, second, third = (_interval(measure, labels, values, seed) for measure in measures)
+        counts = int(labels.sum()), int((~labels).sum())
+        signals.append(Signal(name, first, second, third, float(np.mean(passes)), counts))
+    return sorted(signals, key=lambda signal: -signal.auroc[0])
+
+
+def _passes(name: str, figures: Figures) -> float:
+    if name == REGRESSION:  # one for the nats, and one for the three others
+        return figures.passes[SHARE] + 2
+    return figures.passes[name] if name in figures.passes else PASSES[name]
+
+
+def _auroc(supported: Array, unsupported: Array) -> Array:
+    """Return the probability that a supported answer has the higher value, half of it where both are equal.
+
+    Args:
+        supported: (..., P).
+        unsupported: (..., N).
+    """
+    from scipy.stats import rankdata
+
+    count = supported.shape[-1]
+    ranks = rankdata(np.concatenate([supported, unsupported], -1), axis=-1)[..., :count]  # (..., P)
+    area: Array = (ranks.mean(-1) - (count + 1) / 2) / unsupported.shape[-1]
+    return area
+
+
+def _average_precision(supported: Array, unsupported: Array) -> Array:
+    """Return the mean over supported answers of the precision among those of at least their value; as `_auroc`."""
+    from scipy.stats import rankdata
+
+    everything = rankdata(-np.concatenate([supported, unsupported], -1), "max", axis=-1)[..., : supported.shape[-1]]
+    precision: Array = (rankdata(-supported, "max", axis=-1) / everything).mean(-1)
+    return precision
+
+
+def _interval(
+    measure: Callable[[Array, Array], Array], labels: npt.NDArray[np.bool_], values: Array, seed: int
+) -> Interval:
+    """Return a measure of a ranking with its 95% bootstrap interval; either kind of cases is drawn anew by itself."""
+
+    def measured(supported: npt.NDArray[np.intp], unsupported: npt.NDArray[np.intp], axis: int = -1) -> Array:
+        return measure(values[supported], values[unsupported])
+
+    return bootstrap_interval(measured, (np.flatnonzero(labels), np.flatnonzero(~labels)), seed, batch=100)
+
+
+def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredAnswer]) -> dict[str, Array]:
+    """Return what logistic regressions say of answers; training answers whose evidence is there or missing fit them."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    fitted = [answer for answer in training if answer.evidence != "swapped"]
+    labels = [answer.evidence == "there" for answer in fitted]
+    names = [name for name in fitted[0].figures.values if name in (*PASSES, SHARE)]
+    features: dict[str, Callable[[Figures], Sequence[float]]] = {
+        REGRESSION: lambda figures: [figures.values[name] for name in names],
+        LENS: lambda figures: figures.heads,
+    }
+    predicted = {}
+    for name, read in features.items():
+        if read(fitted[0].figures):
+            classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+            classifier.fit([read(answer.figures) for answer in fitted], labels)
+            predicted[name] = classifier.decision_function([read(answer.figures) for answer in answers])
+    return predicted
+
+
+def choose_threshold(answers: Sequence[MeasuredAnswer]) -> float:
+    """Return the share from which on an answer is called supported: that of the highest balanced accuracy.
+
+    Args:
+        answers: Answers whose evidence is there or missing; others do not count.
+    """
+    shares, labels = _shares(answers)
+    candidates: list[float] = np.unique(shares).tolist()
+    return max(candidates, key=lambda threshold: sum(_accuracies(shares, labels, threshold)))
+
+
+def _shares(answers: Sequence[MeasuredAnswer]) -> tuple[Array, npt.NDArray[np.bool_]]:
+    rows = [(a.figures.values[SHARE], a.evidence == "there") for a in answers if a.evidence != "swapped"]
+    return np.array([share for share, _ in rows]), np.array([label for _, label in rows])
+
+
+def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) -> tuple[float, float]:
+    """Return which part of supported and of unsupported answers a threshold gets right."""
+    return float((shares[labels] >= threshold).mean()), float((shares[~labels] < threshold).mean())
+
+
+def grounding_table(
+    comparisons: Sequence[Comparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
+) -> str:
+    """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right."""
+    text = ""
+    for title, signals in comparisons:
+        rows = [
+            [
+                s.name,
+                f"{s.passes:.3g}",
+                "{} + {}".format(*s.answers),
+                interval_text(s.auroc),
+                interval_text(s.precision),
+                "" if s.name == SHARE else interval_text(s.lead),
+            ]
+            for s in signals
+        ]
+        columns = ["signal", "passes", "answers", "AUROC ↑", "average precision ↑", "AUROC of the share less this"]
+        text += f"{title[0].upper()}{title[1:]}:\n\n{markdown_table(columns, rows)}\n"
+    threshold = choose_threshold(training or answers)
+    right, left = _accuracies(*_shares(answers), threshold)
+    where = "on the training questions" if training else "here"
+    return text + (
+        f"Threshold of the documents' share with the best balanced accuracy {where}: {threshold:.3f} "
+        f"(supported answers {right:.2f} right, unsupported ones {left:.2f}).\n"
+    )

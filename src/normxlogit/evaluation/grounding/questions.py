@@ -1,0 +1,166 @@
+"""Questions with documents, to measure how well methods find what answers rest on."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...errors import DataError, InputError
+from ...inputs.documents.named_documents import documents_by_name
+
+SENTENCES = 7
+"""Sentences of a document made from QNLI: the one that answers and others."""
+
+
+Line = TypeVar("Line")
+"""What a line of a file is read as."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its documents."""
+
+    question: str
+    documents: Mapping[str, str]
+
+
+def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int = SENTENCES) -> list[Asked]:
+    """Read a JSONL file of questions, each line with "question" and "documents", texts or a mapping of them by name.
+
+    Rows of QNLI ("question", "sentence", "label") are made to questions with documents of several sentences.
+
+    Args:
+        path: The file.
+        limit: Most questions.
+        seed: Chooses among QNLI's rows.
+        sentences: Sentences of a document made from them.
+
+    Raises:
+        DataError: If it cannot be read; names file and line.
+    """
+    questions, pairs = read_questions(path, _asked)
+    if pairs:
+        return qnli_questions(pairs, limit, seed, sentences)
+    if not questions:
+        raise DataError(f"{path}: empty")
+    return questions[:limit]
+
+
+def _asked(row: Mapping[str, Any]) -> Asked:
+    if not isinstance(row["question"], str):
+        raise TypeError("a question is a text")
+    return Asked(row["question"], documents_by_name(row["documents"]))
+
+
+def read_questions(
+    path: str | Path, parse: Callable[[Mapping[str, Any]], Line]
+) -> tuple[list[Line], list[Mapping[str, Any]]]:
+    """Read a JSONL file of questions with documents, or of QNLI's rows.
+
+    Args:
+        path: The file.
+        parse: Makes a question of a line with documents; its errors are reported with the line's number.
+
+    Returns:
+        The questions, or the rows of QNLI ("question", "sentence", "label"); one of the two lists is empty.
+
+    Raises:
+        DataError: If the file cannot be read; names file and line.
+    """
+    pairs: list[Mapping[str, Any]] = []
+
+    def sorted_out(row: Mapping[str, Any]) -> list[Line]:
+        if "documents" not in row and {"question", "sentence", "label"} <= set(row):
+            pairs.append(row)
+            return []
+        return [parse(row)]
+
+    questions = list(chain.from_iterable(read_lines(path, sorted_out, "no question with documents")))
+    if pairs and questions:
+        raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
+    return questions, pairs
+
+
+def read_lines(
+    path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wrong: str, limit: int | None = None
+) -> list[Line]:
+    """Read a JSONL file.
+
+    Args:
+        path: The file.
+        parse: Makes something of a line; its errors are reported with the line's number.
+        wrong: The message for a line that cannot be parsed.
+        limit: Most lines; None for all.
+
+    Raises:
+        DataError: If the file cannot be read; names file and line.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
+    parsed: list[Line] = []
+    for number, line in islice(((i, line) for i, line in enumerate(lines, start=1) if line.strip()), limit):
+        try:
+            parsed.append(parse(json.loads(line)))
+        except (ValueError, KeyError, TypeError, InputError) as error:  # noqa: PERF203  # names the line
+            raise DataError(f"{path}, line {number}: {wrong}: {error}") from None
+    return parsed
+
+
+class QNLIDocument(NamedTuple):
+    """A question of QNLI with sentences, one of which answers it.
+
+    Attributes:
+        sentences: The sentence that answers, among others.
+        spare: One more sentence that does not answer; empty where the rows have no more.
+    """
+
+    question: str
+    sentences: list[str]
+    place: int
+    spare: str
+
+
+def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sentences: int) -> list[QNLIDocument]:
+    """Draw questions of QNLI with the sentence that answers each among others.
+
+    Args:
+        rows: QNLI's rows; label 0 means that the sentence answers the question.
+        count: How many at most; fewer are the first of more.
+        seed: Chooses questions, the other sentences, and the order.
+        sentences: Sentences of a document.
+
+    Raises:
+        DataError: If there are too few rows.
+    """
+    random = np.random.default_rng(seed)
+    answered = [i for i, row in enumerate(rows) if row["label"] == 0]
+    if not answered or len(rows) < sentences:
+        raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
+    documents = []
+    for i in random.permutation(answered)[:count].tolist():
+        question, evidence = str(rows[i]["question"]), _one_line(str(rows[i]["sentence"]))
+        drawn = [rows[other] for other in random.permutation(len(rows)).tolist()]
+        others = (_one_line(str(row["sentence"])) for row in drawn if row["label"] != 0 or row["question"] != question)
+        distinct = list(islice(dict.fromkeys(text for text in others if text != evidence), sentences))
+        chosen, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
+        order = random.permutation(len(chosen)).tolist()
+        documents.append(QNLIDocument(question, [chosen[k] for k in order], order.index(0), "".join(spare)))
+    return documents
+
+
+def qnli_questions(
+    rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = SENTENCES
+) -> list[Asked]:
+    """Make questions with one document of several sentences out of QNLI; see `qnli_documents`."""
+    documents = qnli_documents(rows, count, seed, sentences)
+    return [Asked(each.question, {"text": "\n\n".join(each.sentences)}) for each in documents]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

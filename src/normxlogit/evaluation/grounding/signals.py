@@ -1,0 +1,180 @@
+"""What can be measured of an answer without knowing what is right: the signals that `evaluate grounding` compares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...copies.clone import returning_attention
+from ...copies.memory import enough_memory
+from ...copies.run import run
+from ...errors import InputError
+from ...inputs.batching import Batch
+from ...methods import ContextCite, Method
+from ...model.task_model import TaskModel
+from ...pipeline.citations.cite import ask
+from ...pipeline.completions.ablations import Ablations, Array, score_sources
+from ...pipeline.completions.completed import Completed
+from ...pipeline.completions.sources import explain_sources, sources_and_parts
+from ...pipeline.options import Options
+from ...results.storage.schema import Number
+from ...results.units.units import APART
+from .cases import Case
+
+SHARE = "the documents' share"
+NATS = "nats lost without the documents"
+ATTENTION = "attention on the documents"
+LOG_PROBABILITY = "log-probability"
+ENTROPY = "entropy, negative"
+LENS = "logistic regression of each head's attention"
+"""The classifier of Chuang et al. (2024)."""
+
+PASSES = {NATS: 2.0, ATTENTION: 1.0, LOG_PROBABILITY: 1.0, ENTROPY: 1.0, LENS: 1.0}
+"""Forward passes of the signals whose cost does not depend on the answer."""
+
+PLACES_AT_ONCE = 256
+"""Places whose full vocabulary logits are held at once."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured of a case; empty where the model gives no answer.
+
+    Attributes:
+        values: The signals, by name; higher speaks for the documents.
+        passes: Forward passes that a signal took, by name, where they depend on the answer; a backward pass counts as
+            two.
+        sentences: What documents, rest of the prompt, the answer's own tokens, attention sinks and bias contribute to
+            each sentence of the answer.
+        heads: The ratio of attention on the documents of each head, layer by layer.
+    """
+
+    answer: str
+    values: Mapping[str, Number]
+    passes: Mapping[str, float]
+    sentences: tuple[tuple[Number, ...], ...]
+    heads: tuple[Number, ...]
+
+
+class SignalReader:
+    """Measures the signals of answers."""
+
+    def __init__(self, model: TaskModel, method: Method, max_new_tokens: int) -> None:
+        self.model, self.method, self.max_new_tokens = model, method, max_new_tokens
+        self._eager = returning_attention(model.module)
+
+    def read(self, case: Case, samples: int) -> Figures:
+        """Measure the figures of a case.
+
+        Args:
+            case: The case.
+            samples: Ablations of ContextCite; 0 leaves it out.
+
+        Raises:
+            InputError: If the scores of the method do not add up.
+        """
+        model = self.model
+        try:
+            completed = ask(
+                model, case.question, case.documents, answer=case.answer, max_new_tokens=self.max_new_tokens
+            )
+        except InputError:
+            return Figures("", {}, {}, (), ())
+        tokens = len(completed.encoding) - completed.prompt_tokens
+        scores = explain_sources(model, completed, Options(method=self.method), completed.named_sources, "sentence")
+        if scores.bias is None:
+            raise InputError(
+                f"the documents' share needs scores that add up, such as frozen-gradient's, not {self.method.spec}'s"
+            )
+        sinks = np.zeros_like(scores.bias) if scores.sink is None else scores.sink
+        kinds = np.array(scores.units.kind)
+        apart = [scores.scores[:, kinds == kind].sum(1) for kind in APART]  # the rest of the prompt, the answer
+        of_documents = scores.scores[:, ~np.isin(kinds, APART)].sum(1)  # (K,)
+        sentences = np.stack([of_documents, *apart, sinks, scores.bias], 1)  # (K, 5)
+        documents, prompt, answer = sentences[:, :3].sum(0).astype(np.float64)
+        sources, _ = sources_and_parts(completed, completed.named_sources, None)
+        log_probabilities, entropies, heads = self._pass(completed, [i for s in sources for i in s.tokens])
+        ablations = Ablations(model, completed, sources)
+        without = ablations(np.zeros((1, len(sources)), bool)).sum()  # nats
+        costs = scores.diagnostics
+        values = {
+            SHARE: documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0),
+            NATS: (log_probabilities.sum() - without) / tokens,
+            LOG_PROBABILITY: log_probabilities.mean(),
+            ENTROPY: -entropies.mean(),
+        }
+        passes = {SHARE: costs["forward_passes"] + 2 * costs["backward_passes"]}
+        if heads.size:
+            values[ATTENTION] = heads.mean()
+        if samples:
+            name = f"ContextCite, {samples} ablations"
+            values[name], passes[name] = _context_cite(ablations, tokens, samples)
+        return Figures(
+            scores.completion or "",
+            {name: float(value) for name, value in values.items()},
+            {name: float(count) for name, count in passes.items()},
+            tuple(map(tuple, sentences.astype(float).tolist())),
+            tuple(heads.round(6).tolist()),
+        )
+
+    @enough_memory("read the attention probabilities of this answer")
+    @torch.inference_mode()
+    def _pass(self, completed: Completed, documents: list[int]) -> tuple[Array, Array, Array]:
+        """Return log-probability and entropy of each token of the answer, (G,), and each head's ratio, layer by layer.
+
+        Models without attention probabilities have no ratios.
+        """
+        model, start = self.model, completed.prompt_tokens
+        encoding = completed.encoding
+        batch = model.batch([encoding.take(range(len(encoding) - 1))], [0])
+        model.prepare(batch)
+        returned = self._trunk(batch)
+        hidden = model.parts.hidden(model.module, returned)[0, start - 1 :]  # (G, H)
+        ids = torch.tensor(encoding.ids[start:], device=hidden.device)  # (G,)
+        log_probabilities, entropies = [], []
+        for states, chosen in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
+            each = model.head.tokens(states).float().log_softmax(-1)  # (G', V)
+            log_probabilities.append(each.gather(1, chosen[:, None].to(each.device))[:, 0])
+            entropies.append(-(each.exp() * each).sum(-1))
+        attentions = getattr(returned, "attentions", None) or ()
+        ratios = [_lookback(layer[0, :, start - 1 :].float(), documents, start) for layer in attentions]  # (heads,)
+        return (
+            torch.cat(log_probabilities).double().cpu().numpy(),
+            torch.cat(entropies).double().cpu().numpy(),
+            torch.cat(ratios).double().cpu().numpy() if ratios else np.zeros(0),
+        )
+
+    def _trunk(self, batch: Batch) -> Any:
+        trunk = self.model.parts.trunk_site
+        inputs = {**batch.inputs, "output_attentions": True, "use_cache": False}
+        return run(self._eager, inputs, stop=trunk).last(trunk)
+
+
+def _lookback(attention: Tensor, documents: list[int], start: int) -> Tensor:
+    """Return the ratio of attention on the documents for each head, the mean over the answer's tokens (Lookback Lens).
+
+    A(documents) / (A(documents) + A(answer)) with A the mean probability of a token of the documents, or of the answer
+    so far (Chuang et al., 2024, equations 1 to 3; there the context is all of the prompt). Of the first token, for
+    which there is no answer so far, it is 1.
+
+    Args:
+        attention: Probabilities where the answer's tokens are predicted, (heads, G, T), T without the last token.
+        documents: Tokens of the documents.
+        start: The answer's first token.
+    """
+    on_documents = attention[:, :, documents].mean(-1)  # (heads, G)
+    so_far = torch.arange(attention.shape[1], device=attention.device).clamp(min=1)  # (G,)
+    on_answer = attention[:, :, start:].sum(-1) / so_far  # (heads, G)
+    return (on_documents / (on_documents + on_answer)).mean(-1)
+
+
+def _context_cite(ablations: Ablations, tokens: int, samples: int) -> tuple[float, float]:
+    """Return the sum of the sources' ContextCite scores for each token of an answer, and the passes that it took.
+
+    Passes are those of distinct ablations: few sources have few subsets.
+    """
+    scored = score_sources(ContextCite(samples), ablations, np.ones((1, tokens)), lambda prior: (np.zeros((0, 0)), {}))
+    return float(scored.table.sum()) / tokens, scored.passes["forward_passes"]

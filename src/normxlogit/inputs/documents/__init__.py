@@ -1,0 +1,1 @@
+"""Documents, conversations and traces as inputs."""

@@ -1,0 +1,326 @@
+"""Conversations of any common format as plain messages: who says what, which tool is called, and what it returns.
+
+Formats are recognised by their shape; no package is imported. Read are OpenAI's chat completions and responses,
+Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, of LlamaIndex and of transformers' chat
+templates, and the traces of `normxlogit.inputs.documents.traces`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Literal
+
+from ...errors import InputError
+from .traces import loaded, messages_in, plain, read_trace
+
+Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
+"""What a message is."""
+
+REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+"""Where messages have the reasoning of their author beside the content."""
+
+THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
+"""A text that begins with its reasoning; templates may have written the opening mark themselves."""
+
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Message:
+    """One thing that somebody says in a conversation; a message with text and tool calls is several of them.
+
+    Attributes:
+        kind: What it is.
+        text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
+        name: Name of the tool; of other messages empty.
+        number: Which message of the conversation it is in, counted from 0.
+        call: Id of the tool call; empty where the format has none.
+    """
+
+    kind: Kind
+    text: str
+    name: str = ""
+    number: int = 0
+    call: str = ""
+
+    @property
+    def role(self) -> str:
+        """The role of its author: "system", "user", "assistant" or "tool"."""
+        return {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The messages of a conversation.
+
+    Attributes:
+        messages: The messages, in their order.
+        tools: Definitions of the tools for a chat template; None if there are none.
+        notes: What of the conversation is not read.
+    """
+
+    messages: tuple[Message, ...]
+    tools: list[Any] | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = ()
+
+    def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
+        """Return what was said before an answer, and the answer.
+
+        Args:
+            turn: Which of the assistant's texts is the answer, counted from 0, negative from the end; None for the
+                last.
+
+        Returns:
+            The conversation before the answer, and the answer; None if the assistant has not said anything.
+
+        Raises:
+            InputError: If there is no such turn, or nothing before it.
+        """
+        answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
+        if turn is None and not answers:
+            return self, None
+        if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int)):
+            raise InputError(f"turn= is a number, not {turn!r}")
+        turn = -1 if turn is None else turn
+        if not -len(answers) <= turn < len(answers):
+            raise InputError(f"no turn {turn}: the assistant has {len(answers)} texts in this conversation, from 0 on")
+        place, notes = answers[turn], self.notes
+        if not place:
+            raise InputError("the answer is the first message; a conversation has messages before the answer")
+        if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
+            notes = (*notes, f"messages after the answer are not read ({after})")
+        return Conversation(self.messages[:place], self.tools, notes), self.messages[place]
+
+
+def read_conversation(value: Any) -> Conversation:
+    """Read a conversation.
+
+    Args:
+        value: A list of messages, objects or mappings of any format; a trace that holds them; or the path of a file of
+            JSON or JSON lines with either.
+
+    Raises:
+        InputError: If it is not one conversation.
+        DataError: If a file cannot be read.
+    """
+    if isinstance(value, PathLike):
+        try:
+            return read_conversation(read_trace(value))
+        except InputError as error:
+            raise InputError(f"{value}: {error}") from None
+    raw, tools = messages_in(plain(value))
+    reader = _Reader()
+    for number, message in enumerate(raw):
+        reader.read(message, number)
+    if not reader.messages:
+        raise InputError(f"the conversation of {len(raw)} messages has no text")
+    for part in reader.messages:
+        if LONE_SURROGATE.search(part.text + part.name):
+            raise InputError(f"message {part.number} holds half a character (a lone surrogate)")
+    return Conversation(tuple(reader.messages), tools, tuple(dict.fromkeys(reader.notes)))
+
+
+class _Reader:
+    """Collects what the messages of a conversation say.
+
+    Attributes:
+        messages: What was read so far.
+        notes: What was not read.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.notes: list[str] = []
+        self._number = 0
+        self._tools: dict[str, str] = {}  # names by the ids of calls
+
+    def read(self, raw: Mapping[str, Any], number: int) -> None:
+        """Read one message of any format, or one item of the responses API."""
+        self._number = number
+        if raw.get("role") not in ("system", "user", "assistant", "tool"):
+            self._read_part(raw, "assistant")
+            return
+        kind: Kind = "tool result" if raw["role"] == "tool" else raw["role"]
+        more: dict[str, Any] = raw["additional_kwargs"] if _is_map(raw.get("additional_kwargs")) else {}
+        for key in REASONING_KEYS:
+            if text := _reasoning(raw.get(key) or more.get(key)):
+                self._add("reasoning", text)
+                break
+        content = _filled(raw, "content", "parts", "blocks", "text")
+        if isinstance(content, dict) and "parts" in content:
+            content = content["parts"]
+        call = _first(raw, "tool_call_id", "id") or _first(more, "tool_call_id")
+        if kind == "tool result" and not _is_parts(content):
+            self._result(content, _first(raw, "name", "tool_name") or _first(more, "name", "tool_name"), call)
+        else:
+            parts: list[Any] = content if isinstance(content, list) and _is_parts(content) else [_as_text(content)]
+            for part in parts:
+                self._read_part(part, kind, name=_first(raw, "name") or _first(more, "name"), call=call)
+        for each in _calls(raw) or _calls(more):
+            self._call(each)
+
+    def _read_part(self, part: Any, kind: Kind, name: str = "", call: str = "") -> None:
+        """Read a part of a message's content."""
+        if isinstance(part, str):
+            part = {"type": "text", "text": part}
+        type_ = str(part.get("type") or part.get("block_type") or _untyped(part))
+        if type_ in ("text", "input_text", "output_text", "refusal", "summary_text"):
+            text = next((part[key] for key in ("text", "content", "refusal") if isinstance(part.get(key), str)), "")
+            if kind == "tool result":
+                self._result(text, name, call)
+            else:
+                self._text(kind, text)
+        elif type_ in ("thinking", "reasoning", "thought"):
+            self._add("reasoning", _reasoning(part))
+        elif type_ in ("tool_use", "server_tool_use", "tool_call", "function_call", "custom_tool_call", "functionCall"):
+            self._call(part)
+        elif type_ in ("functionResponse", "function_response"):
+            inner = part[type_] if _is_map(part.get(type_)) else {}
+            self._result(_filled(inner, "response"), _first(inner, "name"), _first(inner, "id"))
+        elif type_.endswith(("tool_result", "_call_output", "tool_call_response")):
+            content = _filled(part, "content", "output", "response", "result")
+            self._result(content, _first(part, "name"), _first(part, "tool_use_id", "call_id", "tool_call_id", "id"))
+        elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
+            self._add(kind, str(part["source"].get("data", "")))
+        elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
+            self._served(part, type_.removesuffix("_call"))
+        elif type_ != "redacted_thinking":
+            self.notes.append(f"message {self._number} holds a part of type {type_!r}, which is not read")
+
+    def _served(self, part: Mapping[str, Any], tool: str) -> None:
+        """Read a call of a tool that the service itself runs, such as a search of files or of the web."""
+        name = _first(part, "name") or tool
+        arguments = _filled(part, "arguments", "action", "queries", "query", "code")
+        self._call({"name": name, "arguments": arguments, "id": part.get("id")})
+        if (output := _filled(part, "output", "results", "outputs")) is not None:
+            self._result(output, name, _first(part, "id"))
+
+    def _call(self, part: Mapping[str, Any]) -> None:
+        """Read a tool call of any format; one that a message has twice, in its content and beside it, is read once."""
+        inner = next(
+            (part[key] for key in ("function", "functionCall", "function_call") if _is_map(part.get(key))), part
+        )
+        name = _first(inner, "name", "tool_name") or _first(part, "name", "tool_name") or "tool"
+        call = _first(part, "call_id", "tool_call_id", "tool_id", "id") or _first(inner, "id")
+        arguments = _filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
+        arguments = {} if arguments is None else arguments
+        same = Message("tool call", _as_text(loaded(arguments)), name, self._number, call)
+        if any(m == same or (call and m.call == call and m.kind == "tool call") for m in self._of_this_message()):
+            return
+        if call:
+            self._tools[call] = name
+        self.messages.append(same)
+
+    def _result(self, content: Any, name: str, call: str) -> None:
+        """Read what a tool returned; several texts of one message are one result."""
+        if _is_parts(content):
+            texts = [part if isinstance(part, str) else part.get("text") or part.get("content") for part in content]
+            unread = [part for part in content if not isinstance(part, str) and _has_media(part)]
+            self.notes += [
+                f"message {self._number} holds a part of type {p['type']!r}, which is not read" for p in unread
+            ]
+            content = "\n".join(text for text in texts if isinstance(text, str))
+        text = _as_text(content).strip()
+        before = next(iter(self._of_this_message()[-1:]), None)
+        if before is not None and before.kind == "tool result" and call and before.call == call:
+            self.messages[-1] = Message("tool result", f"{before.text}\n{text}", before.name, self._number, call)
+        else:
+            self._add("tool result", text, self._tools.get(call, "") or name, call)
+
+    def _text(self, kind: Kind, text: str) -> None:
+        """Read a text, of an assistant with its reasoning; several of one message in a row are one."""
+        if kind == "assistant" and (match := THINKING.fullmatch(text)):
+            self._add("reasoning", match[1])
+            text = match[2]
+        before = self._of_this_message()[-1:]
+        if before and before[0].kind == kind and text.strip():
+            self.messages[-1] = Message(kind, f"{before[0].text}\n{text.strip()}", number=self._number)
+        else:
+            self._add(kind, text)
+
+    def _add(self, kind: Kind, text: str, name: str = "", call: str = "") -> None:
+        if text.strip():
+            self.messages.append(Message(kind, text.strip(), name, self._number, call))
+
+    def _of_this_message(self) -> list[Message]:
+        return [message for message in self.messages if message.number == self._number]
+
+
+PART_TYPES = re.compile(
+    r"(input_|output_)?(text|image|audio|file|video)|image_url|audio_url|video_url|media|refusal|thinking"
+    r"|redacted_thinking|reasoning|thought|document|blob|uri|.*tool_use|.*tool_call|.*tool_result|tool_call_response"
+    r"|summary_text|citable|citation|cache"
+)
+"""Types of the parts of a content."""
+
+
+def _is_parts(content: Any) -> bool:
+    """Return whether a content is a list of parts, not data that a tool returned."""
+    return isinstance(content, list) and bool(content) and all(map(_is_part, content))
+
+
+def _is_part(part: Any) -> bool:
+    if isinstance(part, str):
+        return True
+    if not isinstance(part, dict):
+        return False
+    type_ = part.get("type") or part.get("block_type") or _untyped(part)
+    return (isinstance(type_, str) and PART_TYPES.fullmatch(type_) is not None) or type_ in GEMINI
+
+
+GEMINI = ("functionCall", "function_call", "functionResponse", "function_response")
+
+
+def _untyped(part: Mapping[str, Any]) -> str:
+    """Return the type of a part that is known by its only key, as of Gemini."""
+    key = next((key for key in GEMINI if part.get(key)), None)
+    if key is not None:
+        return key
+    if part.get("thought") is True:
+        return "thought"
+    return "text" if set(part) <= {"text", "thought", "thoughtSignature", "thought_signature"} else "unknown"
+
+
+def _has_media(part: Mapping[str, Any]) -> bool:
+    return "text" not in part and "content" not in part and "type" in part
+
+
+def _calls(raw: Mapping[str, Any]) -> list[Any]:
+    """Return the tool calls that a message has beside its content."""
+    calls = raw.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return [call for call in calls if isinstance(call, dict)]
+    return [raw["function_call"]] if _is_map(raw.get("function_call")) else []
+
+
+def _reasoning(value: Any) -> str:
+    """Return the text of a reasoning: a text, or the parts or the summary of one."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(text for text in map(_reasoning, value) if text)
+    if isinstance(value, dict):
+        keys = ("thinking", "reasoning", "text", "content", "summary")
+        return next((text for key in keys if (text := _reasoning(value.get(key)))), "")
+    return ""
+
+
+def _as_text(value: Any) -> str:
+    """Return a text as it is, and data as JSON."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _first(mapping: Mapping[str, Any], *keys: str) -> str:
+    """Return the first of some values that is a text."""
+    return next((mapping[key] for key in keys if isinstance(mapping.get(key), str) and mapping[key]), "")
+
+
+def _filled(mapping: Mapping[str, Any], *keys: str) -> Any:
+    """Return the first of some values that is not empty; 0 and False are not."""
+    return next((mapping[key] for key in keys if mapping.get(key) not in (None, "", [], {})), None)
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict)

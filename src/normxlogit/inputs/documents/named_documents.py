@@ -1,0 +1,170 @@
+"""Read documents: texts, rows and retrievers' objects, each with a name."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from .document_files import files_in, names_of_files, read_file
+
+TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
+"""Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
+
+METADATA_KEYS = ("metadata", "meta")
+
+NAME_KEYS = ("source", "file_name", "filename", "file_path", "path", "url", "title", "name")
+"""Where metadata have the name of what a text was taken from."""
+
+PAGE_KEYS = ("page_label", "page", "page_number")
+
+
+def documents_by_name(documents: Any) -> dict[str, str]:
+    """Return the text of each document by its name, without empty documents and leading white space.
+
+    Args:
+        documents: A text, a file (`pathlib.Path`: .txt, .md, .html or .pdf) or a folder of them, texts by name, or an
+            iterable of texts, files, rows and objects: LangChain's (`page_content`, `metadata`), LlamaIndex's
+            (`get_content()` or `text`, `metadata`), Haystack's (`content`, `meta`), rows of data sets and frames, also
+            with a relevance score as a tuple (document, score).
+
+    Returns:
+        Texts by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of the file, with as
+        much of its path as tells files apart, or "document 2"; texts of one name are counted ("report.pdf (2)").
+
+    Raises:
+        InputError: If there is no document, one has no text, or two have one name in a mapping.
+        DataError: If a file cannot be read.
+    """
+    if isinstance(documents, Mapping) and not _is_document(documents):
+        if len({str(name) for name in documents}) < len(documents):
+            raise InputError("two documents have the same name; give them different ones")
+        texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
+    else:
+        texts = {}
+        items = [item for document in _items(documents) for item in _files_of(_without_score(document))]
+        names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
+        for number, document in enumerate(items, start=1):
+            for name, text in _named_texts(document, number, names):
+                texts[_new_name(name, texts)] = text
+    filled = {name: text.lstrip() for name, text in texts.items() if text.strip()}
+    if not filled:
+        raise InputError("there is no document with a text")
+    return filled
+
+
+def _items(documents: Any) -> Iterable[Any]:
+    """Return the documents one by one; of frames and tables their rows."""
+    if isinstance(documents, str | PathLike) or _is_document(documents):
+        return [documents]
+    for to_rows in ("to_dicts", "to_pylist"):  # polars; Arrow
+        if rows := _method(documents, to_rows):
+            return list(rows())
+    if hasattr(documents, "to_dict") and hasattr(documents, "columns"):  # pandas
+        return list(documents.to_dict("records"))
+    if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
+        raise InputError(
+            f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
+        )
+    return documents
+
+
+def _files_of(document: Any) -> list[Any]:
+    """Return the files of a folder, and anything else as it is."""
+    folder = isinstance(document, PathLike) and Path(document).is_dir()
+    return list(files_in(Path(document))) if folder else [document]
+
+
+def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:
+    """Return name and text of a document; a PDF file has one for each page. `names` are those of the files."""
+    if isinstance(document, PathLike):
+        return list(read_file(document, next(names)).items())
+    return [(_name_of(document) or f"document {number}", _text_of(document, f"{number}"))]
+
+
+def _without_score(document: Any) -> Any:
+    """Return the document of a tuple (document, relevance score), and anything else as it is."""
+    if isinstance(document, tuple) and len(document) == 2 and not isinstance(document[1], str):
+        return document[0]
+    return document
+
+
+def _is_document(value: Any) -> bool:
+    """Return whether a value is one document with metadata, not a collection of documents."""
+    if isinstance(value, str | PathLike):
+        return True
+    fields = value if isinstance(value, Mapping) else {k: getattr(value, k, None) for k in (*TEXT_KEYS, *METADATA_KEYS)}
+    has_text = any(isinstance(fields.get(key), str) for key in TEXT_KEYS) or _method(value, "get_content") is not None
+    return has_text and any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
+
+
+def _text_of(document: Any, name: str) -> str:
+    """Return a document's text.
+
+    Raises:
+        InputError: If it has none.
+    """
+    document = _without_score(document)
+    if isinstance(document, str):
+        return document
+    if isinstance(document, PathLike):
+        return "\n\n".join(read_file(document).values())
+    if isinstance(document, Mapping):
+        for key in TEXT_KEYS:
+            if isinstance(text := document.get(key), str):
+                return text
+        if any(key in document and _is_missing(document[key]) for key in TEXT_KEYS):
+            return ""
+        others = (*NAME_KEYS, *PAGE_KEYS)  # a title is not the document
+        strings = [key for key, value in document.items() if isinstance(value, str) and key not in others]
+        if len(strings) == 1:
+            return str(document[strings[0]])
+        raise InputError(
+            f"document {name} has no text: expected one of the keys {', '.join(TEXT_KEYS)}, got {', '.join(document)}"
+        )
+    if get_content := _method(document, "get_content"):
+        return str(get_content())
+    for key in TEXT_KEYS:
+        if isinstance(text := getattr(document, key, None), str):
+            return text
+    if any(hasattr(document, key) and _is_missing(getattr(document, key)) for key in TEXT_KEYS):
+        return ""
+    raise InputError(f"document {name} has no text: expected a string or a retriever's document, got {_kind(document)}")
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None or NaN, as frames have it for a text that is not there."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _method(value: Any, name: str) -> Callable[[], Any] | None:
+    method = getattr(value, name, None)
+    return method if callable(method) else None
+
+
+def _kind(document: Any) -> str:
+    return "None" if document is None else type(document).__name__
+
+
+def _name_of(document: Any) -> str:
+    """Return a document's source and page from its metadata; empty if it has none."""
+    if isinstance(document, str):
+        return ""
+    columns = document if isinstance(document, Mapping) else {}
+    inner = getattr(document, "node", document)  # LlamaIndex's NodeWithScore
+    for key in METADATA_KEYS:
+        metadata = columns.get(key) if columns else getattr(inner, key, None)
+        if isinstance(metadata, Mapping):
+            columns = {**columns, **metadata}
+    name = next((str(columns[key]).strip() for key in NAME_KEYS if isinstance(columns.get(key), str | PathLike)), "")
+    page = next((columns[key] for key in PAGE_KEYS if isinstance(columns.get(key), str | int)), None)
+    return f"{name}, page {page}" if name and page is not None else name
+
+
+def _new_name(name: str, names: Mapping[str, Any]) -> str:
+    """Return a name that is not among `names`: the name, or the name with a number."""
+    unique, count = name, 1
+    while unique in names:
+        count += 1
+        unique = f"{name} ({count})"
+    return unique

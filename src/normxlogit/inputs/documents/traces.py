@@ -1,0 +1,350 @@
+"""Find the messages of a conversation in what logs and traces hold: requests with responses, spans, runs, files."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError, InputError
+from .document_files import decoded
+
+ROLES = {
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "ai", "model", "chatbot"), "assistant"),
+    **dict.fromkeys(("tool", "function", "ipython"), "tool"),
+}
+"""The role of a message by the names that formats have for it."""
+
+NESTED = ("observations", "child_runs", "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "runs")
+"""Keys of a trace whose lists hold its parts."""
+
+REQUESTS = ("messages", "input", "inputs", "request", "question", "query", "prompt", "contents")
+RESPONSES = ("choices", "output", "outputs", "response", "generations", "completion", "answer", "output_text")
+SYSTEMS = ("system", "instructions", "system_instruction", "systemInstruction", "system_instructions")
+
+ITEMS = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+"""Items of OpenAI's responses that are not messages, beside those that are named as calls."""
+
+ATTRIBUTES = ("gen_ai.", "llm.")
+"""How the names of a span's attributes begin."""
+
+INDEXED = {
+    "request": re.compile(r"(?:gen_ai\.prompt\.(\d+)|llm\.input_messages\.(\d+)\.message)\.(.+)"),
+    "response": re.compile(r"(?:gen_ai\.completion\.(\d+)|llm\.output_messages\.(\d+)\.message)\.(.+)"),
+}
+"""Attributes of spans with a number for each message: of OpenLLMetry, and of OpenInference."""
+
+EXPECTED = (
+    "a list of messages, each with a role and a content, or a trace with them: a request with its response, "
+    "OpenTelemetry spans (gen_ai.input.messages), or an export of Langfuse or LangSmith"
+)
+
+
+def read_trace(path: str | PathLike[str]) -> Any:
+    """Read a trace from a file of JSON, or of JSON lines.
+
+    Returns:
+        What the file holds; of several lines a list.
+
+    Raises:
+        DataError: If it cannot be read, or is neither.
+    """
+    path = Path(path)
+    try:
+        text = decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    if not text.strip():
+        raise DataError(f"{path} is empty; expected a conversation as JSON or JSON lines")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise DataError(f"{path} is nested too deeply") from None
+    except ValueError as error:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        if len(lines) == 1 or not _is_json(lines[0][1]):
+            raise DataError(f"{path} is neither JSON nor JSON lines: {error}") from None
+    rows = []
+    for number, line in lines:
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError) as error:  # noqa: PERF203  # of this line alone
+            raise DataError(f"{path}: line {number} is not JSON: {error}") from None
+    return rows
+
+
+def plain(value: Any) -> Any:
+    """Return a value as dicts, lists, texts and numbers, whatever objects it is made of."""
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if callable(dump := getattr(value, "model_dump", None)):  # pydantic
+        return plain(_dumped(dump))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+        return [plain(item) for item in value]
+    if hasattr(value, "__dict__") and not isinstance(value, type):
+        return {key: plain(item) for key, item in vars(value).items() if not key.startswith("_")}
+    return str(value)
+
+
+def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
+    """Find the messages of one conversation.
+
+    Of a trace with several calls of a model, which repeat what was there before, the longest is taken.
+
+    Args:
+        value: What `plain` returned.
+
+    Returns:
+        The messages as their format has them, and the definitions of the tools if there are any.
+
+    Raises:
+        InputError: If there is no conversation, or more than one.
+    """
+    value = loaded(value)
+    if isinstance(value, list) and any(map(_is_message, value)):
+        return _checked(value), None
+    records = _records(value)
+    conversations = [(messages, record) for record in records if (messages := _conversation(record))]
+    if not conversations:
+        raise InputError(f"expected {EXPECTED}; got {_shape(value)}")
+    longest, record = max(reversed(conversations), key=lambda one: len(one[0]))
+    if (count := len(_traces(value, longest))) > 1:
+        raise InputError(f"expected one conversation, got {count}: pass one of them")
+    return longest, _tools_of(record)
+
+
+def _traces(value: Any, longest: list[dict[str, Any]]) -> set[str]:
+    """Return the traces that conversations are of; the beginnings of the longest are no conversations of their own."""
+    traces = set()
+    for place, row in enumerate(value if isinstance(value, list) else [value]):
+        records = _records(row)
+        conversations = [messages for record in records if (messages := _conversation(record))]
+        if any(messages == longest or messages != longest[: len(messages)] for messages in conversations):
+            names = {str(record[key]) for record in records for key in ("trace_id", "traceId") if record.get(key)}
+            traces |= names or {f"row {place}"}
+    return traces
+
+
+def _records(value: Any) -> list[dict[str, Any]]:
+    """Return a trace and all its parts, each before those in it."""
+    if isinstance(value, str):
+        return _records(loaded(value)) if _is_json(value) else []
+    if isinstance(value, list):
+        return [record for item in value for record in _records(item)]
+    if not isinstance(value, dict):
+        return []
+    nested = [record for key in (*NESTED, "data", "trace") for record in _records_under(value, key)]
+    return [value, *nested]
+
+
+def _records_under(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    inner = value.get(key)
+    return _records(inner) if isinstance(inner, list | dict) and not _is_message(value) else []
+
+
+def _conversation(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a request and of its response; none if the record has none."""
+    if (attributes := record.get("attributes")) is not None:
+        return _of_attributes(_attributes(attributes))
+    if any(key.startswith(ATTRIBUTES) for key in record):
+        return _of_attributes(record)
+    if _is_message(record):
+        return [_as_message(record)]
+    request = next((record[key] for key in REQUESTS if record.get(key)), None)
+    response = next((record[key] for key in RESPONSES if record.get(key)), None)
+    before = _side(request, "user")
+    if not before:
+        return []
+    for key in SYSTEMS:
+        if text := record.get(key):
+            before = [{"role": "system", "content": loaded(text)}, *before]
+    after = _side(response, "assistant")
+    return after if after[: len(before)] == before else before + after
+
+
+def _side(value: Any, role: str) -> list[dict[str, Any]]:
+    """Return the messages of a request or of a response.
+
+    Args:
+        value: A text of the author, messages, or a mapping with them.
+        role: The author of a text.
+    """
+    value = loaded(value)
+    if isinstance(value, str):
+        return [{"role": role, "content": value}] if value.strip() else []
+    if isinstance(value, list):
+        if any(map(_is_message, value)):
+            return _checked(value)
+        return _side(value[0], role) if value else []  # a batch of one; several choices
+    if not isinstance(value, dict):
+        return []
+    if _is_message(value):
+        return [_as_message(value)]
+    if isinstance(value.get("message"), dict):
+        return _side(value["message"], role)
+    keys = (*REQUESTS, *RESPONSES) if role == "user" else (*RESPONSES, "messages")
+    for key in (*keys, "content", "text"):
+        if value.get(key) and (messages := _side(value[key], role)):
+            systems = [{"role": "system", "content": value[name]} for name in SYSTEMS if value.get(name)]
+            return systems + messages if role == "user" else messages
+    return []
+
+
+def _of_attributes(attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages in the attributes of a span."""
+    system = loaded(attributes.get("gen_ai.system_instructions"))
+    sides = []
+    for side, key, role in (("request", "input", "user"), ("response", "output", "assistant")):
+        messages = _side(attributes.get(f"gen_ai.{key}.messages"), role)
+        sides.append(messages or _indexed(attributes, INDEXED[side], role))
+    messages = [*sides[0], *sides[1]] if sides[0] else []
+    return [{"role": "system", "content": system}, *messages] if system and messages else messages
+
+
+def _indexed(attributes: dict[str, Any], pattern: "re.Pattern[str]", role: str) -> list[dict[str, Any]]:
+    """Return the messages of attributes with a number for each message, and for each of its tool calls."""
+    messages: dict[int, dict[str, Any]] = {}
+    calls: dict[int, dict[int, dict[str, Any]]] = {}
+    for key, value in attributes.items():
+        if (match := pattern.fullmatch(key)) is None:
+            continue
+        number, name = int(match[1] or match[2]), match[3]
+        message = messages.setdefault(number, {"role": role, "content": ""})
+        if call := re.fullmatch(r"tool_calls\.(\d+)\.(?:.*\.)?(id|name|arguments)", name):
+            calls.setdefault(number, {}).setdefault(int(call[1]), {})[call[2]] = value
+        else:
+            message[name] = value
+    for number, each in calls.items():
+        messages[number]["tool_calls"] = [each[place] for place in sorted(each)]
+    return [messages[number] for number in sorted(messages)]
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of a span by name; OTLP has a list of keys with typed values."""
+    if isinstance(value, dict):
+        flat = dict(value)
+        for key, inner in value.items():  # nested by the points of their names
+            if isinstance(inner, dict):
+                flat |= {f"{key}.{name}": item for name, item in _attributes(inner).items()}
+        return flat
+    rows = value if isinstance(value, list) else []
+    return {str(row["key"]): _typed(row.get("value")) for row in rows if isinstance(row, dict) and "key" in row}
+
+
+def _typed(value: Any) -> Any:
+    """Return a value of OTLP, such as {"stringValue": "text"}."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return value
+    ((kind, inner),) = value.items()
+    if kind == "arrayValue":
+        return [_typed(item) for item in inner.get("values", [])]
+    if kind == "kvlistValue":
+        return _attributes(inner.get("values", []))
+    return inner if kind.endswith("Value") else value
+
+
+def _is_message(value: Any) -> bool:
+    """Return whether a value is one message or one item of the responses API."""
+    if isinstance(value, list):
+        return len(value) == 2 and all(isinstance(part, str) for part in value) and _role_name(value[0]) in ROLES
+    if not isinstance(value, dict) or "choices" in value:
+        return False
+    if _role_name(value.get("role")) in ROLES:
+        return True
+    kind = value.get("type")
+    if isinstance(value.get("lc"), int):
+        return isinstance(value.get("kwargs"), dict) and "content" in value["kwargs"]
+    if isinstance(value.get("data"), dict) and "content" in value["data"]:
+        return _role_name(kind) in ROLES
+    if _role_name(kind) in ROLES and "content" in value:
+        return True
+    return isinstance(kind, str) and (kind in ITEMS or kind.endswith(("_call", "_call_output")))
+
+
+def _checked(messages: list[Any]) -> list[dict[str, Any]]:
+    """Return messages as mappings.
+
+    Raises:
+        InputError: If one is not a message.
+    """
+    for place, message in enumerate(messages):
+        if not _is_message(message):
+            raise InputError(
+                f"message {place} has none of the roles system, user, assistant and tool; got {_shape(message)}"
+            )
+    return list(map(_as_message, messages))
+
+
+def _as_message(value: Any) -> dict[str, Any]:
+    """Return a message as a mapping with its fields: of LangChain's dumps what is in them, and of pairs both."""
+    if isinstance(value, list):
+        return {"role": value[0], "content": value[1]}
+    message: dict[str, Any] = value
+    if isinstance(value.get("lc"), int) and isinstance(value.get("kwargs"), dict):
+        name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else ""
+        message = {**value["kwargs"], "type": value["kwargs"].get("type") or name}
+    elif isinstance(value.get("data"), dict) and "content" in value["data"] and "role" not in value:
+        message = {**value["data"], "type": value.get("type")}
+    role = _role_name(message.get("role"))
+    role = role if role in ROLES else _role_name(message.get("type"))
+    return {**message, "role": ROLES[role]} if role in ROLES else message
+
+
+def _role_name(value: Any) -> str:
+    """Return the name of a role without what classes add to it: "HumanMessage" is "human"."""
+    return re.sub(r"message(chunk)?$", "", value.lower()) if isinstance(value, str) else ""
+
+
+def _tools_of(record: dict[str, Any]) -> list[Any] | None:
+    """Return the definitions of the tools that a request has, in the form that chat templates know."""
+    request = record.get("request") or record.get("input") or record.get("inputs")
+    for source in (record, request):
+        tools = source.get("tools") if isinstance(source, dict) else None
+        if isinstance(tools, list) and tools and all(isinstance(t, dict) and "function" in t for t in tools):
+            return tools
+    return None
+
+
+def loaded(value: Any) -> Any:
+    """Return what a text of JSON holds, and anything else as it is."""
+    if isinstance(value, str) and _is_json(value):
+        return json.loads(value)
+    return value
+
+
+def _is_json(text: str) -> bool:
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _dumped(dump: Callable[..., Any]) -> Any:
+    try:
+        return dump(warnings=False)
+    except TypeError:  # not pydantic's own
+        return dump()
+
+
+def _shape(value: Any) -> str:
+    """Return what a value is, in a few words."""
+    if isinstance(value, dict):
+        keys = ", ".join(map(repr, list(value)[:6])) or "nothing"
+        return f"a mapping with {keys}{', ...' if len(value) > 6 else ''}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}, the first {_shape(value[0])}" if value else "an empty list"
+    return f"{str(value)[:40]!r}" if isinstance(value, str) else type(value).__name__

@@ -1,0 +1,1 @@
+"""Pictures and sounds as inputs."""

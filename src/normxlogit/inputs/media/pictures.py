@@ -1,0 +1,204 @@
+"""Pictures among the messages of a prompt: read from wherever they are, and made small for drawings."""
+
+import base64
+import io
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import InputError
+from .items import detached, number_axes, rewound
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+LARGEST = 448
+"""Pixels of the longer side of the copy of a picture that results keep for drawings."""
+
+SMALL = 128
+"""Pixels of the longer side up to which that copy has every pixel as it is."""
+
+TYPES = ("image", "image_url")
+"""Types of the parts of a message that are pictures, as transformers and OpenAI's clients name them."""
+
+KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
+"""Where such a part, a row or a file of a data set says which picture it is."""
+
+
+SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+"""Suffixes of files of pictures."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a prompt.
+
+    Attributes:
+        image: The picture in RGB, as it is looked at.
+        name: The name of its file; empty for one that has none.
+    """
+
+    image: "Image"
+    name: str = ""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What results keep of it: its width, height and a small copy."""
+        width, height = self.image.size
+        return {"width": width, "height": height, "preview": _preview(self.image)}
+
+
+def picture_parts(content: Any) -> list[Mapping[str, Any]]:
+    """Return the parts of a message's content that are pictures."""
+    parts = content if isinstance(content, list | tuple) else ()
+    return [part for part in parts if isinstance(part, Mapping) and part.get("type") in TYPES]
+
+
+def is_picture(item: Any) -> bool:
+    """Return whether something is one picture, and not several."""
+    if isinstance(item, Mapping):
+        return any(item.get(key) is not None and is_picture(item[key]) for key in KEYS)
+    if isinstance(item, str | Path | bytes | bytearray | memoryview) or hasattr(item, "read"):
+        return True
+    return hasattr(item, "getbands") or number_axes(item) in (2, 3)
+
+
+def names_picture(text: str) -> bool:
+    """Return whether a text is the name of a picture's file."""
+    return Path(text).suffix.casefold() in SUFFIXES and len(text.split()) == 1
+
+
+def read_picture(item: Any) -> Picture:
+    """Read a picture, in RGB.
+
+    Args:
+        item: What `opened_picture` takes; an array of whole numbers from 0 to 255, (height, width), (height, width, 3)
+            or (3, height, width).
+
+    Raises:
+        InputError: If there is no picture, or it cannot be read; a URL is not fetched.
+    """
+    pillow = _pillow()
+    picture, name = opened_picture(item)
+    picture = detached(picture)
+    if hasattr(picture, "numpy"):
+        picture = picture.numpy()
+    if isinstance(picture, np.ndarray):
+        if picture.ndim == 3 and picture.shape[0] in (3, 4) and picture.shape[-1] not in (3, 4):
+            picture = picture.transpose(1, 2, 0)
+        if (
+            picture.dtype != np.uint8
+            or picture.ndim not in (2, 3)
+            or (picture.ndim == 3 and picture.shape[-1] not in (3, 4))
+        ):
+            raise InputError(
+                f"an array of {picture.dtype} of shape {picture.shape} is not a picture: expected (height, width) or "
+                "(height, width, 3), of uint8"
+            )
+        picture = pillow.Image.fromarray(np.ascontiguousarray(picture))
+    if not isinstance(picture, pillow.Image.Image):
+        raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
+    if picture.mode.startswith(("I", "F")):
+        raise InputError(f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first")
+    return Picture(picture.convert("RGB"), name)
+
+
+def opened_picture(item: Any) -> tuple[Any, str]:
+    """Return a picture as Pillow has it, upright, an array or anything else as it is; and the name of its file.
+
+    Args:
+        item: A path, an open file, bytes of one, a data URI, a Pillow picture, or an array; or a mapping with one of
+            these under one of `KEYS`, such as a part of a message, or a row or a file of a data set.
+
+    Raises:
+        InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
+    """
+    key = ""
+    while isinstance(item, Mapping):  # {"image_url": {"url": ...}}, {"image": {"bytes": ..., "path": None}}
+        key = next((key for key in KEYS if item.get(key) is not None), "")
+        if not key:
+            raise InputError(
+                "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
+                "under another of the keys " + ", ".join(KEYS[1:])
+            )
+        item = item[key]
+    if isinstance(item, str | Path):
+        if str(item).startswith(("http:", "https:")):
+            raise InputError(
+                f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
+            )
+        if key == "base64" or str(item).startswith("data:"):
+            return open_picture(io.BytesIO(_decoded(str(item))), "the picture in base64"), ""
+        return open_picture(item, str(item)), Path(item).name
+    if isinstance(item, bytes | bytearray | memoryview):
+        return open_picture(io.BytesIO(item), "the file"), ""
+    if hasattr(item, "read"):
+        with rewound(item):
+            return open_picture(item, "the file"), ""
+    return (upright(item) if hasattr(item, "getexif") else item), ""
+
+
+def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
+    """Open a picture as it is looked at, in RGB or with the levels that its file has.
+
+    Args:
+        file: A path or a file object.
+        name: What an error calls it.
+        most: Most pixels; None for as many as Pillow takes.
+
+    Raises:
+        InputError: If it is not a picture, damaged or too large.
+    """
+    pillow = _pillow()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pillow.Image.DecompressionBombWarning)
+            opened = pillow.Image.open(file)
+        with opened:
+            if most is not None and opened.width * opened.height > most:
+                raise InputError(f"{name} has {opened.width} x {opened.height} pixels; at most {most:,} are read")
+            turned = upright(opened)
+            turned.load()
+            return turned
+    except InputError:
+        raise
+    except Exception as error:  # decoders of damaged files raise whatever they come across
+        reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
+        raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
+
+
+def upright(picture: "Image") -> "Image":
+    """Return a picture as its orientation tag says it is looked at, as the pipelines of transformers do."""
+    turned: Image = _pillow().ImageOps.exif_transpose(picture)
+    return turned
+
+
+def _decoded(text: str) -> bytes:
+    """Return the bytes of base64 or of a data URI."""
+    try:
+        return base64.b64decode(text.rpartition(",")[2], validate=True)
+    except ValueError:
+        raise InputError(f"{text[:60]}: not base64") from None
+
+
+def _pillow() -> Any:
+    try:
+        import PIL.Image
+        import PIL.ImageOps
+    except ImportError:
+        raise InputError("pictures need Pillow: pip install 'normxlogit[vision]'") from None
+    return PIL
+
+
+def _preview(image: "Image") -> str:
+    """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
+    small = image.copy()
+    small.thumbnail((LARGEST, LARGEST))
+    kind = "PNG" if max(image.size) <= SMALL else "JPEG"
+    file = io.BytesIO()
+    small.save(file, kind, **({} if kind == "PNG" else {"quality": 85}))
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

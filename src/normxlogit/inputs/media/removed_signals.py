@@ -1,0 +1,82 @@
+"""Pictures without some regions, and sounds without some moments."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ..encoding import Encoding, Signal
+
+SPECTRUM_STEP = 0.01
+"""Seconds of a frame of a spectrogram, as feature extractors compute them."""
+
+
+def without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
+    """Return a picture in which patches have the mean colour of the patches around them that stay.
+
+    Args:
+        encoding: A picture whose patches form a grid.
+        tokens: The tokens of the patches.
+    """
+    signal = _signal(encoding)
+    rows, columns, first = signal.grid
+    inputs = dict(signal.inputs)
+    name, pixels = next((name, value) for name, value in inputs.items() if value.ndim == 3)  # (C, H, W)
+    heights = torch.arange(pixels.shape[1]) * rows // pixels.shape[1]  # (H,)
+    widths = torch.arange(pixels.shape[2]) * columns // pixels.shape[2]  # (W,)
+    removed = torch.zeros(rows, columns, dtype=torch.bool)
+    removed.view(-1)[[token - first for token in tokens]] = True
+    changed = pixels.clone()
+    for row, column in removed.nonzero().tolist():
+        around = ~removed
+        for distance in range(1, max(rows, columns)):
+            near = torch.zeros_like(removed)
+            near[max(0, row - distance) : row + distance + 1, max(0, column - distance) : column + distance + 1] = True
+            if (near & ~removed).any():
+                around = near & ~removed
+                break
+        kept = around[heights][:, widths]  # (H, W)
+        surroundings = pixels[:, kept] if kept.any() else pixels.flatten(1)  # (C, n)
+        here = (heights == row)[:, None] & (widths == column)  # (H, W)
+        changed[:, here] = surroundings.float().mean(1, keepdim=True).to(pixels.dtype)
+    inputs[name] = changed
+    return replace(encoding, signal=replace(signal, inputs=inputs))
+
+
+def silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
+    """Return a sound without some moments: samples are zero, spectra as low as the lowest of the sound.
+
+    Args:
+        encoding: A sound whose tokens have times.
+        tokens: The tokens of the moments.
+    """
+    signal = _signal(encoding)
+    inputs = dict(signal.inputs)
+    name, values = next((name, value) for name, value in inputs.items() if value.is_floating_point())
+    changed = values.clone()
+    spans = [signal.times[token] for token in tokens]
+    axis, seconds = _time(signal, values)
+    length = values.shape[axis]
+    floor = 0.0 if values.ndim == 1 else float(values.min())
+    for start, end in spans:
+        first, last = round(start / seconds * length), round(end / seconds * length)
+        changed.narrow(axis, first, max(0, min(last, length) - first)).fill_(floor)
+    inputs[name] = changed
+    return replace(encoding, signal=replace(signal, inputs=inputs))
+
+
+def _time(signal: Signal, values: Tensor) -> tuple[int, float]:
+    """Return the axis of time, and the seconds of all of it."""
+    ends = max(end for _, end in signal.times)
+    if values.ndim == 1:
+        return 0, ends
+    if signal.grid[0]:  # (time, bins), cut into patches that need not reach the end
+        return 0, values.shape[0] * SPECTRUM_STEP
+    return int(values.shape[1] > values.shape[0]), ends
+
+
+def _signal(encoding: Encoding) -> Signal:
+    if encoding.signal is None:
+        raise ValueError("not a picture or a sound")
+    return encoding.signal

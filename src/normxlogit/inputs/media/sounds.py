@@ -1,0 +1,208 @@
+"""Sounds as people have them: samples, what data sets hold, and files."""
+
+import io
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from numbers import Integral, Number
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ..encoding import Medium, Spread
+from .items import detached, number_axes, rewound
+
+COURSE = 400
+"""Points of the loudness that drawings show."""
+
+CHANNELS = 8
+"""Most channels of one sound."""
+
+FILES = (str, Path)
+
+KEYS = ("audio", "bytes", "path")
+"""Where a row of a data set, or a file of one, has a sound."""
+
+
+Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
+"""A sound as a caller has it: a file, a mapping with "array" and "sampling_rate", or samples."""
+
+
+@dataclass(frozen=True)
+class Sound:
+    """One channel of a sound.
+
+    Attributes:
+        samples: float32, (N,).
+        rate: Samples a second; None where neither the caller nor the model names it.
+        notes: What was done to it.
+    """
+
+    samples: npt.NDArray[np.float32]
+    rate: int | None
+    name: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Its length in seconds."""
+        return None if self.rate is None else len(self.samples) / self.rate
+
+    @property
+    def loudness(self) -> npt.NDArray[np.float32]:
+        """The root mean square of its parts, from 0 to 1, for drawings."""
+        parts = np.array_split(self.samples, min(COURSE, len(self.samples)))
+        course = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
+        relative: npt.NDArray[np.float32] = (course / max(course.max(), 1e-12)).astype(np.float32)
+        return relative
+
+
+def feature_extractor_of(reader: Any) -> Any:
+    """Return the feature extractor of a processor, or the reader itself."""
+    return getattr(reader, "feature_extractor", reader)
+
+
+def is_sound(item: Any) -> bool:
+    """Return whether something is one sound, and not several."""
+    if isinstance(item, Mapping):
+        return any(item.get(key) is not None for key in ("array", "raw")) or any(
+            item.get(key) is not None and is_sound(item[key]) for key in KEYS
+        )
+    if isinstance(item, str | Path | bytes | bytearray | memoryview):
+        return True
+    if hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None:
+        return True
+    if isinstance(item, list | tuple):
+        return bool(item) and isinstance(item[0], Number)
+    axes = number_axes(item)
+    return axes == 1 or (axes == 2 and _has_channels(item))
+
+
+def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
+    """Read a sound.
+
+    Args:
+        item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
+            mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
+            soundfile; or a mapping with one of them under one of `KEYS`, such as a row or a file of a data set.
+        rate: Samples a second that the model reads; None if that is not known.
+        place: Which input it is, for its name.
+
+    Raises:
+        InputError: If it is none of these, of another rate, or the file cannot be read.
+    """
+    item, name = _of_row(item, f"sound {place + 1}")
+    item, own_rate, notes = _decoded(item, rate)
+    samples = np.asarray(detached(item))
+    if _has_channels(samples):
+        notes = (f"the mean of {samples.shape[1]} channels is read",)
+        samples = _scaled(samples).mean(1)
+    if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
+        raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
+    if not np.isfinite(samples).all():
+        raise InputError("the sound holds samples that are NaN or infinite")
+    if rate is not None and own_rate != rate:
+        raise InputError(
+            f"the sound has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
+            f"scipy.signal.resample_poly(samples, {rate}, {own_rate})"
+        )
+    return Sound(_scaled(samples).astype(np.float32), own_rate, name, notes)
+
+
+def _of_row(item: Any, name: str) -> tuple[Any, str]:
+    """Return the sound of a row, or of a file of a data set, and anything else as it is; and its name."""
+    while isinstance(item, Mapping):
+        name = Path(str(item.get("path") or name)).name
+        if {"raw", "array"} & item.keys():
+            return item, name
+        key = next((key for key in KEYS if item.get(key) is not None), None)
+        if key is None:
+            raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
+        item = item[key]
+    return item, Path(item).name if isinstance(item, FILES) else name
+
+
+def _decoded(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
+    """Return samples, their rate and what was done to them; those without a rate are of the model's, `rate`."""
+    if isinstance(item, bytes | bytearray | memoryview):
+        item = io.BytesIO(item)
+    if isinstance(item, FILES) or hasattr(item, "read"):
+        with rewound(item):
+            return _from_file(item)
+    if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
+        decoded = item.get_all_samples()
+        return decoded.data.T, int(decoded.sample_rate), ()
+    if isinstance(item, Mapping):
+        if "sampling_rate" not in item:
+            raise InputError("a sound as a mapping has an array and a sampling_rate")
+        return item["raw" if "raw" in item else "array"], int(item["sampling_rate"]), ()  # of pipelines, of data sets
+    samples, own_rate = _with_rate(item) or (item, rate)
+    return samples, own_rate, ()
+
+
+def _with_rate(item: Any) -> tuple[Any, int] | None:
+    """Return the samples and the rate of a tuple, as soundfile, scipy and torchaudio read files; None for others."""
+    if not isinstance(item, tuple) or len(item) != 2 or not any(isinstance(part, Integral) for part in item):
+        return None
+    samples, rate = item if isinstance(item[1], Integral) else item[::-1]
+    if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
+        return None
+    channels_first = samples.ndim == 2 and samples.shape[0] <= CHANNELS < samples.shape[1]
+    return (samples.T if channels_first else samples), int(rate)
+
+
+def _has_channels(samples: Any) -> bool:
+    """Return whether something is one sound of several channels, as soundfile reads it, (N, C)."""
+    return bool(len(samples.shape) == 2 and samples.shape[1] <= CHANNELS < samples.shape[0])
+
+
+def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return samples from -1 to 1; integers of 64 bits, as of a list, are of the fewest bits that files have."""
+    if samples.dtype.kind == "f":
+        return samples
+    if samples.dtype == np.uint8:
+        return (samples.astype(np.float64) - 128) / 128
+    bits = 8 * samples.dtype.itemsize
+    if bits > 32:
+        largest = int(np.abs(samples).max(initial=0))
+        bits = next((width for width in (16, 24, 32) if largest <= 1 << (width - 1)), bits)
+    return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
+
+
+def moments_of(sound: Sound, frames: int, end: float) -> Medium:
+    """Return a sound as what words rest on.
+
+    Frames after its end, which fill it up to the length that a model reads, belong to none of its moments.
+
+    Args:
+        sound: The sound.
+        frames: How many frames of one length the model reads.
+        end: The seconds at which the last one ends.
+    """
+    seconds = sound.seconds or end
+    edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)
+    inside = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
+    where = np.stack([edges[:inside], np.minimum(edges[1 : inside + 1], seconds)], -1).astype(np.float32)  # (n, 2)
+    each = np.arange(inside)
+    details = {"seconds": seconds, "loudness": sound.loudness}
+    return Medium(sound.name, (), None, Spread(where, each, each, np.ones(inside)), details)
+
+
+def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
+    """Return samples, their rate, and what was done to them."""
+    try:
+        import soundfile
+    except ImportError:
+        raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
+    try:
+        with Path(file).open("rb") if isinstance(file, FILES) else nullcontext(file) as opened:
+            samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
+        raise InputError(f"the file cannot be read as a sound: {reason}") from None
+    several = samples.shape[1] > 1
+    notes = (f"the mean of {samples.shape[1]} channels is read",) if several else ()
+    return samples.mean(1), int(rate), notes

@@ -1,0 +1,1 @@
+"""Answers with citations: what each sentence rests on, attributed and measured."""

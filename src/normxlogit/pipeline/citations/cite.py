@@ -1,0 +1,398 @@
+"""From a question and documents to an answer with citations."""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ...copies.memory import enough_memory
+from ...errors import InputError
+from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
+from ...inputs.documents.conversations import Conversation, read_conversation
+from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.private_tokenizer import private_tokenizer
+from ...inputs.texts import counted
+from ...methods import Method
+from ...model.task_model import TaskModel
+from ...results.attribution import Attribution
+from ...results.citation_test import CitationTest
+from ...results.citations import Citations
+from ...results.collection import Attributions
+from ...results.messages import SourceMessage
+from ...results.units.sentences import finished_sentences, sentence_spans
+from ...results.units.spans import PartSpec, answer_parts, prompt_sources
+from ..completions.ablations import Ablations, leave_one_out, verified
+from ..completions.completed import Completed
+from ..completions.sources import explain_sources, part_weights
+from ..completions.writing import generate, read_completion
+from ..options import Options
+from .conversations import ConversationPrompt, conversation_prompt
+from .swaps import swaps
+
+Spans = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question with its sources and an answer.
+
+    Attributes:
+        completed: The prompt and the answer; its named sources are the sources.
+        question: The question.
+        messages: The messages that the sources are of; empty where they are of documents.
+    """
+
+    completed: Completed
+    question: str
+    messages: tuple[SourceMessage, ...] = ()
+
+    def cited(self, sources: Attribution, tested: CitationTest | None = None) -> Citations:
+        """Return the answer with the scores of its sources."""
+        return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
+
+
+def cite(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    method: Method,
+    verify: int | Literal["auto"] = 0,
+    turn: int | None = None,
+    **prompt: Any,
+) -> Citations:
+    """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
+
+    Args:
+        model: A causal language model.
+        question: As in `ask`, like `documents`.
+        documents: What `normxlogit.inputs.documents.named_documents.documents_by_name` takes.
+        method: How the sources are scored.
+        verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
+            measures until the others can no longer come first.
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        **prompt: The other arguments of `ask`; `messages` without documents are a conversation of any format.
+
+    Raises:
+        InputError: If there is no question, document or turn, or they leave no room for an answer.
+        UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
+    """
+    if verify not in (0, "auto"):
+        verify = counted(verify, "verify")
+    messages = prompt.get("messages")
+    if documents is None and messages is not None and not isinstance(messages, str):
+        if question is not None or prompt.get("system") is not None:
+            raise InputError("messages hold the question and the system message; pass one or the other")
+        keywords = {name: value for name, value in prompt.items() if name not in ("messages", "system")}
+        answered = ask_in(model, messages, turn, **keywords)
+    elif turn is not None:
+        raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
+    else:
+        answered = Answered(ask(model, question, documents, **prompt), question or "")
+    completed = answered.completed
+    sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
+    tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
+    return answered.cited(sources, tested)
+
+
+def cite_stream(
+    model: TaskModel,
+    pieces: Iterable[str],
+    question: str | None,
+    documents: Any,
+    *,
+    method: Method,
+    verify: int | Literal["auto"] = 0,
+    messages: Any = None,
+    system: str | None = None,
+) -> Iterator[Citations]:
+    """Cite each sentence of an answer as soon as it is finished.
+
+    Args:
+        model: A causal language model.
+        pieces: The text of the answer, piece by piece.
+        question: As in `cite`, like the other arguments.
+        documents: As in `cite`.
+        method: As in `cite`.
+        verify: As in `cite`.
+        messages: As in `cite`; of a conversation all messages stand before the answer.
+        system: As in `cite`.
+
+    Returns:
+        The answer up to the end of each sentence, with what this sentence rests on. They are computed as they are
+        taken.
+
+    Raises:
+        InputError: If the prompt cannot be read; see `cite`.
+    """
+    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
+        raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
+    if verify not in (0, "auto"):
+        verify = counted(verify, "verify")
+    read: ConversationPrompt | None = None
+    if documents is None and messages is not None and not isinstance(messages, str):
+        if question is not None or system is not None:
+            raise InputError("messages hold the question and the system message; pass one or the other")
+        conversation = read_conversation(messages)
+        read = conversation_prompt(model, conversation, answer="")
+    elif messages is None:
+        documents = documents_by_name(documents)
+        question_prompt(question, documents, system, chat=True)
+
+    def answered_with(text: str) -> Answered:
+        if read is not None:
+            return Answered(
+                ask(model, None, read.spans, messages=read.prompt, answer=text), read.question, read.messages
+            )
+        return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
+
+    return _cite_finished(model, pieces, answered_with, method, verify)
+
+
+def _cite_finished(
+    model: TaskModel,
+    pieces: Iterable[str],
+    answered_with: Callable[[str], Answered],
+    method: Method,
+    verify: int | Literal["auto"],
+) -> Iterator[Citations]:
+    """Yield the citations of each sentence of an answer as soon as it is finished."""
+    for text, (start, end) in finished_sentences(_texts(pieces)):
+        answered = answered_with(text)
+        completed = answered.completed
+        sequence = completed.sequenced()
+        completion = sequence.text[sequence.prompt_characters :]
+        shift = len(completion) - len(completion.lstrip())
+        span = (shift + start, min(shift + end, len(completion)))
+        first, last = (sequence.prompt_characters + place for place in span)
+        if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
+            continue  # a special token that ends it, or words that the tokenizer does not know
+        sources = explain_sources(model, completed, Options(method=method), completed.named_sources, span)
+        count = None if verify == "auto" else int(verify)
+        yield answered.cited(sources, None if verify == 0 else _tested(model, completed, sources, count, span))
+
+
+def _texts(pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
+        yield piece
+
+
+def cite_each(
+    model: TaskModel, questions: Sequence[Any], documents: Any, options: Mapping[str, Any]
+) -> Attributions[Citations]:
+    """Cite for each of several questions.
+
+    Args:
+        model: A causal language model.
+        questions: The questions.
+        documents: As in `cite`, those of all questions; or a list with a list for each.
+        options: The other arguments of `cite`; `answer` is a list, or None.
+
+    Raises:
+        InputError: If there is no question, or the lists differ in length; see `cite`.
+    """
+    if not questions:
+        raise InputError("there is no question")
+    if options.get("messages") is not None:
+        raise InputError("messages hold the question; pass one or the other")
+    answers = options.get("answer")
+    if isinstance(answers, str) or (answers is not None and len(answers) != len(questions)):
+        raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
+    one_each = isinstance(documents, list) and bool(documents) and all(isinstance(part, list) for part in documents)
+    if one_each and len(documents) != len(questions):
+        raise InputError(f"{len(documents)} lists of documents for {len(questions)} questions; give one for each")
+    return Attributions(
+        cite(
+            model,
+            question,
+            documents[place] if one_each else documents,
+            **{**options, "answer": None if answers is None else answers[place]},
+        )
+        for place, question in enumerate(questions)
+    )
+
+
+def ask_in(
+    model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
+) -> Answered:
+    """Read a conversation up to an answer; what is said before it are the named sources.
+
+    Args:
+        model: A causal language model.
+        messages: A conversation, or what `read_conversation` takes.
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        answer: An answer to all of the conversation; None for one in it.
+        max_new_tokens: Most tokens of the model's own answer, where the conversation has none.
+    """
+    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
+    read = conversation_prompt(model, conversation, turn, answer)
+    completed = ask(model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens)
+    return Answered(completed, read.question, read.messages)
+
+
+def ask(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    messages: Prompt | ReadPrompt | None = None,
+    answer: str | None = None,
+    system: str | None = None,
+    max_new_tokens: int = 200,
+) -> Completed:
+    """Put a question with its documents to a model; the documents' sentences are the named sources.
+
+    Args:
+        model: A causal language model.
+        question: The question; None with `messages`.
+        documents: What `documents_by_name` takes (`inputs/documents/named_documents.py`); with `messages` spans of
+            them by name, of a prompt that is rendered those of the sources.
+        messages: A prompt of the caller's own instead of the question.
+        answer: An answer that was written elsewhere; None lets the model answer.
+        system: What the system message says; none by default.
+        max_new_tokens: Most tokens to generate.
+    """
+    chat = bool(getattr(model.tokenizer, "chat_template", None))
+    prompt: Prompt | ReadPrompt
+    if messages is None:
+        prompt, spans = question_prompt(question, documents, system, chat=chat)
+    elif question is not None or system is not None:
+        raise InputError("messages hold the question and the system message; pass one or the other")
+    elif isinstance(messages, ReadPrompt):
+        prompt, spans = messages, documents
+    else:
+        prompt, spans = messages, sentences_of_spans(messages, documents)
+    if answer is None:
+        completed = generate(model, prompt, max_new_tokens, {})
+    elif not isinstance(answer, str) or not answer.strip():
+        raise InputError("the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {answer!r}")
+    else:
+        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ")
+    if (cited := _without_ending(completed)) is None:
+        nothing = "the model answers with nothing; ask in other words, or with other documents"
+        raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
+    if not (sources := cited.with_tokens(spans)):
+        raise InputError("the model's tokenizer knows no word of the documents")
+    return cited.with_sources(sources)
+
+
+def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, before: str) -> Completed:
+    """Encode a prompt and an answer; special tokens that end it are left out, others are read as their text."""
+    tokenizer = private_tokenizer(model.tokenizer)
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special = {token for token in special | set(tokenizer.all_special_tokens) if token}
+    while ending := next((token for token in special if answer.endswith(token)), None):
+        answer = answer.removesuffix(ending).rstrip()
+    if not (held := [token for token in special if token in answer]):
+        return read_completion(model, prompt, before + answer)
+    ids = tokenizer(before + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in held}:
+        raise InputError(f"the answer holds {min(held)!r}, a special token of the model; take it out")
+    return read_completion(model, prompt, ids)
+
+
+def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
+    """Return the span of each sentence of documents that stand in a prompt, by names such as "notes.txt:3".
+
+    Args:
+        prompt: A text, or messages.
+        documents: Spans by name: (start, end) in characters of a text, (message, start, end) of messages.
+    """
+    if not isinstance(documents, Mapping) or not documents:
+        raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
+    spans: Spans = {}
+    for name, span in documents.items():
+        try:
+            *message, start, end = map(operator.index, span)
+            content = prompt if isinstance(prompt, str) else content_text(messages_of(prompt)[message[0]])
+            if not isinstance(content, str):
+                raise TypeError
+            document = content[start:end]
+        except (TypeError, ValueError, IndexError, KeyError):
+            raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
+        for number, (first, last) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, start + first, start + last)
+    if not spans:
+        raise InputError("the documents hold no sentence")
+    return spans
+
+
+def question_prompt(
+    question: str | None, documents: Any, system: str | None = None, *, chat: bool
+) -> tuple[Prompt, Spans]:
+    """Write a question with its documents as a prompt.
+
+    Returns:
+        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3".
+    """
+    if not isinstance(question, str) or not question.strip():
+        raise InputError("the question is empty")
+    if system is not None and not isinstance(system, str):
+        raise InputError(f"a system message is a text, not {type(system).__name__}")
+    named = documents_by_name(documents)
+    text, spans = "" if chat or not system else system.strip() + "\n\n", {}
+    message = (1 if system else 0,) if chat else ()
+    for name, document in named.items():
+        text += f"{name}:\n" if len(named) > 1 else ""
+        for number, (start, end) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, len(text) + start, len(text) + end)
+        text += document.rstrip() + "\n\n"
+    if not spans:
+        raise InputError("the documents hold no sentence")
+    text += f"Question: {question.strip()}"
+    if not chat:
+        return text + "\nAnswer:", spans
+    messages = [{"role": "user", "content": text}]
+    return [{"role": "system", "content": system}, *messages] if system else messages, spans
+
+
+def _without_ending(completed: Completed) -> Completed | None:
+    """Remove the special tokens that end an answer; None if nothing else is left of it."""
+    encoding, count = completed.encoding, len(completed.encoding)
+    while count > completed.prompt_tokens and encoding.special[count - 1]:
+        count -= 1
+    if count == completed.prompt_tokens:
+        return None
+    shortened = encoding.take(range(count))
+    if shortened.offsets is not None and shortened.text is not None:
+        shortened = replace(shortened, text=shortened.text[: shortened.offsets[-1][1]])
+    return replace(completed, encoding=shortened)
+
+
+@enough_memory("measure what the answer loses without a source")
+def _tested(
+    model: TaskModel, completed: Completed, ranked: Attribution, count: int | None, parts: PartSpec = "sentence"
+) -> CitationTest:
+    """Measure what each sentence loses without the first sources and without all, and swap the values of both.
+
+    Args:
+        model: The model.
+        completed: The prompt and the answer.
+        ranked: The scores of the sources.
+        count: How many sources are left out, one at a time; None until no other can come first.
+        parts: The sentences of the answer, or the span of one of them.
+    """
+    sequence = completed.sequenced()
+    sources, sentences = prompt_sources(sequence, completed.named_sources), answer_parts(sequence, parts)
+    weights = part_weights(completed, sentences)  # (K, G)
+    whole = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
+    ablations = Ablations(model, completed, sources)
+    if count is None:
+        scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+        places = list(verified(ablations, whole[0], scores))
+    else:
+        places = [source.position for source in ranked.top(count)]
+    losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
+    losses[:, places] = leave_one_out(ablations, weights, places)
+    present = np.ones((2, len(sources)), bool)  # with all sources, and without any
+    present[1] = False
+    try:
+        with_all, without = ablations(present) @ weights.T  # (K,) each
+        lost = np.asarray(with_all - without, np.float32)
+    except InputError:  # the prompt is nothing but its sources
+        lost = np.full(len(sentences), np.nan, np.float32)
+    return CitationTest(losses, lost, swaps(model, completed, sentences, completed.named_sources))

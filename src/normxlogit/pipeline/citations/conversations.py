@@ -1,0 +1,344 @@
+"""From a conversation to a prompt of the reader's, with the spans of what each message says as sources."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.chat import Content, ReadPrompt, read_prompt
+from ...inputs.documents.conversations import Conversation, Kind, Message
+from ...inputs.documents.json_fields import json_fields
+from ...model.task_model import TaskModel
+from ...results.messages import SourceMessage
+from ...results.units.sentences import sentence_spans
+
+Spans = dict[str, tuple[int, ...]]
+
+AS_TEXT: dict[Kind, str] = {
+    "tool call": "tool calls",
+    "tool result": "results of tools",
+    "system": "system messages",
+    "reasoning": "reasoning",
+}
+"""Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
+
+DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
+"""What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
+
+TITLES: dict[str, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
+
+
+@dataclass(frozen=True)
+class ConversationPrompt:
+    """A conversation as a prompt.
+
+    Attributes:
+        prompt: All before the answer, as one text.
+        spans: Spans of the sources by name, as `Completed.with_sources` takes them.
+        answer: The answer; None if the model has to write it.
+        question: The last message of the user before it.
+        messages: The messages that the sources are of, in the order of the prompt.
+    """
+
+    prompt: ReadPrompt
+    spans: Spans
+    answer: str | None
+    question: str
+    messages: tuple[SourceMessage, ...]
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """A message of a chat template, made of one or several messages of the conversation.
+
+    Attributes:
+        message: The message, as chat templates know it.
+        places: For each message in its content, where the text begins: (message, character).
+        calls: The messages that are tool calls and not in the content.
+    """
+
+    message: dict[str, Any]
+    places: tuple[tuple[int, int], ...] = ()
+    calls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A conversation in the words of a chat template.
+
+    Attributes:
+        prompt: The text.
+        starts: Where the text of each message begins in it, by the message's place; those that are missing have none.
+    """
+
+    prompt: ReadPrompt
+    starts: Mapping[int, int] = field(default_factory=dict)
+
+
+def conversation_prompt(
+    model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
+) -> ConversationPrompt:
+    """Write the messages before an answer as a prompt; everything that is said there is a source.
+
+    Args:
+        model: A language model, which reads the prompt.
+        conversation: The conversation.
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        answer: The answer to all of the conversation, instead of one in it.
+
+    Raises:
+        InputError: If there is no such turn, both are given, or the chat template refuses the messages.
+    """
+    if answer is None:
+        conversation, message = conversation.until(turn)
+        answer = None if message is None else message.text
+    elif turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    messages = conversation.messages
+    chat = bool(getattr(model.tokenizer, "chat_template", None))
+    rendering = _rendered(model, conversation) if chat else _as_one_text(conversation)
+    notes = [*conversation.notes, *rendering.prompt.notes]
+    spans: Spans = {}
+    contents, source_messages = [], []
+    for place, name in enumerate(names_of(messages)):
+        if (start := rendering.starts.get(place)) is None:
+            notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
+            continue
+        message, end = messages[place], start + len(messages[place].text)
+        contents.append(Content(message.role, start, end, place))
+        source_messages.append(SourceMessage(message.kind, name, message.name, start, end))
+        for source, first, last in pieces_of(messages[place]):
+            full = f"{name}:{source}"
+            while full in spans:
+                full += "'"
+            spans[full] = (place, first, last) if chat else (start + first, start + last)
+    prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
+    question = next((message.text for message in reversed(messages) if message.kind == "user"), "")
+    source_messages.sort(key=lambda message: message.start)
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
+
+
+def names_of(messages: Sequence[Message]) -> list[str]:
+    """Return the name of each message: its kind or tool, with a number from the second of a name on."""
+    counts: dict[str, int] = {}
+    names = []
+    for message in messages:
+        tool = " ".join(message.name.replace(":", " ").split())
+        name = f"{message.kind} {tool}".strip()
+        counts[name] = counts.get(name, 0) + 1
+        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return names
+
+
+def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
+    """Yield name, start and end of the sources in a message: its sentences, or the fields of JSON of a tool.
+
+    A field with several sentences is several sources.
+    """
+    fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
+    for path, start, end in fields:
+        sentences = sentence_spans(message.text[start:end])
+        for number, (first, last) in enumerate(sentences, start=1):
+            yield path if len(sentences) == 1 else f"{path} {number}", start + first, start + last
+    if not fields:
+        for number, (first, last) in enumerate(sentence_spans(message.text), start=1):
+            yield str(number), first, last
+
+
+def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
+    """Render a conversation by the reader's chat template; kinds of messages that it does not render become text.
+
+    Returns:
+        The first rendering that holds all that was said; if there is none, that which lacks the fewest messages.
+
+    Raises:
+        InputError: If the template refuses the messages however they are written.
+    """
+    kinds = {message.kind for message in conversation.messages}
+    template = str(getattr(model.reader, "chat_template", None) or model.tokenizer.chat_template)
+    no_tools = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
+    steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
+    steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
+    best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
+    refusal: InputError | None = None
+    for start in (no_tools, [*no_tools, PARTS]):
+        as_text, following = list(start), None
+        while best is None or best[0]:
+            lost: list[Message] = []
+            try:
+                rendering = _by_template(model, conversation, frozenset(as_text))
+            except InputError as error:
+                refusal = refusal or error
+            else:
+                lost = [m for place, m in enumerate(conversation.messages) if place not in rendering.starts]
+                if best is None or len(lost) < len(best[0]):
+                    best = lost, rendering, tuple(as_text)
+            following = _next_step(lost, [step for step in steps if step not in as_text])
+            if following is None:
+                break
+            as_text.append(following)
+        if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
+            break  # the template knows contents that are texts
+    if best is None:
+        raise refusal or InputError("the chat template writes none of the messages")
+    written = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
+    notes = []
+    if written:
+        notes.append(f"the reader's chat template does not render {', '.join(written)}: rendered as plain text")
+    if conversation.tools and DEFINITIONS in best[2]:
+        notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
+    return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes)))
+
+
+def _next_step(lost: Sequence[Message], steps: Sequence[str]) -> str | None:
+    """Return what is written as text next: what was lost itself, otherwise the first; None if nothing is left."""
+    kinds = {AS_TEXT.get(message.kind) for message in lost}
+    return next((step for step in steps if step in kinds), next(iter(steps), None))
+
+
+def _by_template(model: TaskModel, conversation: Conversation, as_text: frozenset[str]) -> Rendering:
+    """Render a conversation, with some kinds of messages as text, and find what each message says in it."""
+    messages = conversation.messages
+    last = len(messages)
+    while last > 1 and messages[last - 1].kind == "reasoning":  # of the answer itself: it follows the opening
+        last -= 1
+    chat = chat_messages(messages[:last], as_text)
+    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
+    rows = [one.message for one in chat]
+    if PARTS in as_text:
+        rows = [{**row, "content": [{"type": "text", "text": row["content"]}]} for row in rows]
+    prompt: dict[str, Any] = {"messages": rows}
+    if conversation.tools and DEFINITIONS not in as_text:
+        prompt["tools"] = conversation.tools
+    read = read_prompt(model.reader, prompt, options)
+    contents = {content.message: content for content in read.contents or ()}
+    starts: dict[int, int] = {}
+    position = 0
+    for number, one in enumerate(chat):
+        if (content := contents.get(number)) is not None:
+            for place, offset in one.places:
+                starts[place] = content.start - content.trimmed + offset
+            position = content.end
+        for place in one.calls:
+            at = read.text.find(messages[place].text, position)
+            limit = next((contents[n].start for n in range(number + 1, len(chat)) if n in contents), len(read.text))
+            if 0 <= at < limit:
+                starts[place], position = at, at + len(messages[place].text)
+    text, opened = read.text, read.text.rstrip().endswith("<think>")
+    if last < len(messages):
+        text = read.text if opened else f"{read.text}<think>\n"
+        for place in range(last, len(messages)):
+            starts[place] = len(text)
+            text += messages[place].text + "\n"
+        text += "</think>\n\n"
+    elif opened:  # the answer has no reasoning, so it is closed
+        text += "\n</think>\n\n"
+    return Rendering(replace(read, text=text, notes=()), starts)
+
+
+def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozenset()) -> list[ChatMessage]:
+    """Return a conversation as messages of a chat template.
+
+    Args:
+        messages: The conversation.
+        as_text: What is written as text: values of `AS_TEXT`; and `ALTERNATE`, which joins messages of one role.
+    """
+    chat: list[ChatMessage] = []
+    for place, message in enumerate(messages):
+        plain = AS_TEXT.get(message.kind) in as_text
+        if message.kind == "tool call" and not plain:
+            call = {"name": message.name, "arguments": _arguments(message.text)}
+            one = {"type": "function", "id": _call_id(message, messages), "function": call}
+            if chat and chat[-1].message["role"] == "assistant":
+                chat[-1].message.setdefault("tool_calls", []).append(one)
+                chat[-1] = replace(chat[-1], calls=(*chat[-1].calls, place))
+            else:
+                chat.append(ChatMessage({"role": "assistant", "content": "", "tool_calls": [one]}, calls=(place,)))
+        elif message.kind == "tool result" and not plain:
+            about = {"name": message.name, "tool_call_id": _call_id(message, messages)}
+            chat.append(ChatMessage({"role": "tool", **about, "content": message.text}, ((place, 0),)))
+        elif message.role == "assistant":
+            before, after = _around(message, plain=plain)
+            follows = message.kind == "tool call" or (bool(chat) and _ends_with_reasoning(chat[-1], messages))
+            if chat and follows and chat[-1].message["role"] == "assistant" and not chat[-1].calls:
+                _extend(chat, place, before, message.text, after)
+            else:
+                content = before + message.text + after
+                chat.append(ChatMessage({"role": "assistant", "content": content}, ((place, len(before)),)))
+        else:
+            role = "user" if plain else message.role  # also of a system message
+            before = f"Result of {message.name or 'the tool'}:\n" if message.kind == "tool result" else ""
+            chat.append(ChatMessage({"role": role, "content": before + message.text}, ((place, len(before)),)))
+    system = AS_TEXT["system"] in as_text
+    return _joined(chat, messages, everything=ALTERNATE in as_text) if system or ALTERNATE in as_text else chat
+
+
+def _extend(chat: list[ChatMessage], place: int, before: str, text: str, after: str) -> None:
+    """Append a message to the content of the last one of a chat."""
+    content = chat[-1].message["content"]
+    gap = "\n" if content and not content.endswith("\n") else ""
+    content += gap + before
+    chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, len(content))))
+    chat[-1].message["content"] = content + text + after
+
+
+def _ends_with_reasoning(last: ChatMessage, messages: Sequence[Message]) -> bool:
+    return bool(last.places) and not last.calls and messages[last.places[-1][0]].kind == "reasoning"
+
+
+def _around(message: Message, *, plain: bool) -> tuple[str, str]:
+    """Return what is written before and after a message of the assistant in its content."""
+    if message.kind == "tool call":
+        return f"{message.name}(", ")"
+    if message.kind == "reasoning":
+        return ("Reasoning: ", "\n\n") if plain else ("<think>\n", "\n</think>\n\n")
+    return "", ""
+
+
+def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everything: bool) -> list[ChatMessage]:
+    """Join messages of one role in a row: system messages that are users', or all."""
+    joined: list[ChatMessage] = []
+    for following in chat:
+        previous = joined[-1] if joined else None
+        if previous is None or not _may_join(previous, following, messages, everything=everything):
+            joined.append(following)
+            continue
+        content = previous.message["content"] + "\n\n"
+        places = (*previous.places, *((place, offset + len(content)) for place, offset in following.places))
+        content += following.message["content"]
+        joined[-1] = ChatMessage({**previous.message, **following.message, "content": content}, places, following.calls)
+    return joined
+
+
+def _may_join(previous: ChatMessage, following: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
+    """Return whether two messages in a row are written as one."""
+    same = previous.message["role"] == following.message["role"] != "tool" and not previous.calls
+    return same and (everything or messages[previous.places[-1][0]].kind == "system")
+
+
+def _arguments(text: str) -> Any:
+    """Return the arguments of a tool call as templates want them: an object, if they are one."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _call_id(message: Message, messages: Sequence[Message]) -> str:
+    """Return an id of nine letters and digits, as the strictest templates want it, one for each call."""
+    calls = list(dict.fromkeys(m.call for m in messages if m.call))
+    return f"call{calls.index(message.call) if message.call else len(calls):05d}"
+
+
+def _as_one_text(conversation: Conversation) -> Rendering:
+    """Write a conversation as one text, for readers without a chat template."""
+    text, starts = "", {}
+    for place, message in enumerate(conversation.messages):
+        title = TITLES.get(message.kind, f"Result of {message.name or 'the tool'}")
+        title = {"reasoning": "Reasoning", "tool call": "Assistant"}.get(message.kind, title)
+        before, after = _around(message, plain=True) if message.kind == "tool call" else ("", "")
+        text += f"{title}: {before}"
+        starts[place] = len(text)
+        text += f"{message.text}{after}\n\n"
+    return Rendering(ReadPrompt(text + "Assistant:", None), starts)

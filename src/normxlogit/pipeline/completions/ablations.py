@@ -1,0 +1,168 @@
+"""Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ...errors import InputError, MethodError
+from ...inputs.encoding import Encoding
+from ...methods import Method, Occlusion
+from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
+from ...model.task_model import TaskModel
+from ...results.units.spans import Piece
+from .completed import Completed
+
+Array = npt.NDArray[np.float64]
+
+Prior = Callable[[Method], tuple[Array, Mapping[str, float]]]
+"""Scores the sources by another method, (K, S), and says what that costs."""
+
+MARGIN = 2.0
+"""Upper bound of a source's loss in nats, as a multiple of the loss that its score predicts."""
+
+VERIFIED_AT_ONCE = 2
+"""Sources that are left out in one batch."""
+
+PLACES_AT_ONCE = 256
+"""Places whose full vocabulary logits are held at once."""
+
+
+class Ablations:
+    """Measures the log-probability of an answer with some of its sources removed, each ablation once.
+
+    The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands.
+    """
+
+    def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:
+        self.model, self.completed, self.sources = model, completed, sources
+        self._generated = len(completed.encoding) - completed.prompt_tokens
+        self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self._without, self._read)
+
+    def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
+        """Return the log-probability of each token of the answer.
+
+        Args:
+            present: Which sources are there, (N, S).
+
+        Returns:
+            (N, G).
+        """
+        return np.stack(self._answers([tuple(row) for row in present.tolist()]))
+
+    def _without(self, present: tuple[bool, ...]) -> Encoding:
+        removed = {
+            i for source, is_present in zip(self.sources, present, strict=True) if not is_present for i in source.tokens
+        }
+        remaining = self.completed.without(removed)
+        if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
+            raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
+        return remaining
+
+    def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
+        """Return the log-probabilities of the answer's tokens in each text, (G,) each."""
+        batch = self.model.batch(encodings, list(range(len(encodings))))
+        hidden = self.model.states(batch)  # (B, T, H)
+        each = []
+        for row, mask in enumerate(batch.mask):
+            states = hidden[row][mask][-self._generated - 1 : -1]  # (G, H)
+            ids = batch.inputs["input_ids"][row][mask][-self._generated :]  # (G,)
+            each.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
+        return each
+
+
+class SourceScores(NamedTuple):
+    """The scores of a perturbation method for sources.
+
+    Attributes:
+        table: Scores, (K, S).
+        passes: What it costs: "forward_passes", and those of a prior.
+        r2: How much of the answers the fit explains, (K,); None where it is not measured.
+    """
+
+    table: Array
+    unit: str
+    passes: dict[str, float]
+    r2: Array | None = None
+
+
+def score_sources(method: Perturbation, ablations: Ablations, weights: Array, prior: Prior) -> SourceScores:
+    """Score sources by a perturbation method, in nats of each part of the answer.
+
+    Args:
+        method: The method; occlusion is leave-one-out.
+        ablations: Measures the answer.
+        weights: Which tokens are of which part, (K, G).
+        prior: Scores the sources for a method that starts from another's scores.
+    """
+    if isinstance(method, Occlusion) and method.window != 1:
+        raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
+    start, cost = (None, {}) if method.prior is None else prior(method.prior)
+    present = method.subsets(len(ablations.sources))  # (N, S)
+    answers = ablations(present) @ weights.T  # (N, K)
+    unit, tokens = "nats", np.ones(len(weights))  # (K,)
+    if method.log_odds:
+        unit, tokens = "log odds", weights.sum(1)
+        answers = log_odds(answers) / tokens
+    fit = method.fit(present, answers, start)
+    forward = len(np.unique(present, axis=0)) + cost.get("forward_passes", 0.0)
+    return SourceScores(fit.weights * tokens[:, None], unit, {**cost, "forward_passes": forward}, fit.r2)
+
+
+def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:
+    """Return the loss of each part of the answer without each source, in nats: (K, S).
+
+    d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
+
+    Args:
+        ablations: Measures the answer.
+        weights: Which tokens are of which part, (K, G).
+        places: The sources that are left out, one at a time; None for all S of them.
+    """
+    count = len(ablations.sources)
+    left_out = range(count) if places is None else places
+    present = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)[list(left_out)]])
+    values = ablations(present) @ weights.T  # (S + 1, K)
+    losses: Array = (values[:1] - values[1:]).T
+    return losses
+
+
+def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, float]:
+    """Measure an answer's loss without its first sources, until no other source can rank first.
+
+    The sources are left out one at a time in the order of their scores, two in a batch. A source that was not measured
+    yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score
+    that was measured, none if all were negative; where that is less than the most that was measured, no other is.
+
+    Args:
+        ablations: Measures the answer.
+        weights: Which tokens of the answer count, (G,).
+        scores: What the sources are ranked by, (S,).
+
+    Returns:
+        What the answer loses without each measured source, in nats, by its place.
+    """
+    order = [int(i) for i in np.argsort(-scores, kind="stable")]
+    lost: dict[int, float] = {}
+    while len(lost) < len(order):
+        part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
+        (nats,) = leave_one_out(ablations, weights[None], part)  # (n,)
+        lost |= dict(zip(part, nats.tolist(), strict=True))
+        rates = [max(nats, 0.0) / scores[source] for source, nats in lost.items() if scores[source] > 0]
+        following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
+        if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):
+            break
+    return lost
+
+
+def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
+    """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
+    each = []
+    for states, tokens in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
+        logits = model.head.tokens(states).float()  # (G', V)
+        chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+        each.append(chosen - logits.logsumexp(-1))  # (G',)
+    return torch.cat(each)

@@ -1,0 +1,367 @@
+"""Explain the tokens of language models' completions."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...copies.autocast import autocast_note
+from ...copies.memory import enough_memory
+from ...errors import MethodError, TargetError
+from ...inputs.encoding import Encoding
+from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
+from ...model.causality import is_causal
+from ...model.forward_pass import ForwardPass
+from ...model.layers import layer_numbers
+from ...model.map_batches import map_batches
+from ...model.task_model import TaskModel
+from ...results.attribution import Attribution
+from ...results.targets import Prediction
+from ...results.targets import Target as ExplainedTarget
+from ...results.units.units import Units
+from ...tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
+from ..explain import sink_note
+from ..media import appended, check_reads_media, with_media
+from ..options import Options, provenance
+from ..predictions import predictions_of
+from ..progress import progress_bar
+from .completed import Completed
+
+LOGITS_AT_ONCE = 2**27
+"""Vocabulary logits that are backpropagated together, of all places of the texts of a batch."""
+
+
+NO_SOURCE = (
+    "the source is read by the encoder, whose states never reach the head: it has no scores, only the decoder's own "
+    "tokens have; frozen-gradient scores both"
+)
+
+
+class Explained(NamedTuple):
+    """A completion with its options and targets.
+
+    Attributes:
+        options: The caller's options for it.
+        context: What the model reads: all but the last token.
+        ids: The vocabulary entry that each row explains, G of them.
+        contrast: The entry subtracted from all.
+    """
+
+    completed: Completed
+    options: Options
+    context: Encoding
+    ids: list[int]
+    contrast: int | None
+
+    @property
+    def start(self) -> int:
+        """The first generated token."""
+        return self.completed.prompt_tokens
+
+    @property
+    def written(self) -> list[int]:
+        """The generated tokens."""
+        return self.completed.encoding.ids[self.start :]
+
+    def part(self, first: int, last: int) -> "Explained":
+        """Return a part of the completion, with the tokens before it as the prompt."""
+        sequence, end = self.completed.encoding, self.start + last
+        completed = replace(self.completed, encoding=sequence.take(range(end)), prompt_tokens=self.start + first)
+        return self._replace(completed=completed, context=sequence.take(range(end - 1)), ids=self.ids[first:last])
+
+
+def explain_completion(model: TaskModel, completed: Completed, options: Options) -> Attribution:
+    """Explain every token of a completion; see `explain_completions`."""
+    return explain_completions(model, [completed], [options])[0]
+
+
+@enough_memory("explain this completion")
+@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
+def explain_completions(
+    model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
+) -> list[Attribution]:
+    """Explain every token of completions, in batches of one forward pass over whole sequences.
+
+    score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
+    entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) depends on token i alone, so that one
+    product of the T states with the head's rows for the G tokens gives them all. Methods that read the text as a whole
+    run once for each token, on the tokens before it.
+
+    Raises:
+        TargetError: If a requested token does not exist.
+    """
+    model.refresh()
+    every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
+    if every[0].context.source is not None or model.task.is_speech:  # a source each
+        return [_with_source(model, one) for one in every]
+    if any(one.context.media for one in every):  # read one by one
+        return [_explain(model, [one])[0] for one in every]
+
+    def work(places: list[int]) -> list[Attribution]:
+        batch = [every[i] for i in places]
+        results = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
+        advance(len(places))
+        return results
+
+    contexts = [one.context for one in every]
+    with progress_bar(len(every), None) as advance:
+        return map_batches(model, contexts, work, share=options[0].method.memory if len(every) > 1 else 1)
+
+
+def explained(model: TaskModel, completed: Completed, options: Options) -> Explained:
+    """Return a completion with its options and targets.
+
+    Raises:
+        TargetError: If a requested token does not exist.
+    """
+    context = completed.encoding.take(range(len(completed.encoding) - 1))
+    options = options.for_media if context.media else options
+    ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
+    return Explained(completed, options, context, ids, contrast)
+
+
+def _parts(batch: list[Explained], vocabulary: int) -> Iterator[list[Explained]]:
+    """Split a batch whose logits would need too much memory."""
+    part: list[Explained] = []
+    for one in batch:
+        if part and (sum(len(p.ids) for p in part) + len(one.ids)) * vocabulary > LOGITS_AT_ONCE:
+            yield part
+            part = []
+        part.append(one)
+    yield part
+
+
+def _explain(model: TaskModel, batch: list[Explained]) -> list[Attribution]:
+    """Explain completions from one forward pass over all."""
+    options = batch[0].options
+    method = options.method
+    if batch[0].context.media:
+        check_reads_media(method)
+    contexts = model.batch([one.context for one in batch], list(range(len(batch))))
+    run = method.forward(model, contexts, options.layers, predict=False)
+    if is_causal(model, run, min(one.start for one in batch)):
+        return explain_run(model, run, batch)
+    del run  # for memory
+    if len(batch) > 1:
+        return [_explain(model, [one])[0] for one in batch]
+    return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
+
+
+def _in_halves(one: Explained, explain: Callable[[Explained], Attribution]) -> Attribution:
+    """Explain the first half of the generated tokens by itself, so that no pass over more tokens is needed for it."""
+    half = len(one.ids) // 2
+    first, second = explain(one.part(0, half)), explain(one.part(half, len(one.ids)))
+    count = first.text_units
+    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
+    padded = np.pad(first.scores[..., :count], after)  # the later tokens have no scores
+    sinks = [result.sink for result in (first, second)]
+    if any(sink is not None for sink in sinks):  # a text may have none while it is short
+        sinks = [np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in (first, second)]
+    bias, sink = (
+        None if early is None or late is None else np.concatenate([early, late])
+        for early, late in ((first.bias, second.bias), sinks)
+    )
+    return replace(
+        second,
+        scores=np.concatenate([np.concatenate([padded, first.scores[..., count:]], -1), second.scores]),
+        completion=second.completion if second.text is not None else f"{first.completion}{second.completion}",
+        prompt_tokens=first.prompt_tokens,
+        predictions=first.predictions + second.predictions,
+        generated=first.generated + second.generated,
+        targets=first.targets + second.targets,
+        diagnostics={name: (*values, *second.diagnostics[name]) for name, values in first.diagnostics.items()},
+        bias=bias,
+        sink=sink,
+        sinks=tuple(sorted({*first.sinks, *second.sinks})),
+        notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
+    )
+
+
+def _with_source(model: TaskModel, one: Explained) -> Attribution:
+    """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
+    method = one.options.method
+    if not isinstance(method, FrozenGradient):
+        if method.needs_grad:
+            raise MethodError(
+                f"{method.info.name} backpropagates through one stack of layers, {type(model.module).__name__} "
+                "has two: frozen-gradient scores source and completion, normxlogit the completion alone"
+            )
+        return _explain(model, [one])[0]
+    batch = model.batch([one.context], [0], encode_sources=False)
+    run = method.forward(model, batch, one.options.layers, predict=False)
+    if not is_causal(model, run, one.start):
+        del run  # for memory
+        return _in_halves(one, lambda part: _with_source(model, part))
+    with torch.inference_mode():
+        described = predictions_of(model, run.hidden[0][one.start - 1 :], one.written)
+    count = len(one.ids)
+    request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
+    each = method.score_each(request, torch.arange(count)[None] + one.start - 1)
+    if each is None:
+        raise MethodError(f"{method.info.name} gives no scores of completions")
+    scores = _row(each, 0, count)  # of S + T - 1 tokens
+    check_finite(method, request, scores.values.numpy())
+    model.check_finite(scores.values.numpy(), run.batch)
+    is_speech = one.context.signal is not None
+    return _result(model, one if is_speech else one._replace(completed=one.completed.joined()), (), scores, described)
+
+
+def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[Attribution]:
+    """Explain completions from a forward pass over them."""
+    with torch.inference_mode():
+        layers = layer_numbers(batch[0].options.layers, model)
+        described = [
+            predictions_of(model, states[one.start - 1 :], one.written)
+            for states, one in zip(_rows(run, run.hidden), batch, strict=True)
+        ]
+    all_scores = _scored(model, run, batch, layers)
+    results = []
+    for one, scores, predictions in zip(batch, all_scores, described, strict=True):
+        model.check_finite(scores.values.numpy(), run.batch)
+        result = _result(model, one, layers, scores, predictions)
+        same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified, *same)
+        results.append(replace(result, notes=notes))
+    return results
+
+
+def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
+    """Return the values at the real tokens of each text, from (B, T, ...)."""
+    return [states[mask.to(states.device)] for states, mask in zip(values, run.batch.mask, strict=True)]
+
+
+def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]) -> list[Scores]:
+    """Return the scores of each text on the host, (G, L, T - 1), with one diagnostic for each generated token."""
+    method = batch[0].options.method
+    if method.info.tokenwise:
+        rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
+        return [_at_once(model, one_run, one, layers) for one_run, one in zip(rows, batch, strict=True)]
+    count = max(len(one.ids) for one in batch)
+    starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
+    ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
+    for row, (one, before) in enumerate(zip(batch, starts, strict=True)):
+        ids[row, : len(one.ids)] = torch.tensor(one.ids)
+        places[row, : len(one.ids)] = torch.arange(len(one.ids)) + before + one.start - 1
+    request = Request(model, run, _target(model, ids, batch[0].contrast, run), layers)
+    each = method.score_each(request, places)
+    if each is None:
+        return [_one_by_one(model, one, layers) for one in batch]
+    return [_row(each, row, len(one.ids), run.batch.mask[row]) for row, one in enumerate(batch)]
+
+
+def _row(each: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
+    """Return the scores of one text of a batch on the host: `count` generated tokens, (G, L, T), of the real tokens."""
+    row_scores = each.map(lambda values: values[row, :count].detach().float().cpu())
+    sinks = None if each.sinks is None else each.sinks[row].cpu()
+    if mask is None:
+        return replace(row_scores, sinks=sinks)
+    return replace(
+        row_scores, values=row_scores.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()]
+    )
+
+
+def _result(
+    model: TaskModel,
+    one: Explained,
+    layers: tuple[int, ...],
+    row_scores: Scores,
+    described: tuple[list[Prediction], list[Prediction]],
+) -> Attribution:
+    completed, options, start = one.completed, one.options, one.start
+    sequence, text = completed.encoding, completed.encoding.text
+    row_scores, placed = with_media(one.context, row_scores)
+    places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
+    is_read = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
+    token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
+    alone = sequence.source is not None  # the decoder's tokens without those of the source
+    axes = (slice(None), slice(None) if layers else 0)
+    sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
+    units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
+    units, scores, media = appended(units, token_scores[axes].contiguous().numpy(), placed, layers=bool(layers))
+    return Attribution(
+        scores=scores,
+        units=units,
+        media=media,
+        text=text,
+        completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
+        prompt_tokens=start,
+        predictions=tuple(described[0]),
+        generated=tuple(described[1]),
+        targets=_explained_targets(model, one),
+        layers=layers or None,
+        **provenance(model, options.method),
+        notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
+        diagnostics={name: tuple(values.tolist()) for name, values in row_scores.diagnostics.items()},
+        bias=None if row_scores.bias is None else row_scores.bias[axes].contiguous().numpy(),
+        sink=row_scores.sink[axes].contiguous().numpy() if row_scores.sink is not None and sinks else None,
+        sinks=sinks,
+        merge=options.method.word_merge,
+        messages=None if alone else completed.messages,
+    )
+
+
+def _explained_targets(model: TaskModel, one: Explained) -> tuple[ExplainedTarget, ...]:
+    """Return what each generated token is explained for, with its own place in the text."""
+    sequence = one.completed.encoding
+    other = None if one.contrast is None else name_of(model, one.contrast)
+    targets = []
+    for position, index in enumerate(one.ids, start=one.start):
+        span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
+        name = name_of(model, index)
+        targets.append(ExplainedTarget("token", name, index, other, one.contrast, position - 1, span))
+    return tuple(targets)
+
+
+def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
+    """Return the vocabulary entry that each row explains, and the one subtracted from all."""
+    width = model.vocabulary_size
+    if options.target is None or is_choice(options.target):
+        check_target(model, options.target, options.contrast, options.targets)
+    contrast = None if options.contrast is None else index_of(model, options.contrast, width)
+    if options.targets is not None:
+        if len(options.targets) != len(ids):
+            raise TargetError(
+                f"{len(options.targets)} targets for {len(ids)} generated tokens; targets= takes one each"
+            )
+        return [index_of(model, choice, width) for choice in options.targets], contrast
+    if options.target is None:
+        return ids, contrast
+    if not is_choice(options.target):
+        raise TargetError("target= is one token for all places; targets= takes one for each generated token")
+    return [index_of(model, options.target, width)] * len(ids), contrast
+
+
+def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> Target:
+    """Return the target of vocabulary entries for each text, (B, G)."""
+    device = run.hidden.device
+    other = None if contrast is None else torch.full((len(ids),), contrast, device=device)
+    return Target(ids.to(device), other, run.positions, True, model.task)
+
+
+def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[int, ...]) -> Scores:
+    """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
+    distinct = list(dict.fromkeys(one.ids))
+    target = _target(model, torch.tensor([distinct]), one.contrast, run)
+    request = Request(model, run, target, layers)
+    scores = _row(run_method(one.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
+    check_finite(one.options.method, request, scores.values.numpy())
+    return scores.map(lambda values: values[[distinct.index(i) for i in one.ids]])
+
+
+def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Scores:
+    """Score by a method that reads texts as a whole, each generated token explained on the tokens before it."""
+    rows: list[Scores] = []
+    for g, index in enumerate(one.ids):
+        batch = model.batch([one.context.take(range(one.start + g))], [g])
+        with torch.inference_mode():
+            run = model.run(batch, layers=bool(layers))
+        target = _target(model, torch.tensor([[index]]), one.contrast, run)
+        request = Request(model, run, target, layers)
+        scores = _row(run_method(one.options.method, request), 0, 1)  # (1, L, P + g)
+        check_finite(one.options.method, request, scores.values.numpy())
+        later = len(one.context) - one.start - g
+        rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
+    return stacked(rows)

@@ -1,0 +1,120 @@
+"""Explain completions from the hidden states that the caller's own `generate` returned, without another pass."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import HeadMismatchError, InputError, MethodError
+from ...inputs.append_tokens import append_tokens
+from ...inputs.batching import Batch
+from ...model.batched_generation import end_ids, until_end
+from ...model.forward_pass import ForwardPass
+from ...model.given_outputs import check_layer_count, check_same, read_embedded
+from ...model.task_model import TaskModel
+from ...parts.proofs import tolerance_for
+from ...results.attribution import Attribution
+from ...results.collection import Attributions
+from ..options import Options
+from .completed import Completed
+from .completion import Explained, explain_run, explained
+
+WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
+
+
+def explain_generation(
+    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
+) -> Attributions[Attribution]:
+    """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
+    model.refresh()
+    for name in ("targets", "position", "token_predictions"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}= is for a forward pass; of generated tokens pass target= and contrast=")
+    if not options.method.info.tokenwise:
+        raise MethodError(
+            f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "
+            "a run that is over, and explain_completion takes any method"
+        )
+    if not (model.task.generates and model.task.left_to_right):
+        raise InputError("states of a generation are read for causal language models")
+    prompts, states, logits, written = _checked(model, inputs, outputs)
+    every = []
+    for encoding, ids in zip(model.encoder.from_batch(_given(inputs)), written, strict=True):
+        sequence = append_tokens(model.tokenizer, encoding, ids)
+        every.append(explained(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
+    batch = _as_read(model, inputs, prompts, every)
+    with torch.inference_mode():
+        run = _run(model, batch, states, layers=options.layers is not None)
+        start = prompts.shape[1]
+        hidden = run.hidden[:, start - 1 :]  # (B, G, H)
+        for row, ids in enumerate(written):
+            computed = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
+            returned = logits[row, : len(ids)].to(computed)  # (G, V)
+            difference = (computed - returned).abs()[returned.isfinite()].max().item()
+            if not difference <= tolerance_for(logits[row]):
+                raise HeadMismatchError(
+                    f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
+                )
+    return Attributions(explain_run(model, run, every))
+
+
+def _checked(
+    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
+    """Return prompts (B, P), every layer's states (B, P + G - 1, H), logits (B, G, V) and generated tokens."""
+    sequences, steps, logits = (outputs.get(name) for name in ("sequences", "hidden_states", "logits"))
+    if not isinstance(sequences, Tensor) or not steps or not logits:
+        raise InputError(f"the outputs need sequences, hidden states and logits: call generate with {WANTED}")
+    prompts = inputs.get("input_ids")
+    if not isinstance(prompts, Tensor):
+        raise InputError("inputs need 'input_ids' as a tensor, as generate was given them")
+    count = sequences.shape[1] - prompts.shape[1]
+    if count < 1 or not torch.equal(sequences[:, : prompts.shape[1]].cpu(), prompts.cpu()):
+        raise InputError("the sequences do not begin with these inputs")
+    states = [torch.cat([step[layer] for step in steps], 1) for layer in range(len(steps[0]))]
+    if states[0].shape[:2] != (len(prompts), sequences.shape[1] - 1) or len(logits) != count:
+        raise InputError(
+            f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
+            f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
+        )
+    ends = end_ids(model.copy.reference.generation_config)
+    written = [until_end(row, ends) for row in sequences[:, prompts.shape[1] :].tolist()]
+    return prompts, states, torch.stack(list(logits), 1), written
+
+
+def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+
+
+def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[Explained]) -> Batch:
+    """Return the tokens that the model read: all but each row's last."""
+    written = [one.written for one in every]
+    longest = max(map(len, written)) - 1
+    mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
+    after = torch.zeros(len(written), longest, dtype=torch.long)  # (B, G - 1)
+    ids = torch.full_like(after, model.pad_id)  # (B, G - 1)
+    for row, row_ids in enumerate(written):
+        after[row, : len(row_ids) - 1] = 1
+        ids[row, : len(row_ids) - 1] = torch.tensor(row_ids[:-1], dtype=torch.long)
+    attended = torch.cat([mask.long(), after], 1)  # (B, T)
+    tokens = torch.cat([prompts.cpu(), ids], 1)  # (B, T)
+    tensors = {"input_ids": tokens.to(model.device), "attention_mask": attended.to(model.device)}
+    if not mask.all() and "position_ids" in inspect.signature(model.module.forward).parameters:
+        tensors["position_ids"] = (attended.cumsum(-1) - 1).clamp(min=0).to(model.device)  # as generate counts
+    return Batch(tensors, tensors["attention_mask"].bool(), [one.context for one in every], list(range(len(every))))
+
+
+def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) -> ForwardPass:
+    """Make a `ForwardPass` from the states of the caller's run."""
+    model.refresh()
+    model.prepare(batch)
+    length = batch.mask.shape[1]
+    states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each
+    check_layer_count(tuple(states), model.parts)
+    embedded = read_embedded(model, batch)  # (B, T, H)
+    if model.parts.states_late:
+        raise InputError(f"{type(model.module).__name__} leaves no states of its embeddings; use explain_completion")
+    check_same(batch, states[0], embedded)
+    return model.finish(batch, states[-1], embedded, tuple(states) if layers else None, None, False)

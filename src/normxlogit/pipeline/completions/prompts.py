@@ -1,0 +1,104 @@
+"""Explain prompts with generated or given completions."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.append_tokens import with_decoded_text
+from ...inputs.chat import read_prompts
+from ...model.task_model import TaskModel
+from ...results.attribution import Attribution
+from ...results.collection import Attributions
+from ...results.units.grouping import Merging
+from ...results.units.spans import PartSpec
+from ..options import Options
+from ..progress import progress_bar
+from .completion import explain_completions
+from .sources import explain_sources
+from .speech import explain_speech
+from .verification import with_completion_verifications
+from .writing import generate_each, read_completion
+
+Explained = Attribution | Attributions[Attribution]
+
+
+def explain_generated(
+    model: TaskModel, prompts: Any, max_new_tokens: int | None, options: Options, settings: Mapping[str, Any]
+) -> Explained:
+    """Let a language model continue prompts, and explain every token that it generated.
+
+    Returns:
+        One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
+    """
+    settings = {**model.pipeline.generation, **settings}
+    if max_new_tokens is not None:
+        settings["max_new_tokens"] = max_new_tokens
+    if model.task.is_speech:
+        return explain_speech(model, prompts, options, settings)
+    each, single = _each(model, prompts)
+    completed = generate_each(model, each, settings)
+    results = explain_completions(model, completed, [options] * len(completed))
+    results = with_completion_verifications(model, completed, results, options.verify)
+    return results[0] if single and len(results) == 1 else Attributions(results)
+
+
+def explain_written(
+    model: TaskModel,
+    prompts: Any,
+    completions: Any,
+    options: Options,
+    sources: Any = None,
+    parts: PartSpec = None,
+    merge: Merging | None = None,
+) -> Explained:
+    """Explain completions, whoever wrote them: each token by tokens, or the parts by the sources of the prompt.
+
+    Returns:
+        One result, or a list in the order of the prompts.
+
+    Raises:
+        InputError: If the lists differ in length, or `merge` is given without sources.
+    """
+    if merge is not None and sources is None:
+        raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
+    each, single = _each(model, prompts)
+    lists = {"completion": completions, "targets": options.targets, "sources": sources}
+    if isinstance(sources, str) and not single:
+        lists["sources"] = [sources] * len(each)
+    rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
+    each_options = [replace(options, targets=targets) for targets in rows["targets"]]
+    completed = [read_completion(model, before, after) for before, after in zip(each, rows["completion"], strict=True)]
+    if sources is None and parts is None:
+        results = explain_completions(model, completed, each_options)
+    else:
+        results = []
+        with progress_bar(len(completed), None) as advance:
+            for prompt, prompt_options, division in zip(completed, each_options, rows["sources"], strict=True):
+                divided = None if division is None else prompt.division(division)
+                results.append(explain_sources(model, prompt, prompt_options, divided, parts, merge or "sum"))
+                advance(1)
+    results = with_completion_verifications(model, completed, results, options.verify)
+    return results[0] if single else Attributions(results)
+
+
+def _each(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
+    """Return one or several prompts as a list, those that were tokenised before as encodings, and whether it is one."""
+    encoded = model.encoder.read_encoded(prompts)
+    if encoded is not None and not model.task.left_to_right:
+        raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
+    if encoded is None:
+        return read_prompts(prompts)
+    return [with_decoded_text(model.tokenizer, encoding) for encoding in encoded[0]], encoded[1]
+
+
+def _one_each(name: str, values: Any, count: int) -> list[Any]:
+    """Return a list with one value for each of several prompts."""
+    if values is None and name != "completion":
+        return [None] * count
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InputError(f"of several prompts {name} is a list with one for each")
+    rows = list(values)
+    if len(rows) != count:
+        raise InputError(f"{len(rows)} of {name} for {count} prompts; give one for each")
+    return rows

@@ -1,0 +1,213 @@
+"""Sounds to texts, and the moments that each of their tokens rests on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from ...copies.memory import enough_memory
+from ...copies.pool import private_clone
+from ...copies.run import Site, run
+from ...copies.trace import path_of
+from ...errors import InputError, MethodError, TargetError
+from ...inputs.append_tokens import append_tokens
+from ...inputs.encoding import Encoding, Signal, readable_tokens
+from ...inputs.media.items import media_items
+from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
+from ...methods import FrozenGradient, Request, check_finite, run_method
+from ...model.proof_sample import reading
+from ...model.task_model import TaskModel
+from ...parts.embeddings import table_of
+from ...results.attribution import Attribution
+from ...results.collection import Attributions
+from ...results.targets import Prediction, Target
+from ...results.units.units import Units
+from ...tasks.media.speech import Emitted
+from ...tasks.task_inputs import naming_input
+from ..media import appended, with_media
+from ..options import Options, provenance
+from ..verification import NOT_VERIFIED
+from .completed import Completed
+from .completion import explain_completion
+from .long_sounds import joined, windows_of
+from .speech_verification import with_speech_verification
+from .writing import generation_config, most_new_tokens
+
+DECODER_PROMPT = 4
+"""Most tokens that Whisper's decoder begins with: start, language, task, no timestamps."""
+
+
+def explain_speech(
+    model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
+) -> Attribution | Attributions[Attribution]:
+    """Let a model of speech transcribe sounds, and explain every token by the moments that it rests on.
+
+    Args:
+        model: The model.
+        sounds: One, or several.
+        options: What is explained.
+        settings: Passed to the model's `generate`.
+
+    Returns:
+        One result, or a list in the order of the sounds.
+
+    Raises:
+        InputError: If a sound cannot be read.
+        MethodError: If the method does not score sounds.
+    """
+    options = options.for_media
+    if not isinstance(options.method, FrozenGradient) or options.layers is not None:
+        raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
+    items, single = media_items(sounds, is_sound, "sound")
+    if not items:
+        raise InputError("there is no sound to transcribe")
+    model.refresh()
+    task: Any = model.task
+    rate = task.rate
+    every = []
+    for place, item in enumerate(items):
+        with naming_input(place, item):
+            every.append(read_sound(item, rate, place))
+    if settings.get("num_return_sequences", 1) != 1:
+        raise InputError("a sound is transcribed once: num_return_sequences must be 1")
+    explain = _explain_one if task.per_frame else partial(_explain_whole, settings=settings)
+    results = [explain(model, sound, options) for sound in every]
+    return results[0] if single else Attributions(results)
+
+
+def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
+    """Transcribe and explain a sound, in windows where it is longer than what the model hears at once."""
+    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
+    windows = windows_of(sound, None if chunk is None else float(chunk))
+    if len(windows) == 1:
+        return _explain_one(model, sound, options, settings)
+    results: list[tuple[float, Attribution]] = []
+    silent: InputError | None = None
+    for start, window in windows:
+        try:
+            results.append((start, _explain_decoder(model, window, options, settings)))
+        except NothingHeardError as error:  # noqa: PERF203  # of this window alone
+            silent = error
+    if silent is not None and not results:
+        raise silent
+    ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
+    whole = joined(sound, results, ends if isinstance(ends, int) else None)
+    return whole if options.verify is None else replace(whole, notes=(*whole.notes, NOT_VERIFIED))
+
+
+def _explain_one(
+    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any] | None = None
+) -> Attribution:
+    """Transcribe, explain and verify a sound that a model hears at once."""
+    if settings is None:
+        result = _explain_frames(model, sound, options)
+    else:
+        result = _explain_decoder(model, sound, options, settings)
+    return with_speech_verification(model, sound, result, options.verify)
+
+
+class NothingHeardError(InputError):
+    """Nothing was generated of a sound."""
+
+
+@enough_memory("transcribe this sound")
+@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
+def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
+    """Generate with an encoder-decoder model, and explain what it generated."""
+    signal: Signal = cast(Any, model.task).read_signal(model, sound)
+    prompt, ids = _generated(model, signal, settings)
+    count = len(prompt)
+    blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
+    tokens = readable_tokens(model.tokenizer, prompt)
+    before = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
+    sequence = replace(append_tokens(model.tokenizer, before, ids), signal=signal)
+    return explain_completion(model, Completed(sequence, count, 0, None), options)
+
+
+def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Return the tokens that the decoder begins with, and those that it generates after them."""
+    copy: Any = private_clone(model.reference)
+    path = str(path_of(copy, table_of(copy.get_decoder())))
+    limit = model.encoder.limit
+    most = most_new_tokens(settings, DECODER_PROMPT)
+    room = most if limit is None else min(most, max(limit - DECODER_PROMPT, 1))
+    config, generate_options = generation_config(model, settings, room)
+    first = Site(path, is_input=True)
+    values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
+    with torch.no_grad(), reading(copy, values, doing="transcribe"):
+        call = partial(copy.generate, generation_config=config, **generate_options)
+        done = run(copy, values, record=[first], call=call)
+    output = done.output
+    sequence = (output if isinstance(output, torch.Tensor) else output["sequences"])[0].tolist()
+    prompt: list[int] = done.last(first)[0].tolist()
+    ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
+    if not ids:
+        raise NothingHeardError(f"{model.name} generates nothing of this sound")
+    return prompt, ids
+
+
+@enough_memory("transcribe this sound")
+@torch.inference_mode(False)
+def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribution:
+    """Explain the tokens that a model with an answer at every frame emits."""
+    if options.target is not None or options.targets is not None or options.contrast is not None:
+        raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
+    method, task = options.method, cast(Any, model.task)
+    inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
+    (encoding,), _ = task.encode(model, [inputs])
+    batch = model.batch([encoding], [0])
+    forward = method.forward(model, batch)
+    emitted = task.emitted(forward.logits[0].detach(), model)
+    if not emitted:
+        raise InputError(f"{model.name} emits no token for this sound: it answers with the blank at every frame")
+    ids = torch.tensor([[token.index for token in emitted]], device=forward.logits.device)  # (1, G)
+    frames = torch.tensor([[token.frame for token in emitted]], device=forward.logits.device)  # (1, G)
+    request = Request(model, forward, Emitted(ids, None, None, True, task, frames))
+    scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
+    check_finite(method, request, scores.values.numpy())
+    count = len(emitted)
+    signal = replace(encoding.signal, sound=sound)
+    scores, placed = with_media(replace(encoding.take(()), signal=signal), scores)
+    blank = task.blank(model)  # the context of the first token
+    first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
+    pieces = [_spelled(model.tokenizer, name) for name in names]
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    predictions = tuple(
+        Prediction(name, token.index, token.logit, token.probability)
+        for name, token in zip(names, emitted, strict=True)
+    )
+    special = set(model.tokenizer.all_special_ids)
+    spans = [(0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))]
+    units = Units.of_tokens(
+        (first, *names),
+        special=(True, *(token.index in special for token in emitted)),
+        spans=spans,
+        ids=(blank, *ids[0].tolist()),
+    )
+    units, values, media = appended(units, np.zeros((count, count + 1), np.float32), placed, layers=False)
+    return Attribution(
+        scores=values,
+        units=units,
+        media=media,
+        text="".join(pieces),
+        completion="".join(pieces),
+        prompt_tokens=1,
+        predictions=predictions,
+        generated=predictions,
+        targets=tuple(
+            Target("token", name, token.index, span=None if token.index in special else span)
+            for name, token, span in zip(names, emitted, spans[1:], strict=True)
+        ),
+        **provenance(model, method),
+        notes=(*sound.notes, *encoding.notes),
+        bias=np.asarray(scores.bias)[:, 0].copy(),
+        merge=method.word_merge,
+    )
+
+
+def _spelled(tokenizer: Any, name: str) -> str:
+    """Return the text of a token; the delimiter of words is a space."""
+    return " " if name == getattr(tokenizer, "word_delimiter_token", None) else name

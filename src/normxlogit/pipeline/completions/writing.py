@@ -1,0 +1,202 @@
+"""Encode prompts and completions for a language model, and generate completions."""
+
+import copy
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from ...copies.memory import enough_memory
+from ...errors import InputError
+from ...inputs.chat import Prompt, ReadPrompt, read_prompt
+from ...inputs.encoding import Encoding
+from ...inputs.private_tokenizer import private_tokenizer
+from ...inputs.texts import counted
+from ...inputs.token_ids import check_ids
+from ...model.batched_generation import batched_generation
+from ...model.task_model import TaskModel
+from ...tasks.seq2seq import with_first_token
+from .completed import Completed
+
+MOST = 40
+"""Tokens that are generated at most, where nothing else is said."""
+
+
+def generate(
+    model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
+) -> Completed:
+    """Let the model continue a prompt; see `generate_each`."""
+    return generate_each(model, [prompt], {**options, "max_new_tokens": max_new_tokens})[0]
+
+
+@enough_memory("let the model go on with this prompt")
+def generate_each(
+    model: TaskModel, prompts: Sequence[Prompt | ReadPrompt | Encoding], options: Mapping[str, Any]
+) -> list[Completed]:
+    """Let the model continue prompts, in batches where that gives the same tokens.
+
+    Args:
+        model: The model.
+        prompts: The prompts.
+        options: Of the model's `generate`.
+
+    Returns:
+        Prompts and completions, and how much of them is the prompt; of several sequences for a prompt all in a row.
+
+    Raises:
+        InputError: If a prompt is empty or leaves no room.
+        UnsupportedModelError: If the model is not a causal language model.
+    """
+    model.refresh()
+    model.task.check_generates(model)
+    prompted = [opened(model, prompt) for prompt in prompts]
+    limit = model.encoder.limit
+    lengths = [len(prompt.encoding) if prompt.encoding.source is None else 1 for prompt in prompted]
+    most = [most_new_tokens(options, length) for length in lengths]
+    rooms = [
+        count if limit is None else min(count, limit - len(prompt.encoding))
+        for count, prompt in zip(most, prompted, strict=True)
+    ]
+    completions: dict[int, list[Completed]] = {}
+    with torch.inference_mode():
+        for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
+            places = [i for i, each_room in enumerate(rooms) if each_room == room]
+            config, generate_options = generation_config(model, options, room)
+            written = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
+            for i, sequences in zip(places, written, strict=True):
+                note = (f"the model reads {limit} tokens, so it could write only {room}",) if room < most[i] else ()
+                completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]
+    return [completed for i in range(len(prompted)) for completed in completions[i]]
+
+
+def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
+    """Return a prompt with the tokens that `generate` returned."""
+    encoding = prompt.encoding
+    if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
+        encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
+    sequence = model.task.appended(model, encoding, ids)
+    return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
+
+
+def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
+    """Return how many tokens may be generated after a prompt.
+
+    Args:
+        options: Of the model's `generate`: `max_new_tokens` goes before `max_length`, as in transformers, and both
+            before those of a `generation_config`.
+        before: Tokens that `max_length` counts and that are there before the first is generated.
+
+    Raises:
+        InputError: If the number is none, or `max_length` leaves no room.
+    """
+    config = options.get("generation_config")
+    for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
+        if settings.get("max_new_tokens") is not None:
+            return counted(settings["max_new_tokens"], "max_new_tokens")
+        if settings.get("max_length") is not None:
+            length = counted(settings["max_length"], "max_length")
+            if length <= before:
+                raise InputError(
+                    f"max_length={length} leaves no room: {before} tokens stand before the answer; max_new_tokens= "
+                    "counts those of the answer alone"
+                )
+            return length - before
+    return MOST
+
+
+def opened(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
+    """Encode a prompt, without a completion."""
+    encoding, read = _read_prompt(model, prompt)
+    limit = model.encoder.limit
+    if limit is not None and limit <= len(encoding):
+        raise InputError(
+            f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
+        )
+    return Completed(encoding, len(encoding), len(encoding.text or ""), read.contents)
+
+
+def read_completion(
+    model: TaskModel, prompt: Prompt | ReadPrompt | Encoding, completion: str | Sequence[int]
+) -> Completed:
+    """Encode a prompt and a given completion.
+
+    Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
+    the completion.
+
+    Returns:
+        Prompt and completion, and how much of it is the prompt.
+
+    Raises:
+        InputError: If one of them is empty or both are longer than the model reads.
+        UnsupportedModelError: If the model is not a causal language model.
+    """
+    model.refresh()
+    model.task.check_generates(model)
+    before, read = _read_prompt(model, prompt)
+    if isinstance(completion, str) and isinstance(prompt, Encoding):
+        completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
+    if isinstance(completion, str):
+        encoding, count = model.task.read_completion(model, read, before, completion, special=read.contents is None)
+    else:
+        encoding, count = model.task.appended(model, before, _token_ids(model, completion)), len(before)
+    if count == 0:
+        raise InputError("nothing stands before the completion; give a prompt")
+    if len(encoding) <= count:
+        raise InputError("the completion is empty")
+    limit = model.encoder.limit
+    if limit is not None and len(encoding) > limit:
+        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
+    return Completed(encoding, count, len(before.text or ""), read.contents)
+
+
+def generation_config(
+    model: TaskModel, options: Mapping[str, Any], room: int
+) -> tuple[GenerationConfig, dict[str, Any]]:
+    """Return the generation settings, greedy unless sampling is requested, and the remaining options."""
+    settings = dict(options)
+    config = copy.deepcopy(settings.pop("generation_config", None) or model.module.generation_config)
+    config = config or GenerationConfig()
+    if not isinstance(config, GenerationConfig):
+        raise InputError(f"generation_config must be a GenerationConfig of transformers, not {type(config).__name__}")
+    if not settings.get("do_sample", "generation_config" in options and config.do_sample):
+        settings |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if config.pad_token_id is None:
+        config.pad_token_id = model.pad_id
+    config.max_length = None
+    settings.pop("max_length", None)
+    settings["max_new_tokens"] = room
+    if settings.get("stop_strings") or config.stop_strings:
+        settings.setdefault("tokenizer", model.tokenizer)
+    try:
+        return config, config.update(**settings)
+    except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
+        raise InputError(f"generate: {str(error).strip().splitlines()[0]}") from None
+
+
+def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
+    """Return the token ids of a completion as plain numbers."""
+    try:
+        if isinstance(completion, bytes | Mapping):
+            raise TypeError
+        ids = [operator.index(number) for number in completion]
+    except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
+        kind = type(completion).__name__
+        raise InputError(f"a completion is a text or a row of token ids, not {kind}") from None
+    check_ids(ids, model.encoder.vocabulary, "the completion")
+    return ids
+
+
+def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:
+    if isinstance(prompt, Encoding):
+        return prompt, ReadPrompt(prompt.text or "", None)
+    if isinstance(prompt, ReadPrompt):
+        return model.task.read_prompt(model, prompt, special=prompt.contents is None), prompt
+    if isinstance(prompt, str):
+        prompt = model.pipeline.prefix + prompt
+    read = read_prompt(model.reader, prompt, model.pipeline.chat)
+    if read.pictures and not model.task.reads_pictures:
+        raise InputError(f"{model.name} reads texts alone, and a message holds a picture")
+    return model.task.read_prompt(model, read, special=isinstance(prompt, str)), read

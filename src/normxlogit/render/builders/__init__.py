@@ -1,0 +1,1 @@
+"""Results to blocks, one file for a kind of what is explained."""

@@ -1,0 +1,145 @@
+"""Cards of one or several results, and the table of several."""
+
+from collections.abc import Sequence
+
+from ...results.attribution import Attribution, prediction_of
+from ...results.base import Record
+from ...results.comparison import Comparison
+from ...results.units.words import Merge
+from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
+from ..charts import number
+from ..describe import method_text, shortened, text_of
+from ..html import page
+from ..layout import layout, strongest
+from .comparison import comparison_blocks, curves_card
+from .curves import Curve
+from .draw import blocks_of
+from .text import opening
+
+WORDS = 4
+"""Strongest words in a row."""
+
+OPEN = 3
+"""Up to so many cards stand open; of more the reader opens those of interest."""
+
+
+def cards(
+    results: Sequence[Record],
+    *,
+    words: bool | None = None,
+    merge: Merge | None = None,
+    costs: Sequence[str] = (),
+) -> list[Card]:
+    """Return what a page of results consists of: a card for each text, and a table of several texts.
+
+    Several methods on one text are a card with the comparison.
+
+    Raises:
+        DataError: If words are asked for and a result has none.
+    """
+    paid = iter(costs or [""] * len(results))
+    groups = _groups(results)
+
+    def blocks(group: Sequence[Record]) -> Sequence[Block]:
+        prices = [next(paid) for _ in group]
+        if isinstance(group, Comparison):
+            return comparison_blocks(group, group.agreement, words=words, merge=merge, costs=prices)
+        (result,) = group
+        if isinstance(result, Attribution):
+            return blocks_of(result, words=words, merge=merge, cost=prices[0])
+        return result._blocks()
+
+    drawn = [blocks(group) for group in groups]
+    if len(groups) == 1:
+        return [Card(drawn[0])]
+    result_cards = [
+        Card(one, shortened(group[0]._heading()), opened=len(groups) <= OPEN)
+        for group, one in zip(groups, drawn, strict=True)
+    ]
+    texts = [[a for a in group if isinstance(a, Attribution) and prediction_of(a) is not None] for group in groups]
+    if sum(map(len, texts)) < len(results) or not results:
+        return result_cards
+    return [Card([_overview(texts, words, merge)], f"{len(groups)} results", result=False), *result_cards]
+
+
+def _groups(results: Sequence[Record]) -> list[Sequence[Record]]:
+    """Return the results that are drawn together: several methods on one text, and anything else alone."""
+    attributions = [result for result in results if isinstance(result, Attribution)]
+    if len(attributions) < len(results):
+        return [[result] for result in results]
+    groups: list[Sequence[Record]] = []
+    for group in Comparison(attributions).by_text():
+        groups += [group] if group.comparable else [[result] for result in group]
+    return groups
+
+
+def results_page(
+    results: Sequence[Attribution],
+    *,
+    words: bool | None = None,
+    merge: Merge | None = None,
+    costs: Sequence[str] = (),
+    curves: Sequence[Curve] = (),
+) -> str:
+    """Draw a page of results: several methods on one text side by side, anything else result by result.
+
+    Args:
+        results: The results.
+        words: Whether to draw words; by default where they can be told.
+        merge: How a word's score comes from its tokens'.
+        costs: The cost of each result's method, in words.
+        curves: Deletion curves, drawn below.
+
+    Raises:
+        DataError: If words are asked for and a result has none.
+    """
+    together = Comparison(results)
+    if together.comparable:
+        return together.to_html(words=words, merge=merge, costs=costs, curves=curves)
+    return page([*cards(results, words=words, merge=merge, costs=costs), *curves_card(curves)], results[0]._title())
+
+
+def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge: Merge | None) -> Table:
+    """Return a table with what the model answered to each text, and the words that it rests on most by each method."""
+    methods = list(dict.fromkeys(_named(a) for group in groups for a in group))
+    alone = all(len(group) == 1 for group in groups)
+    results = [group[0] for group in groups]
+    labels = {a.prediction.label for a in results}
+    values = {a.prediction.probability is None for a in results}
+    value = "probability" if values == {False} else "probability or value"
+    if values == {True}:  # a regression, or cosines
+        value = labels.pop() if len(labels) == 1 else "value"
+    columns = [Column("text"), *([Column("method")] if alone and len(methods) > 1 else [])]
+    columns += [Column("label")] if labels else []
+    rows = []
+    for i, (a, group) in enumerate(zip(results, groups, strict=True)):
+        chance = a.prediction.probability
+        shown = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
+        cells = [Cell(links={shortened(text_of(a)): f"result-{i + 1}"})]
+        cells += [cell(_named(a))] if alone and len(methods) > 1 else []
+        cells += [cell(a.prediction.label)] if labels else []
+        cells.append(cell(shown, a.prediction.value if chance is None else chance))
+        by_method = {_named(one): Cell(_strongest(one, words, merge)) for one in group}
+        cells += [Cell(_strongest(a, words, merge))] if alone else [by_method.get(name, Cell()) for name in methods]
+        rows.append(cells)
+    columns += [Column(value, numbers=True)]
+    columns += [Column("rests on")] if alone else [Column(f"rests on, {name}") for name in methods]
+    return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)
+
+
+def _named(a: Attribution) -> str:
+    return method_text(a.method, a.settings)
+
+
+def _strongest(a: Attribution, words: bool | None, merge: Merge | None) -> tuple[Piece, ...]:
+    """Return the strongest words of the first label, at the layer that a drawing opens on."""
+    drawn = layout(a, words=words, merge=merge)
+    row = drawn.rows[opening(a)]
+    return tuple(
+        Piece(
+            drawn.columns[i].name,
+            float(row.strengths[i]),
+            number=number(float(row.scores[i]), row.scale, signed=a.signed),
+        )
+        for i in strongest(drawn, row, WORDS)
+    )

@@ -1,0 +1,121 @@
+"""The blocks of several methods on one text, side by side."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import DataError
+from ...results.attribution import Attribution
+from ...results.units.words import Merge
+from ..blocks import Block, Card, Cell, Column, Header, Paragraph, Piece, Sentences, Table, cell
+from ..charts import Grid, Legend, number
+from ..describe import distinct_methods, facts
+from ..layout import Layout, layout
+from .curves import Curve, Curves
+from .text import sentence_of
+from .verification import verdict
+
+STRONGEST = 8
+"""Words that a terminal lists."""
+
+Agreement = npt.NDArray[np.float64]
+
+
+def comparison_blocks(
+    results: Sequence[Attribution],
+    agreement: Agreement,
+    *,
+    words: bool | None = None,
+    merge: Merge | None = None,
+    costs: Sequence[str] = (),
+) -> list[Block]:
+    """Return what drawings of several methods' results of one text and target consist of.
+
+    Raises:
+        DataError: If a result has several labels or layers, or the texts differ.
+    """
+    drawn, each_facts = _layouts(results, words, merge), [facts(a) for a in results]
+    titles = distinct_methods([(a.method, a.settings) for a in results])
+    signed = next((i for i, one in enumerate(each_facts) if one.negative), 0)
+    unit = "word" if words or (words is None and results[0].has_words) else "token"
+    paid = costs or [""] * len(results)
+    methods = [f"{one.method}: {cost}" if cost else one.method for one, cost in zip(each_facts, paid, strict=True)]
+    rows: list[tuple[str, str]] = [
+        ("explained", each_facts[0].target),
+        *(("method", method) for method in methods),
+        ("model", each_facts[0].model),
+    ]
+    notes = list(dict.fromkeys(note for one in each_facts for note in one.notes))
+    sentences = [
+        sentence_of(one, one.rows[0], signed=a.signed, caption=title)
+        for a, one, title in zip(results, drawn, titles, strict=True)
+    ]
+    tested = [
+        (f"tested, {title}", text) for title, a in zip(titles, results, strict=True) if (text := verdict(a.verified))
+    ]
+    rows += tested
+    meanings = each_facts[signed].positive, each_facts[signed].negative
+    blocks: list[Block] = [
+        Header(each_facts[0].prediction, rows, notes),
+        Sentences(sentences),
+        _scores(results, drawn, titles, unit),
+        Legend(*meanings, notes=["each method by its own largest score"]),
+    ]
+    return [*blocks, _agreement(titles, agreement)] if len(results) > 1 else blocks
+
+
+def comparison_grid(results: Sequence[Attribution]) -> Grid:
+    """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
+    drawn = _layouts(results, None, None)
+    return Grid(
+        rows=distinct_methods([(a.method, a.settings) for a in results]),
+        columns=[column.name for column in drawn[0].columns],
+        scores=np.stack([one.rows[0].scores for one in drawn]),  # (M, columns)
+        label="score / largest of the method",
+        special=drawn[0].special,
+        relative=True,
+    )
+
+
+def curves_card(curves: Sequence[Curve]) -> list[Card]:
+    """Return a card of deletion curves; none without curves."""
+    if not curves:
+        return []
+    about = (
+        f"The {curves[0].quantity} while {curves[0].unit} are {curves[0].way} one after the other. An explanation is "
+        "faithful where the solid line falls at once and the dashed one stays: the gap is the area between them, "
+        "about 0 for a random order."
+    )
+    return [Card([Paragraph(about), Curves(curves)], "Is it faithful?", result=False)]
+
+
+def _layouts(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> list[Layout]:
+    drawn = [layout(a, words=words, merge=merge) for a in results]
+    if any(len(one.rows) != 1 or not one.same_pieces(drawn[0]) for one in drawn):
+        raise DataError("methods side by side need one score for each token of the same text")
+    return drawn
+
+
+def _scores(results: Sequence[Attribution], drawn: Sequence[Layout], titles: Sequence[str], unit: str) -> Table:
+    """Return a row for each word; a terminal shows those that are strongest by any method."""
+    strengths = np.stack([one.rows[0].strengths for one in drawn])  # (M, columns)
+    shown = sorted(drawn[0].plain, key=lambda i: -float(np.abs(strengths[:, i]).max()))[:STRONGEST]
+    rows = []
+    for i, column in enumerate(drawn[0].columns):
+        cells = [Cell((Piece(column.name, kind="special" if column.special else ""),))]
+        for a, one in zip(results, drawn, strict=True):
+            row = one.rows[0]
+            score, strength = float(row.scores[i]), 0.0 if column.special else float(row.strengths[i])
+            cells.append(cell(number(score, row.scale, signed=a.signed), score, strength=strength))
+        rows.append(cells)
+    columns = [Column(unit), *(Column(title, numbers=True) for title in titles)]
+    return Table(columns, rows, f"Scores of each {unit}", numbered=True, sortable=True, shown=shown)
+
+
+def _agreement(titles: Sequence[str], agreement: Agreement) -> Table:
+    rows = []
+    for title, line in zip(titles, agreement.tolist(), strict=True):
+        rows.append([cell(title), *(cell("none" if np.isnan(v) else f"{v:.2f}", v) for v in line)])
+    columns = [Column(""), *(Column(title, numbers=True) for title in titles)]
+    return Table(columns, rows, "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)")

@@ -1,0 +1,148 @@
+"""What all plots share: a matplotlib figure that leaves the caller's settings and open figures alone."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+from ...results.storage.files import replacing
+
+try:
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import fontManager
+except ImportError:
+    raise DataError("plots need matplotlib: pip install 'normxlogit[eval]'") from None
+
+SIGNS = {True: "#b2182b", False: "#2166ac"}
+"""Colours of positive and negative scores: the ends of the map `RdBu`, told apart by colour-blind readers."""
+
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Colours of Okabe and Ito (2008), told apart by colour-blind readers; then comes the next of `LINES`."""
+
+PAGE = 6.5
+"""Width in inches: that of a page's text."""
+
+LINE = 0.15
+"""Height in inches of a line of text."""
+
+LETTER = 0.075
+"""Width in inches of a letter."""
+
+ROW = 0.22
+"""Height in inches of a bar or of a heat map's row of one line."""
+
+LINES = ("-", "--", ":", "-.")
+MARKERS = "os^vDP*X<>hp"
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",  # letters, not their outlines: small files, and the reader's fonts for every script
+    "svg.hashsalt": "normxlogit",  # the same file for the same figure
+    "pdf.fonttype": 42,  # TrueType: publishers refuse matplotlib's default
+}
+
+SCRIPTS = (
+    *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC", "Microsoft YaHei"),
+    *("Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Noto Sans KR", "Malgun Gothic", "Noto Sans Arabic"),
+    *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
+)
+"""Fonts for the letters that the reader's usual font lacks, where they are installed."""
+
+
+FORMATS = (".svg", ".pdf", ".png")
+"""What a figure is written as."""
+
+
+@contextmanager
+def plot_style() -> Iterator[None]:
+    """Use the style of all plots inside the block; the caller's settings are as before afterwards."""
+    usual = matplotlib.rcParams["font.family"]
+    installed = {entry.name for entry in fontManager.ttflist}
+    families = [usual] if isinstance(usual, str) else [*usual]
+    with matplotlib.rc_context({**STYLE, "font.family": [*families, *(f for f in SCRIPTS if f in installed)]}):
+        yield
+
+
+class PlotFigure(Figure):
+    """A matplotlib figure that no global list holds and that notebooks draw without pyplot."""
+
+    def __init__(self, width: float, height: float) -> None:
+        """Make an empty figure."""
+        super().__init__(figsize=(width, height), layout="constrained")
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Write the figure as matplotlib does, in the format that the name asks for, without the time of writing."""
+        kind = options.get("format") or (Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else "")
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(kind).lower())
+        if undated:
+            options.setdefault("metadata", undated)
+        with plot_style(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            super().savefig(fname, **options)
+        missing = [w for w in caught if "missing from font" in str(w.message)]
+        for warning in caught:
+            if warning not in missing:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        if missing and kind != "svg":  # matplotlib warns of each letter
+            warnings.warn("no installed font has some of the letters; an SVG takes the reader's fonts", stacklevel=2)
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+@contextmanager
+def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[Any]]]:
+    """Make a figure of several panels, and draw inside the block in the style of all plots."""
+    columns = min(panels, across)
+    rows = -(-panels // columns)
+    with plot_style():
+        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axes in grid[panels:]:
+            axes.remove()
+        yield figure, grid[:panels]
+        plain_text(figure)
+
+
+def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
+    """Write a figure as SVG, PDF and PNG, each whole or not at all.
+
+    Returns:
+        The three files.
+
+    Raises:
+        DataError: If a file cannot be written.
+    """
+    files = [path.with_name(path.name + ending) for ending in FORMATS]
+    for file in files:
+        with replacing(file) as temporary:
+            figure.savefig(temporary)
+    return files
+
+
+def plain_text(figure: PlotFigure) -> PlotFigure:
+    """Take dollar signs in a figure's text as dollar signs: words are no formulas."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    return figure
+
+
+def say_more(axes: Any, shown: int, more: int) -> None:
+    """Say above the axes that they show the strongest of several."""
+    if more:
+        text = f"the {shown} strongest of {shown + more}"
+        axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", size=8)

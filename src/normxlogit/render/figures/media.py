@@ -1,0 +1,131 @@
+"""Pictures and sounds with what each part of an answer rests on, as matplotlib figures."""
+
+import base64
+import io
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...results.attribution import Attribution
+from ...results.storage.schema import FloatArray
+from ...results.units.characters import one_line
+from ...results.units.media import MediumScores
+from ..builders.media import MOST_PATCHES
+from ..charts import number
+from ..describe import shortened
+from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+
+ACROSS = 4
+"""Pictures beside each other."""
+
+PICTURES = 11
+"""Parts that have a picture of their own, after that of the whole answer."""
+
+ROWS = 40
+"""Parts that have a row below a sound."""
+
+MOMENTS = 240
+"""Moments of a sound that a figure has at most."""
+
+DENSEST = 0.6
+"""Opacity of the strongest patch."""
+
+GREY = 0.85
+"""How much of a picture's colours is taken away, as on pages: its red is not a score."""
+
+LABEL = 24
+"""Most characters of a part's name."""
+
+
+def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
+    """Draw what the parts of an answer rest on of its pictures and sounds, each on the scale of its own largest score.
+
+    A picture is drawn once for the whole answer and once for each part, with the sum of its patches beside the name. A
+    sound is drawn once, above a row of its moments for each part.
+
+    Args:
+        g: The result, of one layer; its targets are the parts of the answer.
+        k: How many parts: those with the largest sums, in their order.
+
+    Raises:
+        InputError: If k is less than 1.
+    """
+    if k is not None and k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
+    drawn = []
+    parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
+    for medium in (*g.images, *g.audio):
+        picture = medium.kind == "picture"
+        rows = medium.scores  # (parts, ...)
+        sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
+        kept = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
+        whole = [medium.scores.sum(0)[None]] if picture and len(parts) > 1 else []
+        names = [*(["the whole answer"] if whole else []), *(one_line(parts[i]) for i in kept)]
+        height = 1.4 + ROW * len(names)
+        if picture:
+            height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
+        scores = np.concatenate([*whole, rows[kept]])
+        drawn.append((replace(medium, scores=scores), [shortened(name, LABEL) for name in names], height))
+    with plot_style():
+        figure = PlotFigure(PAGE, sum(height for *_, height in drawn))
+        areas = figure.subfigures(len(drawn), 1, height_ratios=[height for *_, height in drawn], squeeze=False)[:, 0]
+        for area, (medium, names, _) in zip(areas, drawn, strict=True):
+            if medium.kind == "picture":
+                _pictures(area, medium.coarser(MOST_PATCHES), names, len(parts), signed=g.signed)
+            else:
+                _sound(area, medium.coarser(MOMENTS), names, len(parts))
+        return plain_text(figure)
+
+
+def _pictures(area: Any, image: MediumScores, names: list[str], parts: int, *, signed: bool) -> None:
+    """Draw a picture in the colours of each row of scores, of several parts the first for the whole answer."""
+    every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
+    for axes in every[len(names) :]:
+        axes.remove()
+    scale = float(np.abs(image.scores.sum((1, 2))).max())
+    for axes, name, scores in zip(every, names, image.scores, strict=False):
+        draw_picture(axes, image, scores)
+        axes.set_title(f"{name}  {number(float(scores.sum()), scale, signed=signed)}", size=8)
+    whole = parts > 1
+    say_more(every[min(len(names), ACROSS) - 1], len(names) - whole, parts - len(names) + whole)
+    area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
+
+
+def draw_picture(axes: Any, image: MediumScores, scores: FloatArray) -> None:
+    """Draw a picture with its patches in the colours of some scores, (h, w)."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgba
+
+    if image.preview:
+        from PIL import Image
+
+        data = base64.b64decode(image.preview.split(",", 1)[1])
+        picture = Image.open(io.BytesIO(data)).convert("RGB")
+        grey = Image.blend(picture, picture.convert("L").convert("RGB"), GREY)
+        axes.imshow(grey, extent=(0, image.width, image.height, 0))
+    left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
+    corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]]).transpose(2, 0, 1)
+    strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()
+    colors = [to_rgba(SIGNS[strength >= 0], DENSEST * abs(strength)) for strength in strengths]
+    axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))
+    axes.set(xlim=(0, image.width), ylim=(image.height, 0), aspect="equal", xticks=[], yticks=[])
+    axes.spines[["left", "bottom"]].set_visible(False)
+
+
+def _sound(area: Any, audio: MediumScores, names: list[str], parts: int) -> None:
+    """Draw the loudness of a sound above a heat map of parts and moments."""
+    above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
+    course = audio.course
+    above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
+    above.set(yticks=[], title=one_line(audio.name))
+    above.spines["left"].set_visible(False)
+    scales = np.abs(audio.scores).max(1, keepdims=True, initial=0)  # (parts, 1)
+    table: FloatArray = audio.scores / np.maximum(scales, 1e-12)
+    edges = np.append(audio.times[:, 0], audio.times[-1, 1])  # (n + 1,)
+    colors = below.pcolormesh(edges, np.arange(len(names) + 1), table, cmap="RdBu_r", vmin=-1, vmax=1)
+    below.set_yticks(np.arange(len(names)) + 0.5, names)
+    below.set(xlabel="seconds", ylim=(len(names), 0), xlim=(0, audio.seconds))
+    area.colorbar(colors, ax=[above, below], aspect=30, label="of its own largest")
+    say_more(above, len(names), parts - len(names))

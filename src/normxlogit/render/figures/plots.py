@@ -1,0 +1,170 @@
+"""Blocks as matplotlib figures: bars, waterfalls, heat maps and time axes."""
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Literal, get_args
+
+import numpy as np
+
+from ...errors import DataError, InputError
+from ...results.attribution import Attribution
+from ...results.collection import WordTotal
+from ...results.units.characters import one_line
+from ...results.units.words import Merge
+from ..blocks import Block
+from ..builders.similarity import pairs_grid
+from ..builders.sources import SHARED, scores_grid, shares_grid
+from ..builders.text import bars_of, rows_grid, signal_block
+from ..charts import MOST, BarRow, Bars, Grid, Timeline, number
+from ..describe import facts, shortened
+from ..latex import coloured_text
+from ..layout import Layout, layout, strongest
+from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from .heat_map import LABEL, heat_map
+from .media import media_figure
+from .text import text_figure
+
+PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
+
+
+def plot_attribution(
+    a: Attribution,
+    kind: PlotKind | None = None,
+    *,
+    k: int | None = None,
+    words: bool | None = None,
+    merge: Merge | None = None,
+    greys: bool = False,
+) -> PlotFigure:
+    """Draw the scores of a result."""
+    if kind not in (None, *get_args(PlotKind)):
+        raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
+    if k is not None and kind == "text":
+        raise InputError("k= is not for kind='text', which draws the whole text")
+    if k is not None and k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
+    if greys and kind != "text":
+        raise InputError("greys= is for kind='text'")
+    if a.completion is not None:
+        return _plot_completion(a, kind, k)
+    if kind == "text":
+        with plot_style():
+            return plain_text(text_figure(coloured_text(a, words=words, merge=merge), greys=greys))
+    return _plot_input(a, kind, k, words, merge)
+
+
+def _plot_input(
+    a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None, merge: Merge | None
+) -> PlotFigure:
+    """Draw the scores of one text, picture or sound."""
+    single = a.scores.ndim == 1
+    drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
+    shape = signal_block(a, drawn) if single and kind in (None, "heatmap") else None
+    if isinstance(shape, Grid) or (shape is not None and kind is None):
+        return figure_of(shape)
+    if a.pairs is not None and kind == "heatmap":
+        return figure_of(pairs_grid(a, a.pairs))
+    if kind == "heatmap" or (kind is None and not single):
+        return figure_of(rows_grid(a, drawn).strongest(k))
+    if not single:
+        raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
+    if kind == "waterfall":
+        return figure_of(_waterfall(a, drawn, k or 10))
+    columns = sorted(strongest(drawn, drawn.rows[0], k or MOST)) or drawn.plain[: k or MOST]
+    return figure_of(bars_of(drawn, facts(a), columns, signed=a.signed))
+
+
+def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
+    """Draw what each part of an answer rests on: of pictures and sounds these, of others a heat map."""
+    if kind not in (None, "heatmap"):
+        raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
+    if a.layers is not None:
+        raise DataError("plot() needs one score for each unit; choose with layer(...)")
+    if a.targets[0].kind == "part" and a.prompt_tokens is None:
+        return figure_of(shares_grid(a).strongest(k or SHARED).transposed())
+    if a.media:
+        return media_figure(a, k=k)
+    parts = a if a.targets[0].kind == "part" else a.group_targets("token")
+    summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
+    return figure_of(scores_grid(summed).strongest(k))
+
+
+def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
+    """Draw the mean score of words over several texts as bars."""
+    if not words:
+        raise DataError("no words to show")
+    rows = [BarRow(f"{word.text} ({word.texts})", word.score) for word in words]
+    return figure_of(Bars(rows, max(abs(word.score) for word in words), "mean score (number of texts)"))
+
+
+def figure_of(block: Block) -> PlotFigure:
+    """Draw a block in the style of all plots, and take no text for a formula."""
+    with plot_style():
+        return plain_text(_draw(block))
+
+
+@singledispatch
+def _draw(block: Block) -> PlotFigure:
+    raise DataError(f"a {block.kind} has no plot")
+
+
+@_draw.register
+def _(block: Bars) -> PlotFigure:
+    """Draw horizontal bars from top to bottom, each with its number."""
+    if not block.rows:
+        raise DataError("no word or token to draw")
+    figure = PlotFigure(PAGE, 0.9 + ROW * len(block.rows) + LINE * bool(block.more))
+    axes = figure.subplots()
+    axes.use_sticky_edges = False  # room for the numbers on both sides
+    places = range(len(block.rows))
+    sizes = np.array([row.score for row in block.rows])  # (bars,)
+    starts = np.array([row.start for row in block.rows])  # (bars,)
+    colors = [row.color or SIGNS[bool(row.score >= 0)] for row in block.rows]
+    bars = axes.barh(places, sizes, left=starts, color=colors, height=0.75)
+    numbers = [number(float(score), block.scale, signed=block.signed) for score in sizes]
+    axes.bar_label(bars, numbers, padding=3, size=8)
+    for step, end in enumerate((starts + sizes)[:-1] if block.stepped else ()):
+        axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
+    axes.set_yticks(places, [shortened(row.name, LABEL) for row in block.rows])
+    axes.set(ylim=(len(block.rows) - 0.4, -0.6), xlabel=one_line(block.label))
+    axes.margins(x=0.15)
+    axes.axvline(0, color="black", linewidth=0.8)
+    say_more(axes, len(block.rows), block.more)
+    return figure
+
+
+_draw.register(heat_map)
+
+
+@_draw.register
+def _(block: Timeline) -> PlotFigure:
+    starts, ends = np.array(block.times).T  # (frames,) each
+    figure = PlotFigure(PAGE, 2.2)
+    axes = figure.subplots()
+    colors = [SIGNS[bool(score >= 0)] for score in block.scores]
+    axes.bar(starts, block.scores, ends - starts, align="edge", color=colors)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set(xlabel="seconds", ylabel=one_line(block.label))
+    return figure
+
+
+def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
+    """Return bars that begin where the one before ends: from the bias over the strongest words to the sum."""
+    if a.quantity == "cosine":
+        raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
+    if a.merge != "sum":
+        raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
+    row = drawn.rows[0]
+    columns = strongest(drawn, row, k)
+    besides = (("bias", a.bias), ("attention sink", a.sink))
+    steps = [(name, float(value)) for name, value in besides if value is not None]
+    total = float(a.scores.sum()) + sum(score for _, score in steps)
+    steps += [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
+    if len(columns) < len(a.units):
+        steps.append(("all other tokens", total - sum(score for _, score in steps)))
+    starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)
+    rows = [BarRow(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]
+    total_name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
+    rows.append(BarRow(f"{total_name}: {number(total, abs(total))}", total, color="0.35"))
+    scale = max(abs(score) for _, score in steps)
+    return Bars(rows, scale, bars_of(drawn, facts(a), (), signed=a.signed).label, stepped=True)

@@ -1,0 +1,1 @@
+"""One schema: JSON, Parquet, data frames and data sets."""

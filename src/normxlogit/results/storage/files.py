@@ -1,0 +1,128 @@
+"""Atomic writes: a temporary file is written, synchronised and renamed. And JSON that is safe to show."""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Yield the path of a temporary file, which replaces a file when the block ends without an error.
+
+    A reader sees the old file or the new one, never a part. When the block or the disk fails, the old file stays
+    and the temporary one is removed. A path that is not of a regular file, such as `/dev/stdout`, is written directly.
+
+    Args:
+        path: The file to write; a link is followed.
+
+    Yields:
+        The path to write to.
+    """
+    temporary: Path | None = None
+    try:
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise DataError(f"cannot write {path}: it is a folder")
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
+            raise DataError(f"cannot write {path}: the file is read-only")
+        # The suffix stays: writers choose the format by it.
+        handle, name = tempfile.mkstemp(prefix=".writing-", suffix=target.suffix[-20:], dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
+        temporary.replace(target)
+        temporary = None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(f"cannot write {path}: {reason}") from None
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink()
+
+
+def write_bytes(content: bytes, path: str | Path) -> None:
+    """Write a file atomically.
+
+    Raises:
+        DataError: If the file cannot be written.
+    """
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(content: str, path: str | Path) -> None:
+    """Write a UTF-8 file atomically; lone surrogates become question marks.
+
+    Raises:
+        DataError: If the file cannot be written.
+    """
+    write_bytes(content.encode("utf-8", errors="replace"), path)
+
+
+def written(content: str, path: str | Path | None) -> str:
+    """Return a page, also written to `path` if given."""
+    if path is not None:
+        write_text(content, path)
+    return content
+
+
+def json_text(state: Any, *, ascii_only: bool = False) -> str:
+    """Return a state as JSON that any strict parser reads and any terminal may show.
+
+    Control characters, marks that turn the writing direction and half surrogate pairs are escaped, the rest stays
+    readable.
+
+    Args:
+        state: Lists and dicts of strings, numbers, booleans and None.
+        ascii_only: Whether to escape every character beyond ASCII.
+    """
+    try:
+        text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot be written as JSON: {error}") from None
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+
+
+def write_json(state: Any, path: str | Path) -> None:
+    """Write a state as a JSON file atomically.
+
+    Raises:
+        DataError: If the state is not JSON, or the file cannot be written.
+    """
+    write_text(json_text(state), path)
+
+
+def read_json(path: str | Path) -> Any:
+    """Return the content of a JSON file."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except RecursionError:
+        raise DataError(f"{path}: not JSON that can be read: nested too deeply") from None
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON: {error}") from None
+
+
+_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _umask() -> int:
+    """Return the permissions that new files go without; they can only be read by setting them."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

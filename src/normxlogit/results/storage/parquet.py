@@ -1,0 +1,77 @@
+"""Results as Parquet files and data sets: one row a result, in the columns that `columns` states."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import DataError
+from .columns import UNREADABLE, result_states, result_table
+from .files import replacing
+from .tables import optional_module
+
+if TYPE_CHECKING:
+    from ..base import Record
+
+
+_NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
+
+
+def write_parquet(results: "Sequence[Record]", path: str | Path) -> None:
+    """Write results to a Parquet file atomically, with checksums of its pages.
+
+    Raises:
+        DataError: If the file cannot be written, sources are among other results, or pyarrow is missing.
+    """
+    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    table = result_table(results)
+    with replacing(path) as temporary:
+        parquet.write_table(table, temporary, write_page_checksum=True)
+
+
+def to_dataset(results: "Sequence[Record]") -> Any:
+    """Return results as a `datasets.Dataset`.
+
+    Raises:
+        DataError: If datasets or pyarrow is missing, or sources are among other results.
+    """
+    optional_module("pyarrow", _NO_ARROW)
+    datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
+    return datasets.Dataset(datasets.table.InMemoryTable(result_table(results)))
+
+
+def read_parquet(path: str | Path) -> list[dict[str, Any]]:
+    """Return the states of the results in a file, of `write_parquet` or of a corpus, as `from_dict` reads them.
+
+    Raises:
+        DataError: If it is not such a file, or pyarrow is missing.
+    """
+    with reading(lambda: Path(path).open("rb"), path) as file:
+        table = file.read()
+        table.validate(full=True)
+        return result_states(table)
+
+
+@contextmanager
+def reading(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
+    """Open a Parquet file, whose pages are compared with their checksums.
+
+    Args:
+        open_file: Opens the file in binary mode.
+        name: What errors call it.
+        advice: What to do about a damaged file.
+
+    Yields:
+        A `pyarrow.parquet.ParquetFile`.
+    """
+    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    arrow_errors = optional_module("pyarrow", _NO_ARROW).ArrowException
+    try:
+        with open_file() as file:
+            yield parquet.ParquetFile(file, page_checksum_verification=True)
+    except (*UNREADABLE, arrow_errors) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"cannot read {name}: {error.strerror}") from None
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
+        raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

@@ -1,0 +1,1 @@
+"""What has a score: tokens, words, sentences, messages, regions, moments."""

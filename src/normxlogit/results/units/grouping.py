@@ -1,0 +1,251 @@
+"""Coarser units and targets: tokens to words, sentences and sources, generated tokens to parts of an answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import DataError, InputError
+from ..attribution import Attribution
+from ..storage.schema import FloatArray
+from ..targets import Target
+from .regions import regions_of
+from .spans import PartSpec, Piece, Sequenced, SourceSpec, answer_parts, prompt_sources
+from .units import APART, UnitKind, Units
+from .words import merged
+
+Merging = Literal["sum", "max", "mean", "first", "excess"]
+"""How the score of a coarser unit comes from its tokens'."""
+
+Floats = npt.NDArray[np.float64]
+
+OTHERS: Mapping[UnitKind, str] = {"rest": "the rest of the prompt", "answer": "the answer's earlier words"}
+"""What the units are called that are in no group."""
+
+
+class Group(NamedTuple):
+    """A coarser unit.
+
+    Attributes:
+        weights: Of the finer units by their indices; 1, or the share of a patch that lies in a region.
+    """
+
+    kind: UnitKind
+    text: str
+    name: str
+    span: tuple[int, int]
+    sequence: int | None
+    weights: dict[int, float]
+
+
+def check_merging(merge: str) -> None:
+    """Check the name of a way to merge the scores of a unit's tokens."""
+    if merge not in get_args(Merging):
+        raise InputError(f"merge must be {', '.join(map(repr, get_args(Merging)))}, not {merge!r}")
+
+
+def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Attribution:
+    """Return a result with coarser units; see `Attribution.group`."""
+    if merge is None:
+        merge = a.merge if by == "word" and not a.media else "sum"
+    check_merging(merge)
+    if a.media and merge != "sum":
+        raise DataError("pictures and sounds are units with the sum of their scores: merge='sum', not centered")
+    groups = [*_groups_of_text(a, by), *_groups_of_media(a, by)]
+    if not groups:
+        raise DataError("; ".join(["the prompt holds no source", *a.notes]))
+    _check_coarser(a, groups)
+    in_groups = {unit for group in groups for unit in group.weights}
+    start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    others: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
+    if a.completion is not None:
+        others["answer"] = list(range(start, a.text_units))
+    scores = np.stack(
+        [
+            *(_merged(a.scores, group, merge) for group in groups),
+            *(a.scores[..., units].sum(-1, dtype=np.float64) for units in others.values()),
+        ],
+        -1,
+    )  # (..., groups + others)
+    if merge == "excess":
+        sizes = np.array([len(group.weights) for group in groups], np.float64)  # (S,)
+        sums = scores[..., : len(groups)]
+        scores[..., : len(groups)] = sums - sums.sum(-1, keepdims=True) / sizes.sum() * sizes
+    names = OTHERS if a.completion is not None else {"rest": "the rest of the text"}
+    units = _units(groups, {kind: names[kind] for kind in others})
+    members = [*(group.weights.keys() for group in groups), *others.values()]
+    sinks = tuple(place for place, units_of in enumerate(members) if not set(a.sinks).isdisjoint(units_of))
+    changes: dict[str, Any] = {"sinks": sinks}
+    if merge != "sum":  # bias and sink add up with sums only
+        changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
+    targets = tuple(target._replace(position=None) for target in a.targets)
+    return replace(
+        a,
+        scores=scores.astype(np.float32),
+        units=units,
+        targets=targets,
+        media=(),
+        prompt_tokens=None,
+        token_predictions=None,
+        pairs=None,
+        verified=None,
+        **changes,
+    )
+
+
+def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> Attribution:
+    """Return a result with coarser targets; see `Attribution.group_targets`."""
+    if a.completion is None or not a.has_target_axis:
+        raise DataError("parts of an answer are those of generated tokens, and this result explains none")
+    if a.text is None or all(target.span is None for target in a.targets):
+        raise DataError("parts of an answer need a tokenizer that reports character offsets")
+    end = len(a.text)
+    spans = [target.span or (end, end) for target in a.targets]
+    special = [target.span is None for target in a.targets]
+    pieces = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None), parts)
+    rows = [list(piece.tokens) for piece in pieces]
+    pieces = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in pieces]
+
+    def summed(values: FloatArray) -> FloatArray:
+        return np.array([values[part].sum(0, dtype=np.float64) for part in rows], np.float32)
+
+    scores = summed(a.scores)
+    if merge == "max":
+        largest = np.array([a.scores[part].max(0) for part in rows])
+        scores = np.where([kind in APART for kind in a.units.kind], scores, largest)
+    bias, sink = (None if values is None else summed(values) for values in (a.bias, a.sink))
+    changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
+    return replace(a, scores=scores, targets=part_targets(pieces), bias=bias, sink=sink, **changes)
+
+
+def sources_of(a: Attribution, sources: SourceSpec, parts: PartSpec, *, merge: Merging, centered: bool) -> Attribution:
+    """Return which sources each part of an answer rests on; see `Attribution.sources`."""
+    if a.media and (merge != "sum" or centered):
+        raise DataError("pictures and sounds are sources with the sum of their scores: merge='sum', not centered")
+    result = grouped(_centered(a) if centered else a, sources, merge)
+    return result if a.completion is None else grouped_targets(result, parts, merge)
+
+
+def _check_coarser(a: Attribution, groups: Sequence[Group]) -> None:
+    """Refuse to divide units that are coarser than tokens.
+
+    Raises:
+        InputError: If one reaches beyond its group.
+    """
+    spans = a.units.spans or ()
+    for group in groups:
+        for unit in group.weights:
+            if a.units.kind[unit] != "token" and unit < a.text_units and spans[unit][1] > group.span[1]:
+                kind = a.units.kind[unit]
+                raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
+
+
+def source_units(text: str, by: SourceSpec, pieces: Sequence[Piece]) -> Units:
+    """Return sources as units, for methods that leave out whole sources and not tokens.
+
+    Args:
+        text: The prompt with its completion.
+        by: How the prompt was divided.
+        pieces: The sources.
+    """
+    return _units([_group(text, by, piece, 0) for piece in pieces], {})
+
+
+def _units(groups: Sequence[Group], others: Mapping[UnitKind, str]) -> Units:
+    """Return groups, and by their names what is in none of them, as units."""
+    return Units(
+        kind=(*(group.kind for group in groups), *others),
+        text=(*(group.text for group in groups), *("" for _ in others)),
+        special=(*(False for _ in groups), *(True for _ in others)),
+        sequence=(*(group.sequence for group in groups), *(None for _ in others)),
+        spans=(*(group.span for group in groups), *((0, 0) for _ in others)),
+        name=(*(group.name for group in groups), *others.values()),
+    )
+
+
+def part_targets(pieces: Sequence[Piece]) -> tuple[Target, ...]:
+    """Return parts of an answer as targets."""
+    return tuple(Target("part", piece.name, span=(piece.start, piece.end)) for piece in pieces)
+
+
+def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
+    """Return one of the texts of a result as characters and tokens.
+
+    Raises:
+        DataError: If the tokenizer gave no offsets.
+    """
+    text = (a.text, a.text_pair)[sequence]
+    if a.offsets is None or text is None:
+        raise DataError("sources need a tokenizer that reports character offsets")
+    masked = [
+        special or of not in (None, sequence)
+        for special, of in zip(a.special_tokens_mask, a.units.sequence, strict=False)
+    ]
+    written = len(a.completion or "") if a.prompt_tokens is not None else 0
+    prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    return Sequenced(text, a.offsets, masked, prompt_tokens, len(text) - written, None if sequence else a.messages)
+
+
+def _groups_of_text(a: Attribution, by: SourceSpec) -> list[Group]:
+    if a.units.spans is None and a.media and not a.has_text:
+        return []
+    groups = [_group(text.text, by, piece, 0) for text in [sequenced(a)] for piece in prompt_sources(text, by)]
+    if a.text_pair is not None and isinstance(by, str):
+        second = sequenced(a, 1)
+        groups += [_group(second.text, by, piece, 1) for piece in prompt_sources(second, by)]
+    return groups
+
+
+def _group(text: str, by: SourceSpec, piece: Piece, sequence: int) -> Group:
+    kind: UnitKind = by if isinstance(by, str) else "span"
+    body = text[piece.start : piece.end]
+    name = piece.name if kind in ("span", "message") else ""
+    return Group(kind, body, name, (piece.start, piece.end), sequence, dict.fromkeys(piece.tokens, 1.0))
+
+
+def _groups_of_media(a: Attribution, by: SourceSpec) -> list[Group]:
+    """Return each picture and sound, or the regions of a picture and the rest of it."""
+    groups = []
+    regions = regions_of(by, a.images)
+    pictures = [medium for medium in a.media if medium.kind == "picture"]
+    for medium in a.media:
+        spans = [(a.units.spans or ())[token] for token in medium.tokens] if a.units.spans else []
+        span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
+        view = medium.with_scores(a.scores[..., medium.units])
+        chosen = [r for r in regions if medium in pictures and pictures.index(medium) == r.picture]
+        rest = np.ones(medium.shape, np.float64)
+        for region in chosen:
+            inside = region.inside(view)  # (h, w)
+            rest -= inside
+            groups.append(Group("region", "", region.name, span, None, _weights(medium.first, inside)))
+        name = f"the rest of {medium.name}" if chosen else medium.name
+        groups.append(Group("medium", "", name, span, None, _weights(medium.first, rest)))
+    return groups
+
+
+def _weights(first: int, shares: Floats) -> dict[int, float]:
+    return {first + place: float(share) for place, share in enumerate(shares.ravel().tolist()) if share}
+
+
+def _merged(scores: FloatArray, group: Group, merge: Merging) -> Floats:
+    """Return the scores of a group, (...)."""
+    values = scores[..., list(group.weights)].astype(np.float64)  # (..., n)
+    if merge == "max" and group.kind != "word":
+        largest: Floats = values.max(-1)
+        return largest
+    if merge in ("max", "mean", "first"):
+        return np.asarray(merged(values, merge))
+    weighted: Floats = values @ np.array(list(group.weights.values()))
+    return weighted
+
+
+def _centered(a: Attribution) -> Attribution:
+    """Return scores minus each unit's mean over the generated tokens that have read it."""
+    if a.layers is not None:
+        raise DataError("centered sources need one score for each token; choose with layer(...)")
+    was_read = np.arange(len(a.units)) < (a.prompt_tokens or 0) + np.arange(len(a.targets))[:, None]  # (G, U)
+    means = a.scores.sum(0) / np.maximum(was_read.sum(0), 1)  # (U,)
+    scores = np.where(was_read, a.scores - means, a.scores).astype(np.float32)
+    return replace(a, scores=scores, bias=None, sink=None, sinks=(), settings={**a.settings, "centered": True})

@@ -1,0 +1,256 @@
+"""Pictures and sounds: where their patches and moments are, and the scores of these."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...errors import DataError
+from ..storage.schema import FloatArray, Index, Number, freeze
+from .words import Word
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
+"""A picture that a page shows without asking anybody for it."""
+
+ALPHA = 0.65
+"""How much of the strongest patch its colour covers."""
+
+RED, BLUE = (220, 38, 38), (37, 99, 235)
+"""For and against, as in the other drawings."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Medium:
+    """A picture or a sound that was read; its parts are units of the result, one after the other.
+
+    Attributes:
+        kind: Which of the two.
+        name: What drawings call it, such as the name of its file.
+        first: Index of its first unit.
+        places: float32: of a picture the box of every patch, (h, w, 4): left, top, right and bottom in pixels of the
+            picture that was given, or in patches where its classifier's processor is not asked; of a sound beginning
+            and end of every moment in seconds, (n, 2).
+        width: Width of the picture.
+        height: Its height.
+        seconds: Length of the sound.
+        loudness: float32: its course, from 0 to 1, for drawings; empty where it is not known.
+        preview: A smaller copy of the picture, as a data URI; empty for none.
+        tokens: The tokens of the text that stand for it, which have no score of their own.
+    """
+
+    kind: Literal["picture", "sound"]
+    name: str
+    first: Index
+    places: FloatArray
+    width: Index = 0
+    height: Index = 0
+    seconds: Number = 0.0
+    loudness: FloatArray | None = None
+    preview: str = ""
+    tokens: tuple[Index, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns of patches, or the number of moments."""
+        return self.places.shape[:-1]
+
+    @property
+    def units(self) -> slice:
+        """Its units."""
+        return slice(self.first, self.first + int(np.prod(self.shape)))
+
+    def part_names(self) -> list[str]:
+        """Return what each part is called: row and column of a patch, the time of a moment."""
+        if self.kind == "picture":
+            return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
+        return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
+
+    def with_scores(self, scores: FloatArray) -> "MediumScores":
+        """Return it with the scores of its parts, of any leading axes, (..., parts)."""
+        values = scores.reshape(*scores.shape[:-1], *self.shape)
+        return MediumScores(**{f.name: getattr(self, f.name) for f in fields(Medium)}, scores=values)
+
+    def validate(self, units: int) -> None:
+        """Raise ValueError if a part has no place, or is not among the units."""
+        axes, numbers = (3, 4) if self.kind == "picture" else (2, 2)
+        if self.places.ndim != axes or self.places.shape[-1] != numbers:
+            raise ValueError(f"places of {self.name!r}: not {numbers} numbers for each part")
+        if self.units.stop > units:
+            raise ValueError(f"places of {self.name!r}: more parts than units")
+        if self.kind == "picture" and not (self.width > 0 and self.height > 0):
+            raise ValueError("width, height: not of a picture")
+        if not PREVIEW.fullmatch(self.preview):
+            raise ValueError("preview: not a picture")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class MediumScores(Medium):
+    """The scores of the parts of one picture or sound.
+
+    Attributes:
+        scores: float32, (..., h, w) or (..., n), with the axes of targets and layers that the result has.
+    """
+
+    scores: FloatArray
+
+    def __repr__(self) -> str:
+        """Return a line without the picture."""
+        size = f"{self.width} x {self.height}" if self.kind == "picture" else f"{self.seconds:.2f} s"
+        return f"MediumScores({self.kind} {self.name!r}, {size}, scores {'x'.join(map(str, self.scores.shape))})"
+
+    @property
+    def boxes(self) -> FloatArray:
+        """Left, top, right and bottom of every patch, (h, w, 4).
+
+        Raises:
+            DataError: If it is a sound.
+        """
+        return self._places("picture")
+
+    @property
+    def times(self) -> FloatArray:
+        """Beginning and end of every moment in seconds, (n, 2).
+
+        Raises:
+            DataError: If it is a picture.
+        """
+        return self._places("sound")
+
+    def _places(self, kind: str) -> FloatArray:
+        if self.kind != kind:
+            raise DataError(f"{self.name!r} is a {self.kind}: a picture has boxes, a sound has times")
+        return self.places
+
+    @property
+    def course(self) -> FloatArray:
+        """The loudness for drawings; silence where it is not known."""
+        return np.zeros(2, np.float32) if self.loudness is None else self.loudness
+
+    @property
+    def total(self) -> FloatArray:
+        """The sum over the parts, with the leading axes of `scores`."""
+        total: FloatArray = self.scores.sum(tuple(range(-len(self.shape), 0)))
+        return total
+
+    @property
+    def areas(self) -> FloatArray:
+        """Left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
+        if self.kind == "picture":
+            sides = np.array([self.width, self.height] * 2, np.float32)
+            areas: FloatArray = self.places.reshape(-1, 4) / sides
+            return areas
+        start, end = self.places.T / np.float32(self.seconds or 1.0)  # (n,) each
+        return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], -1)
+
+    def coarser(self, most: int) -> "MediumScores":
+        """Return the same with fewer parts for drawings: neighbours are summed until there are at most `most`."""
+        if self.kind == "sound":
+            first = np.arange(0, len(self.places), -(-len(self.places) // most))  # moment of each bin
+            times = np.stack([self.places[first, 0], np.maximum.reduceat(self.places[:, 1], first)], -1)
+            return replace(self, scores=np.add.reduceat(self.scores, first, -1), places=times)
+        result = self
+        while result.shape[0] * result.shape[1] > most:
+            result = result._halved()
+        return result
+
+    def _halved(self) -> "MediumScores":
+        rows, columns = (range(0, size, 2) for size in self.shape)
+        scores = np.add.reduceat(np.add.reduceat(self.scores, rows, -2), columns, -1)
+        low = np.minimum.reduceat(np.minimum.reduceat(self.places[..., :2], rows, 0), columns, 1)
+        high = np.maximum.reduceat(np.maximum.reduceat(self.places[..., 2:], rows, 0), columns, 1)
+        return replace(self, scores=scores, places=np.concatenate([low, high], -1))
+
+    def overlay(self, image: "Image") -> "Image":
+        """Colour the picture: red for the target, blue against it, stronger for more.
+
+        Args:
+            image: The picture that was given. Where boxes are in patches, a processor that crops to the middle leaves
+                the margins unseen: give the picture as cropped then, to have every patch in its place.
+
+        Returns:
+            A new picture of the same size.
+
+        Raises:
+            DataError: If it is a sound, there is a target or layer axis, or Pillow is missing.
+        """
+        try:
+            from PIL import Image as Pillow
+        except ImportError:
+            raise DataError("an overlay needs Pillow: pip install 'normxlogit[vision]'") from None
+        if self.scores.ndim != 2 or self.kind != "picture":
+            raise DataError("an overlay shows one score for each patch of a picture; choose a target and a layer first")
+        strength = self.scores / max(float(np.abs(self.scores).max()), 1e-12)  # (h, w)
+        colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (h, w, 3)
+        alpha = np.round(255 * ALPHA * np.abs(strength)).astype(np.uint8)  # (h, w)
+        layer = Pillow.new("RGBA", image.size, (0, 0, 0, 0))
+        scale = np.array([image.width / self.width, image.height / self.height] * 2)
+        for row, column in np.ndindex(*self.shape):
+            box = tuple(np.round(self.places[row, column] * scale).astype(int).tolist())
+            layer.paste((*colors[row, column].tolist(), int(alpha[row, column])), box)
+        return Pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")
+
+
+def grid_medium(rows: int, columns: int, first: int) -> Medium:
+    """Return a picture whose patches form a grid, in units of patches."""
+    left, top = np.meshgrid(np.arange(columns), np.arange(rows))  # (rows, columns) each
+    boxes = np.stack([left, top, left + 1, top + 1], -1).astype(np.float32)
+    return Medium(kind="picture", name="the picture", first=first, places=boxes, width=columns, height=rows)
+
+
+def times_medium(times: Sequence[Sequence[float]]) -> Medium | None:
+    """Return a sound whose moments are units; None where none has a time.
+
+    Args:
+        times: Beginning and end of each unit in seconds, (0, 0) of those before the first moment.
+    """
+    timed = [i for i, (start, end) in enumerate(times) if end > start]
+    if not timed:
+        return None
+    places = np.array(times[timed[0] : timed[-1] + 1], np.float32)
+    return Medium(kind="sound", name="the sound", first=timed[0], places=places, seconds=float(places.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class WordMoments:
+    """One word and the moments that it rests on.
+
+    Attributes:
+        word: The word.
+        start: Where the moment with the largest score begins, in seconds.
+        end: Where it ends.
+        scores: float32, (n,): the sum of its tokens' scores at each moment.
+    """
+
+    word: str
+    start: float
+    end: float
+    scores: FloatArray
+
+
+def word_moments(sound: MediumScores, words: Sequence[Word], prompt_tokens: int) -> list[WordMoments]:
+    """Sum the scores of moments over the tokens of each generated word.
+
+    Args:
+        sound: The moments.
+        words: The words of prompt and completion.
+        prompt_tokens: How many tokens were not generated.
+    """
+    if sound.scores.ndim != 2:
+        raise DataError("the result has several layers; take one with layer(...)")
+    moments = []
+    for word in words:
+        rows = [token - prompt_tokens for token in word.tokens if token >= prompt_tokens]
+        if rows:
+            summed = sound.scores[rows].sum(0)  # (n,)
+            start, end = sound.times[int(np.argmax(summed))].tolist()
+            moments.append(WordMoments(word.text, start, end, summed))
+    return moments

@@ -1,0 +1,193 @@
+"""Sources of a prompt and parts of an answer, as spans of characters and as tokens."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InputError
+from ..storage.schema import Index
+from .regions import is_box
+from .sentences import paragraph_spans, sentence_spans
+from .words import merge_words
+
+SourceKind = Literal["word", "sentence", "paragraph", "message"]
+SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
+"""How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
+
+PartKind = Literal["token", "word", "sentence", "paragraph"]
+PartSpec = int | list[int] | tuple[int, int] | PartKind | None
+"""Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
+
+
+class MessageSpan(NamedTuple):
+    """The content of a chat message in the prompt that the template renders.
+
+    Attributes:
+        role: Role of its author.
+        start: Its first character.
+        end: One past its last.
+    """
+
+    role: str
+    start: Index
+    end: Index
+
+
+class Piece(NamedTuple):
+    """A source of the prompt or a part of the answer.
+
+    Attributes:
+        name: Its name.
+        start: Its first character in the text.
+        end: One past its last.
+        tokens: Indices of its tokens in the sequence.
+    """
+
+    name: str
+    start: int
+    end: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sequenced:
+    """A prompt with its completion, as characters and as tokens.
+
+    Attributes:
+        text: Both.
+        offsets: Character spans of the T tokens.
+        special: True at special tokens and at those of a chat template.
+        prompt_tokens: Tokens of the prompt.
+        prompt_characters: Characters of the prompt.
+        messages: Spans of the messages of a chat; None for a prompt that was one text.
+    """
+
+    text: str
+    offsets: Sequence[tuple[int, int]]
+    special: Sequence[bool]
+    prompt_tokens: int
+    prompt_characters: int
+    messages: tuple[MessageSpan, ...] | None
+
+    def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
+        """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
+        first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
+        begins = self._begins[first:last]
+        return tuple((np.flatnonzero((start <= begins) & (begins < end)) + first).tolist())
+
+    @cached_property
+    def _begins(self) -> NDArray[np.int64]:
+        """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
+        begins = np.full(len(self.offsets), -1)
+        for token, (begin, stop) in enumerate(self.offsets):
+            body = self.text[begin:stop]
+            if not self.special[token]:
+                begins[token] = begin + (len(body) - len(body.lstrip()) if body.strip() else 0)
+        return begins
+
+
+def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
+    """Return the sources of a prompt; text between sources is in none of them.
+
+    Args:
+        sequence: The prompt with its completion.
+        sources: "word", "sentence", "paragraph" or "message", without the chat template's text around the messages; or
+            named spans of characters of the prompt. Boxes of pictures among them are left out.
+    """
+    if isinstance(sources, str):
+        if sources not in get_args(SourceKind):
+            raise InputError(
+                f"sources are {', '.join(map(repr, get_args(SourceKind)))} or named spans, not {sources!r}"
+            )
+        prompt = (MessageSpan("prompt", 0, sequence.prompt_characters),)
+        messages = prompt if sequence.messages is None else sequence.messages
+        spans = [
+            (message.role if sources == "message" else sequence.text[start:end], start, end)
+            for message in messages
+            for start, end in _pieces(sequence, sources, message.start, message.end, of_answer=False)
+        ]
+        pieces = [Piece(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
+        return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
+    if not isinstance(sources, Mapping) or not sources:
+        raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
+    named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
+    order = sorted(named, key=lambda piece: piece.start)
+    for one, other in pairwise(order):
+        if other.start < one.end:
+            raise InputError(f"the sources {one.name!r} and {other.name!r} overlap")
+    return named
+
+
+def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
+    """Return the parts of an answer.
+
+    Args:
+        sequence: The prompt with its completion.
+        parts: A token's index (negative from the end) or a list of them; a span of characters of the completion; each
+            "token", "word", "sentence" or "paragraph"; or None for the whole answer as one part.
+    """
+    first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
+    if parts is None:
+        return [Piece(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
+    if isinstance(parts, int) and not isinstance(parts, bool):
+        parts = [parts]
+    if parts == "token" or (isinstance(parts, list) and parts and all(type(i) is int for i in parts)):
+        count = last - first
+        if isinstance(parts, list) and not -count <= min(parts) <= max(parts) < count:
+            index = min(parts) if min(parts) < -count else max(parts)
+            raise InputError(f"no generated token {index}; there are {count}")
+        tokens = [first + i % count for i in parts] if isinstance(parts, list) else range(first, last)
+        return [Piece(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
+    if isinstance(parts, str):
+        if parts not in ("word", "sentence", "paragraph"):
+            raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {parts!r}")
+        spans = _pieces(sequence, parts, shift, len(sequence.text), of_answer=True)
+    elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):
+        (start, end), length = parts, len(sequence.text) - shift
+        spans = [(shift + start, shift + end)]
+        if not 0 <= start < end <= length:
+            raise InputError(f"{parts} is not a span of the completion, which has {length} characters")
+    else:
+        raise InputError(
+            f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {parts!r}"
+        )
+    pieces = [Piece(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
+    pieces = [piece for piece in pieces if piece.tokens]
+    if not pieces:
+        raise InputError("no token of the answer begins there")
+    return pieces
+
+
+def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[tuple[int, int]]:
+    """Return the spans of the pieces of a kind between two characters."""
+    if kind == "message":
+        return [(start, end)]
+    if kind == "word":
+        tokens = sequence.tokens_in(start, end, of_answer=of_answer)
+        rows: list[int | None] = [None] * len(sequence.offsets)
+        for token in tokens:
+            rows[token] = 0
+        words = merge_words(np.zeros(len(rows), np.float32), [sequence.text], sequence.offsets, rows, "sum")
+        return [(word.start, word.end) for word in words]
+    cut = sentence_spans if kind == "sentence" else paragraph_spans
+    return [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
+
+
+def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> Piece:
+    if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
+        raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
+    start, end = span[0], span[1]
+    if not 0 <= start < end <= sequence.prompt_characters:
+        raise InputError(
+            f"source {name!r}: {start} to {end} is not a span of the prompt, which has {sequence.prompt_characters} "
+            "characters"
+        )
+    tokens = sequence.tokens_in(start, end, of_answer=False)
+    if not tokens:
+        raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")
+    return Piece(name, start, end, tokens)

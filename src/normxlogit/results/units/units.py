@@ -1,0 +1,123 @@
+"""What has a score: tokens, words, sources of an answer, patches of a picture, moments of a sound, as columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from ..storage.schema import Index
+
+UnitKind = Literal[
+    "token", "word", "sentence", "paragraph", "message", "span", "patch", "moment", "region", "medium", "rest", "answer"
+]
+"""A "span" has a name that the caller gave, a "region" is a box of a picture, a "medium" a whole picture or sound;
+"rest" is what of the prompt is in no other unit, "answer" the answer's own earlier tokens."""
+
+APART: tuple[UnitKind, ...] = ("rest", "answer")
+"""What no source is: the rest of a prompt, and the answer's own earlier tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Units:
+    """The units of an input, one entry of each column for each; those of the text come first.
+
+    Attributes:
+        kind: What it is.
+        text: Its text; of a token as a readable string, of a patch its row and column.
+        special: Whether a person did not write it: special tokens, a chat template's, and what is left of a
+            prompt.
+        sequence: Which of two texts (or pictures) it is of, 0 or 1; None for special tokens, but of a cosine, to which
+            either text adds up.
+        spans: Its first character in that text and one past its last, (0, 0) where it has none; None when the tokenizer
+            cannot tell.
+        ids: Vocabulary indices of tokens; empty where there is no vocabulary.
+        name: What it is called where that is not its text, such as "returns.txt:1"; empty where nothing has a name.
+    """
+
+    kind: tuple[UnitKind, ...]
+    text: tuple[str, ...]
+    special: tuple[bool, ...]
+    sequence: tuple[Index | None, ...]
+    spans: tuple[tuple[Index, Index], ...] | None = None
+    ids: tuple[Index | None, ...] = ()
+    name: tuple[str, ...] = ()
+
+    @classmethod
+    def of_tokens(
+        cls,
+        tokens: Sequence[str],
+        *,
+        special: Sequence[bool],
+        sequence: Sequence[int | None] | None = None,
+        spans: Sequence[tuple[int, int]] | None = None,
+        ids: Sequence[int] = (),
+        kind: UnitKind = "token",
+    ) -> "Units":
+        """Return the tokens of a text as units; all of the first text unless their sequences are given."""
+        if sequence is None:
+            sequence = [None if is_special else 0 for is_special in special]
+        return cls(
+            kind=(kind,) * len(tokens),
+            text=tuple(tokens),
+            special=tuple(special),
+            sequence=tuple(sequence),
+            spans=None if spans is None else tuple(spans),
+            ids=tuple(ids),
+        )
+
+    @classmethod
+    def of_parts(cls, kind: UnitKind, texts: Sequence[str], *, sequence: int = 0, spans: bool, ids: bool) -> "Units":
+        """Return the patches of a picture or the moments of a sound.
+
+        Args:
+            kind: What they are.
+            texts: What each is called.
+            sequence: Which of two pictures they are of.
+            spans: Whether they stand beside units with characters.
+            ids: Whether they stand beside units with vocabulary indices.
+        """
+        count = len(texts)
+        return cls(
+            kind=(kind,) * count,
+            text=tuple(texts),
+            special=(False,) * count,
+            sequence=(sequence,) * count,
+            spans=((0, 0),) * count if spans else None,
+            ids=(None,) * count if ids else (),
+        )
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each is called where that is not its text; empty strings where nothing has a name."""
+        return self.name or ("",) * len(self)
+
+    @property
+    def sources(self) -> list[int]:
+        """The indices of those that are sources of an answer: all but the rest of a prompt and the answer's own."""
+        return [index for index, kind in enumerate(self.kind) if kind not in APART]
+
+    def __add__(self, other: "Units") -> "Units":
+        """Return both, one after the other; a column that one of them lacks is left out."""
+        columns: dict[str, Any] = {}
+        for column in fields(self):
+            ours, theirs = getattr(self, column.name), getattr(other, column.name)
+            complete = len(ours or ()) == len(self) and len(theirs or ()) == len(other)
+            columns[column.name] = (*ours, *theirs) if complete else None if column.name == "spans" else ()
+        return replace(self, **columns)
+
+    def take(self, indices: Sequence[int]) -> "Units":
+        """Return some of them, in the order of their indices."""
+        columns = {c.name: getattr(self, c.name) for c in fields(self)}
+        return replace(
+            self, **{name: tuple(values[i] for i in indices) if values else values for name, values in columns.items()}
+        )
+
+    def validate(self) -> None:
+        """Raise ValueError if a column does not have an entry for each."""
+        for column in fields(self):
+            values = getattr(self, column.name)
+            optional = column.name in ("spans", "ids", "name")
+            if not (len(values or ()) == len(self) or (optional and not values)):
+                raise ValueError(f"units, {column.name}: not one for each text, of which there are {len(self)}")

@@ -1,0 +1,144 @@
+"""Tokens to the words of the text that people read."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ...errors import InputError
+from ..storage.schema import FloatArray
+
+Merge = Literal["sum", "max", "mean", "first"]
+"""How a word's score comes from its tokens'."""
+
+MERGES = get_args(Merge)
+
+
+class Word(NamedTuple):
+    """One word of the original text with its merged score.
+
+    Attributes:
+        text: The word as it stands in the original text.
+        start: First character, in the text of its `sequence`.
+        end: One past the last character.
+        score: Merged scores: a float, or an array of the leading axes of the result's scores.
+        sequence: 0 for the text, 1 for the second text of a pair.
+        tokens: Indices of the tokens that make the word.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float | FloatArray
+    sequence: int
+    tokens: tuple[int, ...]
+
+
+def merge_words(
+    scores: FloatArray,
+    texts: Sequence[str],
+    offsets: Sequence[tuple[int, int]],
+    sequences: Sequence[int | None],
+    merge: Merge,
+) -> list[Word]:
+    """Merge the tokens of one or two texts to words.
+
+    A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
+    ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
+    a word for each character. A token that reaches over several of these makes one word of them, so that every token
+    of a text is in exactly one word.
+
+    Args:
+        scores: Any leading axes, then T tokens.
+        texts: The text, and the second one of a pair.
+        offsets: Character spans of the T tokens.
+        sequences: Which text each token is of; None leaves it out.
+        merge: How a word's score comes from its tokens'.
+
+    Returns:
+        The words in the order of the text.
+    """
+    if merge not in MERGES:
+        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+    words: list[Word] = []
+    for sequence, text in enumerate(texts):
+        tokens = [i for i, s in enumerate(sequences) if s == sequence]
+        for start, end, members in _groups(text, [(i, *offsets[i]) for i in tokens]):
+            score = merged(scores[..., members], merge)
+            words.append(Word(text[start:end], start, end, score, sequence, tuple(members)))
+    return words
+
+
+def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
+    """Return the span and the tokens of each word that has tokens; tokens are given as (index, start, end)."""
+    units = [match.span() for match in _WORD.finditer(text.translate(_CLASSES))]
+    groups: list[tuple[int, int, list[int]]] = []
+    waiting: list[int] = []  # tokens without characters are merged with the next
+    at = 0
+    for index, start, end in sorted(tokens, key=lambda token: token[1:]):
+        if end <= start:
+            waiting.append(index)
+            continue
+        body = text[start:end]
+        start += len(body) - len(body.lstrip()) if body.strip() else 0  # byte-level tokens begin with the space
+        end = start + len(text[start:end].rstrip()) if body.strip() else end
+        while at < len(units) and units[at][1] <= start:
+            at += 1
+        first, last = start, end
+        for unit in range(at, len(units)):
+            if units[unit][0] >= end:
+                break
+            first, last = min(first, units[unit][0]), max(last, units[unit][1])
+        if groups and first < groups[-1][1]:
+            before = groups.pop()
+            first, last = before[0], max(before[1], last)
+            waiting = before[2] + waiting
+        groups.append((first, last, [*waiting, index]))
+        waiting = []
+    if waiting and groups:
+        groups[-1][2].extend(waiting)
+    return [(start, end, sorted(members)) for start, end, members in groups]
+
+
+def merged(scores: Any, merge: str) -> Any:
+    """Merge the last axis to one score."""
+    if merge == "sum":
+        score = scores.sum(-1)
+    elif merge == "mean":
+        score = scores.mean(-1)
+    elif merge == "first":
+        score = scores[..., 0]
+    else:  # the largest magnitude, with its sign
+        score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+    return float(score) if score.ndim == 0 else score
+
+
+class _Classes(dict[int, int]):
+    """Characters as the pattern sees them: accents as one letter, scripts without spaces as one sign."""
+
+    def __missing__(self, code: int) -> int:
+        replacement = code
+        if any(first <= code <= last for first, last in _NO_SPACES) and chr(code).isalnum():
+            replacement = ord(_ALONE)
+        elif unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F:
+            replacement = ord(_ACCENT)
+        self[code] = replacement
+        return replacement
+
+
+_ALONE, _ACCENT = "\ue000", "ª"
+_NO_SPACES = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai, Lao, Myanmar, Khmer
+    *((0x3040, 0x30FF), (0x31F0, 0x31FF)),  # kana
+    *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),  # Han
+)
+_CLASSES = _Classes()
+_LETTERS = r"[\w\ufe00-\ufe0f]+"
+_WORD = re.compile(
+    rf"{_ALONE}[{_ACCENT}\ufe00-\ufe0f]*"
+    rf"|{_LETTERS}(?:(?:['’\-‐‑]|(?<=\d)[.,:](?=\d)){_LETTERS})*"
+    # An emoji with what belongs to it: skin tones, variants, joined signs.
+    r"|[^\w\s](?:[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
+)

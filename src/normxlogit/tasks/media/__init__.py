@@ -1,0 +1,1 @@
+"""Tasks that read pictures or sounds."""

@@ -1,0 +1,85 @@
+"""Classification of sounds: scores of frames on a time axis."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+from transformers import AutoFeatureExtractor
+
+from ...inputs.encoding import Encoding
+from ...inputs.media.sounds import feature_extractor_of, is_sound, read_sound
+from ...results.units.media import Medium, times_medium
+from ...results.units.units import Units
+from ..base import TaskName
+from ..model import Model
+from .signals import Grid, SignalTask, units_of_parts
+
+TRIAL_HERTZ, TRIAL_RATE = 440, 16_000
+"""The tone on which a model shows what works on it; its rate where the model names none."""
+
+
+FRAME = 0.01
+"""Seconds of a frame of the spectrograms whose number a feature extractor limits."""
+
+
+class AudioClassification(SignalTask):
+    """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
+
+    name: ClassVar[TaskName] = "audio-classification"
+    mapping = "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES"
+    ending = "ForAudioClassification"
+    auto_class = "AutoModelForAudioClassification"
+    processor_class: ClassVar[Any] = AutoFeatureExtractor
+
+    result_kind = "audio"
+    medium = "sound"
+    is_item = staticmethod(is_sound)
+
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the frames, with their seconds where these are known."""
+        medium = times_medium(() if encoding.signal is None else encoding.signal.times)
+        return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
+
+    @property
+    def _extractor(self) -> Any:
+        return feature_extractor_of(self.processor)
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return getattr(self._extractor, "sampling_rate", None)
+
+    def example_input(self, model: Model) -> Any:
+        """Return a tone of a second."""
+        rate = self.rate or TRIAL_RATE
+        return np.sin(2 * np.pi * TRIAL_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
+
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        sound = read_sound(item, self.rate)
+        chunk = getattr(self._extractor, "chunk_length", None)
+        seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
+        frames = getattr(self._extractor, "max_length", None)
+        longest = float(chunk) if chunk else frames * FRAME if isinstance(frames, int) else None
+        notes = sound.notes
+        if longest is not None and sound.seconds is not None and sound.seconds > longest + FRAME:
+            notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {longest:.1f} were read")
+        return sound.samples, {"sampling_rate": self.rate}, seconds, notes
+
+    def _times(
+        self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+    ) -> tuple[tuple[float, float], ...]:
+        config: Any = model.config
+        rows, columns, first = grid
+        if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
+            step, width = 0.01 * config.time_stride, 0.01 * config.patch_size
+            spans = [((i % columns) * step, (i % columns) * step + width) for i in range(count - first)]
+            return (*((0.0, 0.0) for _ in range(first)), *spans)
+        waveform, rate = inputs.get("input_values"), self.rate
+        if seconds is None and waveform is not None and rate is not None:
+            seconds = len(waveform) / rate
+        if seconds is None:
+            return ()
+        ratio = getattr(config, "inputs_to_logits_ratio", None)
+        step = ratio / rate if ratio and rate and waveform is not None else seconds / count
+        return tuple((i * step, min(seconds, (i + 1) * step)) for i in range(count))

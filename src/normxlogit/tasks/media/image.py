@@ -1,0 +1,105 @@
+"""Classification of pictures: scores of patches as a grid."""
+
+from typing import Any
+
+import numpy as np
+from transformers import AutoImageProcessor
+
+from ...errors import InputError
+from ...inputs.encoding import Encoding
+from ...inputs.media.items import as_array, detached, number_axes
+from ...inputs.media.pictures import is_picture, opened_picture
+from ...results.units.media import Medium, grid_medium
+from ...results.units.units import Units
+from ..model import Model
+from .signals import SignalTask, units_of_parts
+
+MODES = {1: "L", 3: "RGB"}
+"""The mode of a Pillow picture by the number of its channels."""
+
+TRIAL_SIDE = 32
+"""Pixels of the sides of the picture on which a model shows what works on it."""
+
+DEEP = ("I", "F")
+"""What the modes of Pillow begin with that hold more than 256 levels."""
+
+
+class ImageClassification(SignalTask):
+    """Classification of pictures: Pillow pictures, paths of files, or arrays as the processor takes them."""
+
+    name = "image-classification"
+    mapping = "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"
+    ending = "ForImageClassification"
+    auto_class = "AutoModelForImageClassification"
+    processor_class = AutoImageProcessor
+    result_kind = "image"
+    medium = "picture"
+    is_item = staticmethod(is_picture)
+
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the patches, behind class and register tokens."""
+        rows, columns, first = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
+        media = (grid_medium(rows, columns, first),) if rows else ()
+        return units_of_parts(encoding, "patch"), media
+
+    def example_input(self, model: Model) -> Any:
+        """Return a picture of levels from dark to light."""
+        return np.linspace(0, 255, TRIAL_SIDE**2 * 3, dtype=np.uint8).reshape(TRIAL_SIDE, TRIAL_SIDE, 3)
+
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
+        config = getattr(model.config, "vision_config", model.config)
+        picture, _ = opened_picture(as_array(item))
+        picture = detached(picture)
+        self._check_levels(picture)
+        return as_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
+
+    def _check_levels(self, picture: Any) -> None:
+        """Refuse an array of other numbers than the processor brings to what the model reads.
+
+        Raises:
+            InputError: If its numbers are rescaled already.
+        """
+        rescales = getattr(self.processor, "do_rescale", False)
+        if not rescales or number_axes(picture) == 0 or "float" not in str(picture.dtype):
+            return
+        lowest, highest = float(picture.min()), float(picture.max())
+        if lowest < 0 or 0 < highest <= 1:
+            raise InputError(
+                f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
+                "levels from 0 to 255; pass those, as in (255 * picture).astype('uint8'), or {'pixel_values': batch} "
+                "as the processor returns it"
+            )
+
+
+def as_channels(picture: Any, channels: int | None) -> Any:
+    """Return a picture with as many channels as a model reads; what is not a grey, palette or RGB(A) picture, as it is.
+
+    Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
+    transformers do.
+
+    Args:
+        picture: A Pillow picture, or an array of (height, width), with or without channels behind.
+        channels: How many the model reads, None if that is not known.
+
+    Raises:
+        InputError: If a Pillow picture has more than 8 bits for a level, which its conversion would cut off.
+    """
+    if channels not in MODES:
+        return picture
+    if hasattr(picture, "mode") and hasattr(picture, "convert"):
+        if picture.mode == MODES[channels]:
+            return picture
+        if picture.mode.startswith(DEEP):
+            raise InputError(
+                f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
+                "Image.fromarray((255 * levels).astype('uint8'))"
+            )
+        return picture.convert(MODES[channels])
+    if not isinstance(picture, np.ndarray) or channels != 3:
+        return picture
+    if picture.ndim == 2:
+        return np.repeat(picture[..., None], 3, -1)
+    if picture.ndim == 3 and picture.shape[-1] == 1:
+        return np.repeat(picture, 3, -1)
+    colours_last = picture.ndim == 3 and picture.shape[-1] == 4 and picture.shape[0] not in MODES
+    return picture[..., :3] if colours_last else picture

@@ -1,0 +1,244 @@
+"""Vision-language models: language models that read pictures among the words of their prompt."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoProcessor
+from transformers.utils.generic import ModelOutput
+
+from ...copies.pool import private_clone
+from ...errors import InputError, UnsupportedModelError
+from ...inputs.batching import Batch
+from ...inputs.chat import ReadPrompt
+from ...inputs.encoding import Encoding, Medium, readable_tokens
+from ...inputs.media.picture_places import Floats, layout, merged_boxes
+from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ..language import CausalLM, special_tokens
+from ..model import Model
+from .picture_boxes import PIXELS, PictureBoxes
+
+UNREAD = ("input_ids", "attention_mask", "labels")
+"""What a processor returns that is not for the model as it is."""
+
+
+class ImageText(CausalLM):
+    """Language models that read pictures: their processor stands in the tokenizer's place.
+
+    A prompt with pictures is read by itself, not in a batch. The tokens that stand for a picture have no score of their
+    own: a result has the scores of its patches.
+    """
+
+    reads_pictures = True
+    name = "image-text-to-text"
+    mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
+    ending = "ForImageTextToText"
+    auto_class = "AutoModelForImageTextToText"
+    processor_class = AutoProcessor
+    peft_type = ""  # CAUSAL_LM is of text alone
+    plain = False
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        super().__init__(labels, tokenizer)
+        self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
+        self._boxes = PictureBoxes(self._picture_alone)
+
+    def check_generates(self, model: Model) -> None:
+        """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
+
+        Raises:
+            UnsupportedModelError: If this is one.
+        """
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__} reads pictures with the encoder of an encoder-decoder model; pictures "
+                "are explained for models that read them among the words of one sequence"
+            )
+
+    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Encode a prompt with its pictures as the processor does.
+
+        Raises:
+            InputError: If there is no processor, or it cannot read the pictures.
+            UnsupportedModelError: If no token stands for a picture.
+        """
+        if not prompt.pictures:
+            return super().read_prompt(model, prompt, special=special)
+        if not hasattr(self.processor, "image_processor"):
+            raise InputError(
+                f"{type(self.processor).__name__} reads no pictures: pass the model's processor, "
+                "Explainer(model, AutoProcessor.from_pretrained(...))"
+            )
+        try:
+            read = self._by_template(prompt.messages, **prompt.template_options)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the processor cannot read these messages: {error}") from None
+        ids: list[int] = read["input_ids"][0].tolist()
+        along = {name: value for name, value in read.items() if name not in UNREAD and isinstance(value, Tensor)}
+        tokens = {name: value[0].tolist() for name, value in along.items() if value.shape == (1, len(ids))}
+        model_inputs = {name: value for name, value in along.items() if name not in tokens}
+        encoding = self._with_text(prompt, {"input_ids": ids, **tokens})
+        encoding = replace(encoding, extra_inputs=model_inputs, notes=prompt.notes)
+        return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
+
+    def read_completion(
+        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode a completion behind a prompt with pictures, whose tokens stay as they are."""
+        if not before.media:
+            return super().read_completion(model, prompt, before, completion, special=special)
+        prompt_ids, both = (
+            self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (prompt.text, prompt.text + completion)
+        )
+        if both[: len(prompt_ids)] == prompt_ids:
+            ids = both[len(prompt_ids) :]
+        else:  # a token that would hold the end of the one and the beginning of the other
+            ids = self.tokenizer(completion, add_special_tokens=False)["input_ids"]
+        return self.appended(model, before, ids), len(before)
+
+    def appended(self, model: Model, before: Encoding, ids: list[int]) -> Encoding:
+        """Return a prompt and the tokens that follow it, with the inputs that the model's own `generate` adds for each.
+
+        PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
+        """
+        whole = super().appended(model, before, ids)
+        along = {name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"}
+        for _ in ids if before.media and along else ():
+            along = cast(Any, model.reference)._update_model_kwargs_for_generation(ModelOutput(), along)
+        grown = {name: values[0].tolist() for name, values in along.items() if isinstance(values, Tensor)}
+        kept = {name: values for name, values in grown.items() if name in whole.inputs and len(values) == len(whole)}
+        return replace(whole, inputs={**whole.inputs, **kept})
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return encodings as tensors, with the pictures of the only one beside them.
+
+        Raises:
+            InputError: If there are several texts, one of them with a picture.
+        """
+        if len(encodings) > 1 and any(encoding.media for encoding in encodings):
+            raise InputError("a prompt with pictures is read by itself")
+        batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
+        values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
+        pictures = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
+        return replace(batch, inputs=batch.inputs | pictures) if pictures else batch
+
+    def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
+        """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture."""
+        ids, tokenizer = inputs["input_ids"], self.tokenizer
+        tokens = readable_tokens(tokenizer, ids)
+        offsets, special = None, tuple(i in tokenizer.all_special_ids for i in ids)
+        if tokenizer.is_fast:
+            plain = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
+            offsets = _aligned(plain["input_ids"], plain["offset_mapping"], ids)
+        sequences = tuple(None if s else 0 for s in special)
+        encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
+        return replace(encoding, special=special_tokens(tokenizer, encoding, prompt))
+
+    def _by_template(self, messages: Any, **options: Any) -> Any:
+        return self.processor.apply_chat_template(
+            messages, tokenize=True, return_dict=True, return_tensors="pt", **options
+        )
+
+    def _picture_alone(self, image: Any) -> Any:
+        """Return what the model reads of a message with one picture: image processors have other defaults alone."""
+        content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
+        return self._by_template([{"role": "user", "content": content}])
+
+    def _media(self, model: Model, prompt: ReadPrompt, encoding: Encoding) -> list[Medium]:
+        """Return the pictures of a prompt, with the places of their tokens and patches."""
+        token = _picture_token(self.processor, model.config)
+        standing = [place for place, i in enumerate(encoding.ids) if i == token]
+        if not standing:
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
+                "cannot be told"
+            )
+        values = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
+        has_pixels = PIXELS in encoding.extra_inputs
+        whole = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
+        same = has_pixels and whole.size == sum(v.size for v in values)
+        same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
+        share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
+        counts = (
+            [round(s) for s in share]
+            if np.allclose(share, np.round(share))
+            else [len(standing) // len(values)] * len(values)
+        )
+        media, first, parts = [], 0, 0
+        for number, (picture, value, count) in enumerate(zip(prompt.pictures, values, counts, strict=True), 1):
+            size = picture.image.size
+            by_part = by_token = None
+            entry = self._entry(model, encoding, whole.size) if same else None
+            if entry is not None:
+                boxes, grid = self._boxes(entry, picture.image, value.size / whole.size)
+                by_part = layout(boxes, size)
+                if by_part is not None:
+                    by_part = by_part._replace(parts=by_part.parts + parts)
+                by_token = _token_places(boxes, grid, count, size)
+                parts += len(boxes)
+            name = picture.name or f"picture {number}"
+            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, picture.details))
+            first += count
+        return media
+
+    def _entry(self, model: Model, encoding: Encoding, count: int) -> SignalEntry | None:
+        """Return where the picture enters the model; None where it is not given all `count` numbers."""
+        shape = tuple(encoding.extra_inputs[PIXELS].shape)
+        if shape not in self._entries:
+            entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
+            self._entries[shape] = entry if entry is not None and int(np.prod(entry.given)) == count else None
+        return self._entries[shape]
+
+
+def _as_floats(value: Tensor, model: Model) -> Tensor:
+    """Return a processor's output in the precision of the model."""
+    return value.to(model.module.dtype) if value.is_floating_point() else value
+
+
+def _picture_token(processor: Any, config: Any) -> int | None:
+    """Return the token id that stands for a picture in a prompt, as configuration or processor name it."""
+    names = ((config, "image_token_id"), (config, "image_token_index"), (processor, "image_token_id"))
+    return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
+
+
+def _aligned(
+    plain: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return the characters of tokens among which a processor has put others, which get none."""
+    spans: list[tuple[int, int]] = []
+    for kind, start, end, first, last in SequenceMatcher(None, plain, ids, autojunk=False).get_opcodes():
+        if kind == "equal":
+            spans += [(offsets[i][0], offsets[i][1]) for i in range(start, end)]
+        else:
+            place = spans[-1][1] if spans else 0
+            spans += [(place, place)] * (last - first)
+    return tuple(spans)
+
+
+def _token_places(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
+    """Return the places of the tokens that stand for a picture: each for a square block of its patches.
+
+    Returns:
+        None where they are no blocks of a number of patches.
+    """
+    if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
+        return None
+    if grid is None:  # patches in the order of blocks
+        blocks = boxes.reshape(count, side**2, 4)
+        merged = np.concatenate([np.nanmin(blocks[..., :2], 1), np.nanmax(blocks[..., 2:], 1)], -1)
+        if np.nanmax(np.prod(merged[:, 2:] - merged[:, :2], -1)) > 1.5 * side**2 * np.nanmedian(
+            np.prod(boxes[:, 2:] - boxes[:, :2], -1)
+        ):
+            return None  # not one behind the other
+    elif grid[0] % side or grid[1] % side:
+        return None
+    else:
+        merged = merged_boxes(boxes, grid, side)
+    return layout(merged, size)

@@ -1,0 +1,316 @@
+"""What pictures and sounds share: patches and frames in the place of tokens."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ...copies.clone import override_forward
+from ...copies.memory import refuse_to_hide
+from ...copies.pool import Pool, private_clone
+from ...copies.run import Site, run
+from ...copies.trace import tensor_of
+from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
+from ...inputs.batching import Batch
+from ...inputs.encoder import LongText
+from ...inputs.encoding import Encoding, Signal
+from ...inputs.media.items import media_items
+from ...parts.headpiece import Head
+from ...parts.layer_outputs import LayerOutput
+from ...parts.parts import Parts
+from ...parts.signal_entry import patch_embedding
+from ...results.units.units import UnitKind, Units
+from ..classification import Classification, Problem
+from ..model import Model
+from ..task_inputs import naming_input
+
+MASK = "signal_mask"
+"""The frames that a feature extractor masks, which `_without_tokens` gives a model as its attention mask."""
+
+MOST_PLACES = 16
+"""Places before the patches that a head may leave out: the class token and the registers."""
+
+Grid = tuple[int, int, int]
+"""Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
+
+
+class SignalTask(Classification):
+    """Classification of pictures or sounds.
+
+    A processor stands in the tokenizer's place, and every patch or frame is a token without a text. Inputs are never
+    padded: those of one shape are read together.
+    """
+
+    plain = False
+    peft_type = ""
+    reads_tokens = False
+    medium: ClassVar[str]
+    """What it reads, a picture or a sound."""
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
+        super().__init__(labels, self.processor_of(tokenizer), problem)
+        self._blank: dict[tuple[tuple[int, ...], ...], Encoding] = {}
+        self._patches: LayerOutput | None = None
+
+    @classmethod
+    def processor_of(cls, reader: Any) -> Any:
+        """Return what reads pictures or sounds: that part of a processor, or the reader itself."""
+        parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
+        return next((part for part in parts if part is not None), reader)
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a tokenizer."""
+        if hasattr(reader, "pad_token_id"):
+            part = "image processor" if cls.medium == "picture" else "feature extractor"
+            raise InputError(f"{name} reads {cls.medium}s, and was given a {type(reader).__name__}; pass its {part}")
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Let the model be called like a text model, as the head is called."""
+        override_forward(module, _without_tokens)
+        return False
+
+    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+        """Return none: a processor brings its inputs to what the model reads."""
+        return None
+
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+        """Return the parts with the number of places in which the head looks.
+
+        A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
+        in every place that the head looks at. A model that keeps no state for each patch has its patch embedding alone.
+
+        Raises:
+            HeadMismatchError: If the head gives no number for a single token.
+        """
+        if self._patches is not None:
+            return Parts.of_embedding(self._patches, _no_states(model), parts.unverified)
+        width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
+        if width is None or parts.headpiece is None:
+            return parts
+        head = Head(pool, parts.headpiece)
+        probe = torch.ones(1, width, dtype=model.module.dtype, device=model.device)  # (1, H)
+        with torch.inference_mode():
+            while not head.tokens(probe).isfinite().all():
+                head = Head(pool, replace(head.piece, copies=head.piece.copies + 1))
+                if head.piece.copies > MOST_PLACES:
+                    raise HeadMismatchError(
+                        f"the head of {type(model.module).__name__} gives no number for a single token"
+                    )
+        return replace(parts, headpiece=head.piece)
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return signals of one shape as tensors."""
+        signals = [encoding.signal.inputs for encoding in encodings]
+        inputs = {name: torch.stack([s[name] for s in signals]).to(model.device) for name in signals[0]}
+        mask = torch.ones(len(signals), len(encodings[0]), dtype=torch.long, device=model.device)  # (B, T)
+        tokens = {"input_ids": torch.zeros_like(mask), "attention_mask": mask}
+        return Batch(tokens | inputs, mask.bool(), list(encodings), indices)
+
+    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+        """Encode pictures or sounds.
+
+        Args:
+            model: The model.
+            inputs: One as its processor takes it, several in any container, or the processor's output.
+            long_text: Not for signals, and refused.
+
+        Raises:
+            InputError: If an input cannot be read.
+        """
+        if long_text is not None:
+            self.locate([], 0)
+        encoded = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
+        if encoded:
+            return [self._encoding(model, signal, None) for signal in _rows(inputs)], False
+        items, single = media_items(inputs, self.is_item, self.medium)
+        encodings = []
+        for place, item in enumerate(items):
+            with naming_input(place, item):
+                encodings.append(self._read(model, item))
+        return encodings, single
+
+    @staticmethod
+    def is_item(item: Any) -> bool:
+        """Return whether something is one picture or sound."""
+        raise NotImplementedError
+
+    def encode_rows(
+        self, model: Model, rows: Sequence[Any], *, long_text: LongText = "truncate"
+    ) -> tuple[Sequence[Encoding], dict[int, str]]:
+        """Encode the pictures or sounds of a corpus, one after the other."""
+        encodings: list[Encoding] = []
+        problems: dict[int, str] = {}
+        for place, item in enumerate(rows):
+            try:
+                encodings.append(self._read(model, item))
+            except InputError as error:  # noqa: PERF203  # of this row alone
+                problems[place] = str(error)
+        return encodings, problems
+
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Refuse a position.
+
+        Raises:
+            InputError: If there is one.
+        """
+        if position is not None:
+            raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
+        return encodings
+
+    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        """Return an input as the processor takes it, the processor's options, its duration in seconds, and notes.
+
+        The duration is that of what the model reads; None where there is none.
+
+        Raises:
+            InputError: If it is something else.
+        """
+        raise NotImplementedError
+
+    def _read(self, model: Model, item: Any) -> Encoding:
+        item, options, seconds, notes = self._prepared(model, item)
+        with _reading("the model's processor"):
+            processed = self.processor(item, return_tensors="pt", **options)
+        name = model.module.main_input_name
+        if name not in processed:
+            raise InputError(
+                f"the processor gives no {name}; pass the model's own image processor or feature extractor"
+            )
+        if "spatial_shapes" in processed:
+            raise UnsupportedModelError(
+                "the model reads patches of any number with a mask and their places besides "
+                f"({', '.join(n for n in processed if n != name)}); pictures are explained for models that read "
+                f"{name} alone"
+            )
+        inputs = {name: processed[name][0].to(model.module.dtype)}
+        mask = processed.get("attention_mask")
+        if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
+            inputs[MASK] = mask[0]
+        return replace(self._encoding(model, inputs, seconds), notes=notes)
+
+    def _times(
+        self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the seconds of each token, () where it has none."""
+        return ()
+
+    def _encoding(self, model: Model, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+        """Return the encoding of one signal, with names for its patches or frames."""
+        shapes = tuple(tuple(value.shape) for value in inputs.values())
+        if shapes not in self._blank:
+            count, grid = self._layout(model, inputs)
+            rows, columns, first = grid
+            named = [f"{i // columns},{i % columns}" if rows else str(i) for i in range(count - first)]
+            tokens = (*(f"[{i}]" for i in range(first)), *named)
+            special = tuple(i < first for i in range(count))
+            sequences = tuple(None if s else 0 for s in special)
+            blank = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
+            self._blank[shapes] = replace(blank, signal=Signal(shapes, {}, grid))
+        blank = self._blank[shapes]
+        grid = blank.signal.grid if blank.signal is not None else (0, 1, 0)
+        times = self._times(model, inputs, grid, len(blank), seconds)
+        return replace(blank, signal=Signal(shapes, inputs, grid, times))
+
+    def _layout(self, model: Model, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
+        """Return T, the number of tokens that the model makes of a signal, and their grid.
+
+        A trunk of convolutions over a waveform says so itself; any other is run once for every shape. The tokens are
+        those of the trunk, or of the patch embedding where the trunk does not keep a state for each patch.
+
+        Raises:
+            UnsupportedModelError: If the signal does not reach the answer through one patch embedding.
+        """
+        waveform = inputs.get("input_values")
+        count = getattr(model.module, "_get_feat_extract_output_lengths", None)
+        if count is not None and waveform is not None and waveform.ndim == 1:
+            length = int(count(torch.tensor(len(waveform))))
+            return length, _grid(model, inputs, length)
+        batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+        if self._patches is None:
+            with torch.inference_mode(), _reading(type(model.module).__name__):
+                states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
+            if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
+                return states[-1].shape[1], _grid(model, inputs, states[-1].shape[1])
+            self._patches = patch_embedding(private_clone(model.module), batch, model.module.main_input_name)
+        site = Site(self._patches.path, self._patches.call)
+        with torch.inference_mode(), _reading(type(model.module).__name__):
+            state = tensor_of(run(private_clone(model.module), batch, record=[site], stop=site).last(site))
+        if state is None:
+            raise UnsupportedModelError(f"{type(model.module).__name__} does not read every picture in the same way")
+        shape = [state.shape[axis] for axis in self._patches.axes[1:-1]]
+        if len(shape) == 1:
+            return shape[0], _grid(model, inputs, shape[0])
+        return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+
+
+@contextmanager
+def _reading(reader: str) -> Iterator[None]:
+    """Say of what a processor or a model fails on that it cannot be read: they raise whatever they come across."""
+    try:
+        yield
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        refuse_to_hide(error)
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{reader} cannot read it: {reason}") from error
+
+
+def _no_states(model: Model) -> str:
+    """Return why a model without a state for each patch has no head that reads one."""
+    return (
+        f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
+        "its head could read"
+    )
+
+
+def _rows(inputs: Any) -> list[dict[str, Tensor]]:
+    """Return the signals of a processor's output."""
+    (values,) = (v for k, v in inputs.items() if k in ("pixel_values", "input_values", "input_features"))
+    return [{k: row for k in inputs if inputs[k] is values} for row in torch.as_tensor(values)]
+
+
+def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
+    """Return the grid of the patches of a signal of `count` tokens."""
+    config: Any = getattr(model.config, "vision_config", model.config)
+    patch: Any = getattr(config, "patch_size", None)
+    values: Tensor = next(iter(inputs.values()))
+    if hasattr(config, "frequency_stride") and values.ndim == 2:  # a spectrogram of (time, mel bins)
+        height = (values.shape[1] - patch) // config.frequency_stride + 1
+        width = (values.shape[0] - patch) // config.time_stride + 1
+    elif patch is not None and values.ndim == 3:
+        high, wide = (patch, patch) if isinstance(patch, int) else patch
+        height, width = values.shape[1] // high, values.shape[2] // wide
+    else:
+        return 0, 1, 0
+    before = count - height * width
+    return (height, width, before) if before >= 0 else (0, 1, 0)
+
+
+def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
+    """Return the patches or frames of a signal as units; class and register tokens among them are special tokens."""
+    kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
+    return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
+
+
+def _without_tokens(
+    private: Callable[..., Any],
+    *,
+    input_ids: Any = None,
+    attention_mask: Any = None,
+    signal_mask: Any = None,
+    **inputs: Any,
+) -> Any:
+    """Call a model like a text model: token ids and their mask mean nothing to it."""
+    del input_ids, attention_mask
+    if signal_mask is not None:
+        inputs["attention_mask"] = signal_mask
+    return private(**{str(private.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]

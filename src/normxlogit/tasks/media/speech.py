@@ -1,0 +1,191 @@
+"""Speech to text: encoder-decoders such as Whisper, and models that answer at every frame such as Wav2Vec2 (CTC)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import AutoProcessor
+
+from ...copies.non_finite import mean_logit
+from ...errors import InputError, UnsupportedModelError
+from ...inputs.batching import Batch, collate
+from ...inputs.encoding import Encoding, Signal
+from ...inputs.media.sounds import Sound, feature_extractor_of
+from ..base import TaskName
+from ..model import Model
+from ..seq2seq import Seq2Seq, encoder_states
+from ..targets import Target
+from .audio import AudioClassification
+
+
+class SpeechSeq2Seq(Seq2Seq):
+    """An encoder-decoder model whose source is a sound: its processor stands in the tokenizer's place."""
+
+    name: ClassVar[TaskName] = "speech-seq2seq"
+    mapping = "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"
+    ending = "ForSpeechSeq2Seq"
+    auto_class = "AutoModelForSpeechSeq2Seq"
+    processor_class = AutoProcessor
+    peft_type = ""
+    is_speech = True
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return getattr(feature_extractor_of(self.processor), "sampling_rate", None)
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse to explain a sound by itself."""
+        raise _answers_with_text(model)
+
+    def read_signal(self, model: Model, sound: Sound) -> Signal:
+        """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
+        inputs = _extracted(self.processor, model, sound)
+        count = encoder_states(model, next(iter(inputs.values()))[None].to(model.device)).shape[1]
+        chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
+        seconds = float(chunk) if chunk else sound.seconds
+        step = 0.0 if seconds is None else seconds / count
+        times = tuple((i * step, (i + 1) * step) for i in range(count))
+        shapes = tuple(tuple(v.shape) for v in inputs.values())
+        return Signal(shapes, inputs, (0, 1, 0), times, sound)
+
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of encoder and decoder."""
+        return {name: v[None].to(device) for name, v in _signal(batch.encodings[0]).inputs.items()} | {
+            "decoder_input_ids": inputs["input_ids"]
+        }
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return the decoder's tokens of one sound, with the encoder's states of it, or itself."""
+        batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
+        signal = _signal(encodings[0])
+        source = next(iter(signal.inputs.values()))[None].to(model.device)  # (1, ...)
+        mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
+        more = {"source_mask": mask}
+        if encode_sources:
+            more["encoder_states"] = encoder_states(model, source)  # (1, S, H)
+        else:
+            more["source"] = source
+        return Batch(batch.inputs | more, batch.mask, encodings, indices)
+
+
+class CTC(AudioClassification):
+    """A model that answers with a token or nothing (the blank) at every frame of a sound."""
+
+    name: ClassVar[TaskName] = "ctc"
+    mapping = "MODEL_FOR_CTC_MAPPING_NAMES"
+    ending = "ForCTC"
+    auto_class = "AutoModelForCTC"
+    processor_class: ClassVar[Any] = AutoProcessor
+    outputs = "the tokens of the vocabulary"
+    per_token = True
+    labelled = False
+    generates = True
+    is_speech = True
+    per_frame = True
+
+    @classmethod
+    def processor_of(cls, reader: Any) -> Any:
+        """Return the processor with both its parts: tokens are written too."""
+        return reader
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse to explain a sound by itself."""
+        raise _answers_with_text(model)
+
+    def blank(self, model: Model) -> int:
+        """Return the entry of the vocabulary that says nothing."""
+        return int(model.config.pad_token_id or 0)
+
+    def emitted(self, logits: Tensor, model: Model) -> list["EmittedToken"]:
+        """Return the tokens that a model emits: of each run of the same most likely token one, without blanks.
+
+        Args:
+            logits: (T, V).
+            model: The model.
+        """
+        blank = self.blank(model)
+        best = logits.argmax(-1).tolist()  # (T,)
+        chances = logits.float().softmax(-1)  # (T, V)
+        tokens, start = [], 0
+        for index, run in groupby(best):
+            end = start + len(list(run))
+            if index != blank:
+                frame = start + int(chances[start:end, index].argmax())
+                tokens.append(EmittedToken(index, frame, float(logits[frame, index]), float(chances[frame, index])))
+            start = end
+        return tokens
+
+
+@dataclass(frozen=True)
+class EmittedToken:
+    """A token that a CTC model emits.
+
+    Attributes:
+        index: Its entry of the vocabulary.
+        frame: The frame of its run at which it is most likely.
+    """
+
+    index: int
+    frame: int
+    logit: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Emitted(Target):
+    """The logits of emitted tokens at their frames, each minus its mean over the vocabulary or minus the contrast's.
+
+    Attributes:
+        frames: The frame of each, (B, K).
+    """
+
+    frames: Tensor
+
+    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the quantities, (B, K), of logits at every frame, (B, T, V)."""
+        rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
+        frames = self.frames.to(logits.device)
+        each = logits[rows, frames]  # (B, K, V)
+        chosen = each.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
+        if self.contrast is not None:
+            return chosen - each[..., self.contrast.to(logits.device)][..., 0]
+        return chosen - mean_logit(each)[..., 0]
+
+
+def _answers_with_text(model: Model) -> UnsupportedModelError:
+    """Return the error for explaining a sound by itself."""
+    return UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+
+
+def _signal(encoding: Encoding) -> Signal:
+    if encoding.signal is None:
+        raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
+    return encoding.signal
+
+
+def _extracted(processor: Any, model: Model, sound: Sound) -> dict[str, Tensor]:
+    """Return what a feature extractor makes of a sound, without the axis of texts.
+
+    Raises:
+        InputError: If it cannot read it.
+    """
+    name = model.module.main_input_name
+    try:
+        processed = feature_extractor_of(processor)(sound.samples, sampling_rate=sound.rate, return_tensors="pt")
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{sound.name} cannot be read: {error}") from None
+    if name not in processed:
+        raise InputError(f"the processor gives no {name}; pass the model's own, AutoProcessor's")
+    mask = processed.get("attention_mask")
+    if mask is not None and not mask.all():
+        raise UnsupportedModelError(
+            f"the feature extractor of {model.name} masks {int((mask == 0).sum())} of the {mask.shape[-1]} frames of "
+            f"{sound.name}; sounds are explained where their encoder reads every frame"
+        )
+    return {name: processed[name][0].to(model.module.dtype)}

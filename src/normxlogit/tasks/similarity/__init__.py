@@ -1,0 +1,1 @@
+"""The similarity of two texts, by the vector of each."""

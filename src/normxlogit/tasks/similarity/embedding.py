@@ -1,0 +1,101 @@
+"""Embedding models: the vector of a text, and the cosine with another one as what is explained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError, UnsupportedModelError
+from ...inputs.encoding import Encoding
+from ..base import Task
+from ..model import Model
+from ..targets import Target
+from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
+
+
+class Embedding(Task):
+    """A model that embeds texts: its head is the pooling with what follows it."""
+
+    name = "embedding"
+    auto_class = "AutoModel"
+    peft_type = "FEATURE_EXTRACTION"
+    outcomes = None
+
+    def __init__(self, model: SentenceEmbedding, tokenizer: Any = None) -> None:
+        super().__init__((), tokenizer)
+        self.steps = model.steps
+
+    @classmethod
+    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Embedding":
+        """Return the task of an embedding model."""
+        if labels is not None:
+            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
+        return cls(cast(SentenceEmbedding, model), tokenizer)
+
+    @classmethod
+    def as_task_model(cls, model: nn.Module, pooling: Any = None, before: nn.Module | None = None) -> nn.Module:
+        """Return a trunk with its pooling; the modules of a `SentenceTransformer` are read anew each time."""
+        if before is not None and not is_sentence_transformer(model):
+            return before
+        return sentence_embedding(model, pooling)
+
+    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+        """Return the smaller of the limits of the trunk and of the model's files."""
+        return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse: a vector alone cannot be explained."""
+        raise UnsupportedModelError(
+            f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
+            "similarity(a, b) explains the cosine of two texts"
+        )
+
+    def check_embeds(self, model: Model) -> None:
+        """Accept: the model embeds texts."""
+
+    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
+        """Encode texts as the model's own files say: with its prompt, in lower case."""
+        prompted = [self.steps.prompt + text for text in items]
+        return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
+
+
+@dataclass(frozen=True)
+class Direction(Target):
+    """What is explained is the cosine with other vectors, the length of the text's own vector held constant.
+
+    Attributes:
+        vectors: The others, (B, K, C), of length 1; those of another length weigh the cosine by it.
+    """
+
+    vectors: Tensor
+
+    @classmethod
+    def of(cls, task: Task, vectors: Tensor) -> "Direction":
+        """Make a target of K vectors for each of B texts.
+
+        Args:
+            task: The model's task.
+            vectors: (B, K, C).
+        """
+        ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
+        return cls(ids, None, None, True, task, vectors)
+
+    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the cosines of vectors with the others.
+
+        Args:
+            logits: Vectors, (N, C).
+            texts: Which text of the batch each is of, (N,); None when N is B.
+
+        Returns:
+            (N, K).
+        """
+        others = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
+        length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
+        return torch.einsum("nc,nkc->nk", logits / length, others.to(logits))  # (N, K)
+
+    def rows(self) -> tuple[Tensor, Any]:
+        """Refuse: there is no vocabulary."""
+        raise NotImplementedError

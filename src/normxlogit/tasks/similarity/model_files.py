@@ -1,0 +1,33 @@
+"""Single files of a model, in its folder or on the hub."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers.utils.hub import cached_file
+
+from ...errors import InputError
+
+
+def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
+    """Return what a JSON file of a model holds, None if there is no such file."""
+    file = find_file(source, name, options)
+    if file is None:
+        return None
+    try:
+        return json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{source}: {name} cannot be read as JSON") from None
+
+
+def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
+    """Return where a file of a model is, None if it has none of this name."""
+    if not source:
+        return None
+    download_options = {key: options[key] for key in ("revision", "token") if key in options}
+    try:
+        path: str | None = cached_file(source, name, **download_options)
+    except OSError:  # no such file or model, or a name that is none
+        return None
+    return path

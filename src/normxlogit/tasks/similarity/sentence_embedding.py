@@ -1,0 +1,296 @@
+"""Embedding models: a trunk, and the steps from its tokens' states to one vector for the text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from ...copies.clone import clone, unwrapped
+from ...errors import HeadMismatchError, InputError, UnsupportedModelError
+from ...parts.proofs import vectors_are_the_sentence_transformers
+from .model_files import find_file, read_json
+
+Pooling = Literal["mean", "first", "last"]
+"""How the states of a text's tokens become one vector: their mean, or the first or last token's."""
+
+MODES = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""How sentence-transformers writes its ways to pool, in the order in which several are put side by side."""
+
+NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of an embedding model around its trunk.
+
+    Attributes:
+        modes: The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side.
+        normalize: Whether the vector is brought to length 1.
+        max_length: Most tokens that it reads, None for the trunk's own limit.
+        lower: Whether texts are brought to lower case.
+        prompt: What is put before every text.
+        width: How many numbers of the vector are kept; None for all.
+    """
+
+    modes: tuple[str, ...] = ("mean",)
+    dense: tuple[nn.Module, ...] = ()
+    normalize: bool = False
+    max_length: int | None = None
+    lower: bool = False
+    prompt: str = ""
+    width: int | None = None
+
+
+class SentenceEmbedding(PreTrainedModel):
+    """A trunk with its pooling as a task model: its answer is the vector of the text, before it is brought to length 1.
+
+    Args:
+        trunk: The bare model; it stays the caller's own.
+        steps: What is done with its tokens' states.
+    """
+
+    base_model_prefix = "trunk"
+
+    def __init__(self, trunk: PreTrainedModel, steps: Steps) -> None:
+        nn.Module.__init__(self)  # that of a pretrained model would write on the trunk's configuration
+        self.config = trunk.config
+        self.trunk = trunk
+        self.steps = steps
+        self.dense = nn.ModuleList(steps.dense)
+        self.training = trunk.training
+
+    def forward(
+        self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
+    ) -> SequenceClassifierOutput:
+        """Embed texts.
+
+        Args:
+            input_ids: (B, T).
+            attention_mask: (B, T).
+            inputs: Everything else that the trunk takes.
+        """
+        output = self.trunk(input_ids=input_ids, attention_mask=attention_mask, **inputs)
+        hidden = output.last_hidden_state  # (B, T, H)
+        ones = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
+        mask = ones if attention_mask is None else attention_mask
+        vector = torch.cat([pooled(hidden, mask, mode) for mode in self.steps.modes], -1)  # (B, C)
+        for layer in self.dense:
+            vector = layer(vector)  # (B, C)
+        vector = vector[:, : self.steps.width]  # (B, C'), None keeps all
+        return SequenceClassifierOutput(logits=vector, hidden_states=output.get("hidden_states"))
+
+
+def pooled(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
+    """Make one vector of the states of each text's tokens, (B, H).
+
+    Args:
+        hidden: (B, T, H).
+        attention_mask: (B, T).
+        mode: One of sentence-transformers' ways to pool.
+    """
+    mask = attention_mask.to(hidden.dtype)  # (B, T)
+    if mode in ("cls", "lasttoken"):
+        places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
+        chosen = attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)  # (B,)
+        return hidden[torch.arange(len(hidden), device=hidden.device), chosen]  # (B, H)
+    weights = mask * mask.cumsum(-1) if mode == "weightedmean" else mask  # (B, T)
+    total = weights.sum(-1, keepdim=True)  # (B, 1)
+    total = total.sqrt() if mode == "mean_sqrt_len_tokens" else total
+    return (hidden * (weights / total.clamp(min=1e-9))[..., None]).sum(1)  # (B, H)
+
+
+def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
+    """Make an embedding model of a bare trunk, with the steps that its files or the caller name.
+
+    Args:
+        model: A bare model of transformers, or a `SentenceTransformer`.
+        pooling: How to pool, instead of the setting in the model's files.
+    """
+    if isinstance(model, SentenceEmbedding):
+        return model
+    if pooling is not None and pooling not in get_args(Pooling):
+        raise InputError(f"pooling must be 'mean', 'first' or 'last', not {pooling!r}")
+    embedding = _from_modules(model)
+    if embedding is not None:
+        return embedding
+    trunk = unwrapped(model)
+    if not isinstance(trunk, PreTrainedModel) or trunk.get_output_embeddings() is not None:
+        raise UnsupportedModelError(
+            f"{type(trunk).__name__} is not a bare encoder; an embedding model is loaded with AutoModel or "
+            "sentence-transformers, or by Explainer.from_pretrained(name, task='embedding')"
+        )
+    if pooling is not None:
+        return SentenceEmbedding(trunk, Steps((NAMES[pooling],)))
+    steps = steps_from_files(str(getattr(trunk.config, "_name_or_path", "")))
+    if steps is None:
+        raise InputError(
+            f"nothing says how the states of {type(trunk).__name__} become one vector: there is no modules.json of "
+            "sentence-transformers beside it; pass pooling='mean', 'first' or 'last' as its model card says"
+        )
+    return SentenceEmbedding(trunk, steps)
+
+
+def is_sentence_transformer(model: Any) -> bool:
+    """Return whether a model is one of sentence-transformers, a sequence of modules."""
+    return isinstance(model, nn.Sequential) and any(type(m).__name__ == "Pooling" for m in model.children())
+
+
+def is_embedding_folder(source: str, **options: Any) -> bool:
+    """Return whether the files of a model say that it embeds texts."""
+    return any(_kind(entry) == "Pooling" for entry in read_json(source, "modules.json", options) or ())
+
+
+def steps_from_files(source: str, **options: Any) -> Steps | None:
+    """Read what sentence-transformers' files beside a model say of the steps around its trunk.
+
+    Args:
+        source: Folder or hub name.
+        options: As for loading, such as `revision`.
+
+    Returns:
+        The steps; None if there are no such files.
+    """
+    entries = read_json(source, "modules.json", options)
+    if entries is None:
+        return None
+    try:
+        steps = [(_kind(entry), str(entry["path"])) for entry in entries]
+    except (KeyError, TypeError):
+        raise InputError(f"{source}: modules.json is not a list of modules, each with a type and a path") from None
+    _check_order([kind for kind, _ in steps])
+    if steps[0][1]:
+        raise UnsupportedModelError(f"{source} keeps its trunk in {steps[0][1]}; load it from there, with pooling=")
+    modes: tuple[str, ...] = ()
+    dense = []
+    for kind, path in steps[1:]:
+        config = {} if kind == "Normalize" else read_json(source, f"{path}/config.json", options)
+        if config is None:
+            raise InputError(f"{source}: {path}/config.json is missing; download the model again")
+        if kind == "Pooling":
+            modes = _modes(config)
+        elif kind == "Dense":
+            dense.append(_dense(config, _weights(source, path, options)))
+    trunk = read_json(source, "sentence_bert_config.json", options) or {}
+    config = read_json(source, "config_sentence_transformers.json", options) or {}
+    return Steps(
+        modes,
+        tuple(dense),
+        steps[-1][0] == "Normalize",
+        trunk.get("max_seq_length"),
+        bool(trunk.get("do_lower_case", False)),
+        _prompt(config.get("prompts"), config.get("default_prompt_name")),
+        config.get("truncate_dim"),
+    )
+
+
+def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
+    """Return a `SentenceTransformer` as an embedding model; None for other modules."""
+    if not is_sentence_transformer(model):
+        return None
+    modules = list(model.children())
+    kinds = [type(module).__name__ for module in modules]
+    _check_order(kinds)
+    held = getattr(modules[0], "auto_model", None) or getattr(modules[0], "model", None)
+    trunk = unwrapped(held) if isinstance(held, nn.Module) else None
+    if not isinstance(trunk, PreTrainedModel):
+        raise UnsupportedModelError("the first module of the SentenceTransformer holds no model of transformers")
+    modes: tuple[str, ...] = ()
+    dense = []
+    for kind, module in zip(kinds[1:], modules[1:], strict=True):
+        if kind == "Pooling":
+            modes = _modes(module.get_config_dict())  # type: ignore[operator]
+        elif kind == "Dense":
+            _check_dense(module.get_config_dict())  # type: ignore[operator]
+            dense.append(nn.Sequential(module.linear, module.activation_function))  # type: ignore[arg-type]
+    prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
+    longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
+    width = getattr(model, "truncate_dim", None)
+    steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _prompt(prompts, name), width)
+    embedding = SentenceEmbedding(trunk, steps)
+    _prove(embedding, model)
+    return embedding
+
+
+def _prove(embedding: SentenceEmbedding, model: nn.Module) -> None:
+    """Compare with the vectors that a `SentenceTransformer` gives itself."""
+    ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=ids.device)  # (2, 3)
+    with torch.inference_mode():
+        expected = clone(model)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
+        made = clone(embedding)(input_ids=ids, attention_mask=mask).logits  # (2, C)
+    expected = expected[:, : embedding.steps.width]  # `encode` cuts it, the modules do not
+    if embedding.steps.normalize:
+        made, expected = nn.functional.normalize(made, dim=-1), nn.functional.normalize(expected, dim=-1)
+    difference = vectors_are_the_sentence_transformers(made, expected)
+    if difference is not None:
+        raise HeadMismatchError(
+            f"the vectors that are explained differ from those of the SentenceTransformer by {difference:.2g}"
+        )
+
+
+def _check_order(kinds: Sequence[str]) -> None:
+    """Refuse steps other than a trunk, a pooling, dense layers and at the end bringing to length 1."""
+    middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
+    if list(kinds[:2]) != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in middle):
+        raise UnsupportedModelError(
+            f"this embedding model is made of {', '.join(kinds)}; known are Transformer, Pooling, any Dense, and "
+            "Normalize, in this order"
+        )
+
+
+def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the pooling modes of a configuration, of any version."""
+    mode = config.get("pooling_mode")
+    modes = (mode,) if isinstance(mode, str) else tuple(mode or (m for key, m in MODES.items() if config.get(key)))
+    modes = modes or ("mean",)
+    unknown = [mode for mode in modes if mode not in MODES.values() or mode == "max"]
+    if unknown:
+        raise UnsupportedModelError(f"the model pools by {', '.join(map(str, unknown))}, which no token has a share in")
+    if config.get("include_prompt", True) is False:
+        raise UnsupportedModelError("the model leaves its prompt out of the pooling, which is not known here")
+    return modes
+
+
+def _dense(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
+    """Return a dense layer with its activation."""
+    _check_dense(config)
+    linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
+    linear.load_state_dict({name.removeprefix("linear."): value for name, value in weights.items()})
+    name = str(config.get("activation_function", "torch.nn.modules.linear.Identity")).rpartition(".")[2]
+    activation = getattr(nn, name, None)
+    if not (isinstance(activation, type) and issubclass(activation, nn.Module)):
+        raise UnsupportedModelError(f"the activation {name} of a dense layer is none of torch's")
+    return nn.Sequential(linear, activation()).eval()
+
+
+def _check_dense(config: Mapping[str, Any]) -> None:
+    """Refuse a dense layer that does more than its weights and an activation."""
+    if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
+        raise UnsupportedModelError("the model's dense layer adds or reads something else than the pooled vector")
+
+
+def _weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
+    file = find_file(source, f"{path}/model.safetensors", options)
+    if file is None:
+        raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
+    return load_file(file)
+
+
+def _prompt(prompts: Any, name: Any) -> str:
+    return str(prompts[name]) if isinstance(prompts, Mapping) and name in prompts else ""
+
+
+def _kind(entry: Any) -> str:
+    return str(entry.get("type", "")).rpartition(".")[2] if isinstance(entry, Mapping) else ""
