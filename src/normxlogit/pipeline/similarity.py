@@ -27,7 +27,7 @@ from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
-from .verification import Answer, Measured, Tokens, parts_of, run_searches
+from .verification import Answer, MeasuredQuantity, Tokens, parts_of, run_searches
 
 
 class Side(NamedTuple):
@@ -161,7 +161,9 @@ def _verified(
         pairs = zip(firsts, vectors(models[1], seconds), strict=True)
         return [Answer(None, float(one.double() @ other.double()), None) for one, other in pairs]
 
-    questions = [(parts_of(models[0], s), Measured("the cosine", "cosine", _part_of(s), "deleted")) for s in results]
+    questions = [
+        (parts_of(models[0], s), MeasuredQuantity("the cosine", "cosine", _part_of(s), "deleted")) for s in results
+    ]
     places = [place for place, (parts, _) in enumerate(questions) if parts]
 
     def of_places(keys: list[tuple[int, Tokens]]) -> list[Answer]:

@@ -51,7 +51,7 @@ class Part(NamedTuple):
     score: float
 
 
-class Measured(NamedTuple):
+class MeasuredQuantity(NamedTuple):
     """What a verification measures, as in its result."""
 
     target: str
@@ -100,7 +100,7 @@ def with_verifications(
         else:
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
     for places in groups.values():
-        answers = Answers(model, [encodings[i] for i in places], [results[i] for i in places])
+        answers = AnswersWithout(model, [encodings[i] for i in places], [results[i] for i in places])
         for place, verification in zip(places, _run(answers, [results[i] for i in places], verify), strict=True):
             verified[place] = replace(results[place], verified=verification)
     return verified
@@ -136,7 +136,7 @@ def ranked_scores(a: Attribution) -> Attribution:
     return a if a.layers is None else a.layer(a.layers[-1])
 
 
-class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
+class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
     """A model's answers to inputs without some of their tokens.
 
     Args:
@@ -201,18 +201,19 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
         return float(chances[position, target.id or 0])
 
 
-def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
+def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
     """Test several explanations with the answers of their model."""
     model = answers.model
     quantity: Quantity = "value" if model.task.outcomes is None and not model.task.extractive else "probability"
     questions = [
-        (parts_of(model, a), Measured(ranked_scores(a).target.name, quantity, *_unit(model, a))) for a in results
+        (parts_of(model, a), MeasuredQuantity(ranked_scores(a).target.name, quantity, *_unit(model, a)))
+        for a in results
     ]
     return run_searches(questions, verify, answers)
 
 
 def run_searches(
-    questions: Sequence[tuple[Sequence[Part], Measured]],
+    questions: Sequence[tuple[Sequence[Part], MeasuredQuantity]],
     verify: int | Literal["auto"],
     answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
 ) -> list[Verification]:
@@ -239,7 +240,7 @@ def run_searches(
     return [verifications[place] for place in range(len(searches))]
 
 
-def search(parts: Sequence[Part], count: int, measured: Measured, everything: bool = False) -> Search:
+def search(parts: Sequence[Part], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
     """Ask for the answers without the parts of the highest scores, alone and together, and without others.
 
     Args:

@@ -51,7 +51,7 @@ class Segment(NamedTuple):
     column: int | None = None
 
 
-class Column(NamedTuple):
+class ScoredColumn(NamedTuple):
     """What has one score: a token, a word, or several tokens that share a character.
 
     Attributes:
@@ -100,7 +100,7 @@ class Layout:
 
     texts: tuple[tuple[Segment, ...], ...]
     directions: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ScoredColumn, ...]
     rows: tuple[Row, ...]
 
     @property
@@ -184,7 +184,7 @@ class _Pen:
 
     def __init__(self, count: int) -> None:
         self.texts: list[list[Segment]] = [[] for _ in range(count)]
-        self.columns: list[Column] = []
+        self.columns: list[ScoredColumn] = []
 
     def plain(self, sequence: int, text: str) -> None:
         if text:
@@ -202,7 +202,7 @@ class _Pen:
         self.plain(sequence, text[:before])
         self.texts[sequence].append(Segment(body, len(self.columns)))
         self.plain(sequence, text[before + len(body) :])
-        self.columns.append(Column(quoted(visible(text)), tokens, special))
+        self.columns.append(ScoredColumn(quoted(visible(text)), tokens, special))
 
     def special(self, sequence: int, text: str, token: int) -> None:
         """Add a token that is not in the text, set apart by spaces."""
@@ -228,7 +228,7 @@ Span = tuple[tuple[int, ...], int, int]
 """Tokens, with the first character and the end of their text."""
 
 
-def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[Column]]:
+def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Cut the original text at the spans of tokens or words."""
     sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
     pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
@@ -241,7 +241,7 @@ def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[C
             if a.special_tokens_mask[first]:
                 pen.special(current, a.tokens[first], first)
             else:
-                pen.columns.append(Column(quoted(visible(a.tokens[first])), tokens, False))
+                pen.columns.append(ScoredColumn(quoted(visible(a.tokens[first])), tokens, False))
             continue
         pen.plain(current, sources[current][done[current] : start])
         special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
@@ -269,7 +269,7 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     return spans
 
 
-def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
+def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
     pen = _Pen(1 + any(sequence == 1 for sequence in a.units.sequence))
     starts = any(token[:1] in _STARTS for token in a.tokens)

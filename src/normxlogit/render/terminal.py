@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..results.units.characters import safe
 from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
-from .builders.media import Picture, Waveform, region_shares
+from .builders.media import PictureBlock, Waveform, region_shares
 from .charts import GREY, Bars, Grid, Legend, Timeline, number
 
 STEPS = (0.1, 1 / 3, 2 / 3)
@@ -248,7 +248,7 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
     return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
 
 
-def _strongest(block: Picture | Waveform) -> Text:
+def _strongest(block: PictureBlock | Waveform) -> Text:
     shares = [f"{name} {share:.0%}" for name, share in region_shares(block)[:NAMED] if share > 0]
     return _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
 
@@ -268,7 +268,7 @@ def _waveform(block: Waveform, color: bool) -> RenderableType:
     return Group(line, _strongest(block))
 
 
-def _picture(block: Picture, color: bool) -> RenderableType:
+def _picture(block: PictureBlock, color: bool) -> RenderableType:
     """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
     caption = _strongest(block)
     if not color:
@@ -317,7 +317,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,
-    Picture.kind: _picture,
+    PictureBlock.kind: _picture,
     Timeline.kind: _timeline,
     Waveform.kind: _waveform,
     Legend.kind: _legend,

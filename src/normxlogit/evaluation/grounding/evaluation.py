@@ -45,7 +45,7 @@ class MeasuredAnswer:
         return self.evidence == "there" and answers_from_evidence(self.case, self.figures.answer)
 
 
-class Signal(NamedTuple):
+class SignalQuality(NamedTuple):
     """How well a signal tells answers with evidence from answers without it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Signal(NamedTuple):
     answers: tuple[int, int]
 
 
-class Comparison(NamedTuple):
+class SignalComparison(NamedTuple):
     """The signals on some of the answers.
 
     Attributes:
@@ -73,7 +73,7 @@ class Comparison(NamedTuple):
     """
 
     title: str
-    signals: list[Signal]
+    signals: list[SignalQuality]
 
 
 def evaluate_grounding(
@@ -135,7 +135,7 @@ def evaluate_grounding(
 
 def compare_signals(
     answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = (), seed: int = 0
-) -> list[Comparison]:
+) -> list[SignalComparison]:
     """Compare how well the signals tell answers with evidence from those without it, and from those with it swapped.
 
     Args:
@@ -170,13 +170,13 @@ def compare_signals(
             if answer.evidence in ("there", other) and (questions is None or answer.case.question in questions)
         ]
         if len({answer.evidence for answer, _ in chosen}) == 2:
-            comparisons.append(Comparison(title, _signals(chosen, seed)))
+            comparisons.append(SignalComparison(title, _signals(chosen, seed)))
     if not comparisons or comparisons[0].title != titles[0][0]:
         raise DataError("the model answers no supported or no unsupported case")
     return comparisons
 
 
-def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[Signal]:
+def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
     """Return the signals of answers, best first."""
     signals = []
     for name in dict.fromkeys(name for _, score in chosen for name in score):
@@ -197,7 +197,7 @@ def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: in
         )
         first, second, third = (_interval(measure, labels, values, seed) for measure in measures)
         counts = int(labels.sum()), int((~labels).sum())
-        signals.append(Signal(name, first, second, third, float(np.mean(passes)), counts))
+        signals.append(SignalQuality(name, first, second, third, float(np.mean(passes)), counts))
     return sorted(signals, key=lambda signal: -signal.auroc[0])
 
 
@@ -286,7 +286,7 @@ def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) 
 
 
 def grounding_table(
-    comparisons: Sequence[Comparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
+    comparisons: Sequence[SignalComparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
 ) -> str:
     """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right."""
     text = ""

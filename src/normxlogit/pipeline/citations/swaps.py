@@ -15,7 +15,7 @@ from ...inputs.encoding import Encoding
 from ...inputs.private_tokenizer import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.citation_test import Swap
-from ...results.units.spans import Piece
+from ...results.units.spans import NamedSpan
 from ..completions.completed import Completed
 from .continuations import continuation_log_probabilities
 
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 def swaps(
-    model: TaskModel, completed: Completed, parts: Sequence[Piece], sources: Mapping[str, tuple[int, int]]
+    model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], sources: Mapping[str, tuple[int, int]]
 ) -> tuple[Swap, ...]:
     """Put other values of the documents in the place of each value of an answer.
 
@@ -103,7 +103,7 @@ def _swapped(sentence: str, question: Question) -> list[str]:
     return [sentence[: value.start] + other + sentence[value.end :] for other in question.others]
 
 
-def _before(completed: Completed, sentence: Piece) -> tuple[Encoding, str]:
+def _before(completed: Completed, sentence: NamedSpan) -> tuple[Encoding, str]:
     """Return what the model reads before a sentence of the answer, and the white space that it begins with."""
     encoding = completed.encoding
     source_tokens = len(completed.joined().encoding) - len(encoding)  # of an encoder-decoder model

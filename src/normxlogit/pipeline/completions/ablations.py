@@ -13,7 +13,7 @@ from ...inputs.encoding import Encoding
 from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
 from ...model.task_model import TaskModel
-from ...results.units.spans import Piece
+from ...results.units.spans import NamedSpan
 from .completed import Completed
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ class Ablations:
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:
+    def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
         self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self._without, self._read)

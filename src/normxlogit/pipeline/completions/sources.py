@@ -18,7 +18,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.grouping import Merging, check_merging, part_targets, source_units
 from ...results.units.regions import is_box
-from ...results.units.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
+from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
 from ...tasks.targets import Target
 from ..explain import sink_note
@@ -106,7 +106,7 @@ def explain_sources(
 
 
 def _of_parts(
-    model: TaskModel, completed: Completed, method: Method, parts: list[Piece], scores: FloatArray, units: Units
+    model: TaskModel, completed: Completed, method: Method, parts: list[NamedSpan], scores: FloatArray, units: Units
 ) -> Attribution:
     """Return the scores of the parts of an answer, (K, U), as a result."""
     sequence, encoding = completed.sequenced(), completed.joined().encoding
@@ -125,7 +125,7 @@ def _of_parts(
 
 def sources_and_parts(
     completed: Completed, sources: SourceSpec | None, parts: PartSpec
-) -> tuple[list[Piece], list[Piece]]:
+) -> tuple[list[NamedSpan], list[NamedSpan]]:
     """Return the sources of a prompt, none where it is not divided, and the parts of its answer."""
     sequence = completed.sequenced()
     part_pieces = answer_parts(sequence, parts)
@@ -140,7 +140,7 @@ def sources_and_parts(
     return source_pieces, part_pieces
 
 
-def part_weights(completed: Completed, parts: list[Piece]) -> Array:
+def part_weights(completed: Completed, parts: list[NamedSpan]) -> Array:
     """Return which generated tokens are of which part, (K, G)."""
     start = completed.joined().prompt_tokens
     weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
@@ -150,7 +150,7 @@ def part_weights(completed: Completed, parts: list[Piece]) -> Array:
 
 
 def _direct(
-    model: TaskModel, completed: Completed, options: Options, parts: list[Piece], weights: Array
+    model: TaskModel, completed: Completed, options: Options, parts: list[NamedSpan], weights: Array
 ) -> Attribution | None:
     """Return what the parts of an answer rest on, by tokens, from one backward pass for each part.
 

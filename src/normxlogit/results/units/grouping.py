@@ -12,7 +12,7 @@ from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
 from .regions import regions_of
-from .spans import PartSpec, Piece, Sequenced, SourceSpec, answer_parts, prompt_sources
+from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .units import APART, UnitKind, Units
 from .words import merged
 
@@ -142,7 +142,7 @@ def _check_coarser(a: Attribution, groups: Sequence[Group]) -> None:
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
-def source_units(text: str, by: SourceSpec, pieces: Sequence[Piece]) -> Units:
+def source_units(text: str, by: SourceSpec, pieces: Sequence[NamedSpan]) -> Units:
     """Return sources as units, for methods that leave out whole sources and not tokens.
 
     Args:
@@ -165,7 +165,7 @@ def _units(groups: Sequence[Group], others: Mapping[UnitKind, str]) -> Units:
     )
 
 
-def part_targets(pieces: Sequence[Piece]) -> tuple[Target, ...]:
+def part_targets(pieces: Sequence[NamedSpan]) -> tuple[Target, ...]:
     """Return parts of an answer as targets."""
     return tuple(Target("part", piece.name, span=(piece.start, piece.end)) for piece in pieces)
 
@@ -198,7 +198,7 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[Group]:
     return groups
 
 
-def _group(text: str, by: SourceSpec, piece: Piece, sequence: int) -> Group:
+def _group(text: str, by: SourceSpec, piece: NamedSpan, sequence: int) -> Group:
     kind: UnitKind = by if isinstance(by, str) else "span"
     body = text[piece.start : piece.end]
     name = piece.name if kind in ("span", "message") else ""
