@@ -130,17 +130,17 @@ def methods() -> None:
     table.add_column("cost", max_width=12)
     for info in list_methods():
         traits = [name for name, has in (("signed", info.signed), ("single layers", info.per_layer)) if has]
-        about = Text(info.summary)
-        about.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
-        table.add_row(Text(info.name), about, Text(info.passes))
+        summary = Text(info.summary)
+        summary.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
+        table.add_row(Text(info.name), summary, Text(info.passes))
     defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     defaults.add_column("default of", ratio=1)
     defaults.add_column("method")
     defaults.add_column("passes", max_width=12)
     for default in DEFAULTS.values():
-        about = Text(default.calls)
-        about.append("\n" + default.why, Style(dim=True))
-        defaults.add_row(about, Text("\n".join(default.methods)), Text(default.passes))
+        calls = Text(default.calls)
+        calls.append("\n" + default.why, Style(dim=True))
+        defaults.add_row(calls, Text("\n".join(default.methods)), Text(default.passes))
     console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False)
     with console.capture() as capture:
         console.print(table)

@@ -290,9 +290,9 @@ def measure(
     for level in LEVELS:
         without, only = [], []
         for text, (encoding, token_scores) in enumerate(zip(encodings, scores, strict=True)):
-            top, others = split(encoding, token_scores, level, protocol)
+            top, remaining = split(encoding, token_scores, level, protocol)
             without.append((text, tuple(sorted(top))))
-            only.append((text, tuple(sorted(others))))
+            only.append((text, tuple(sorted(remaining))))
         after = np.stack(answers(without))  # (N, C)
         with_only = np.stack(answers(only))[rows, labels_before]  # (N,)
         changed = after[rows, labels_before]  # (N,)

@@ -26,16 +26,16 @@ def cut_pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Pie
         pieces: First character, one past the last, and what is drawn there; its text is filled in.
         between: The kind of the pieces between them.
     """
-    cut, done = [], start
+    cut, cut_to = [], start
     for first, last, piece in sorted(pieces, key=lambda span: span[:2]):
-        first = max(first, done)
-        if first > done:
-            cut.append(Piece(text[done:first], kind=between))
+        first = max(first, cut_to)
+        if first > cut_to:
+            cut.append(Piece(text[cut_to:first], kind=between))
         name = f"[{piece.name}]" if piece.name else ""  # a region of a picture whose place is taken
         cut.append(piece._replace(text=text[first:last] or name))
-        done = max(done, last)
-    if text[done:end].strip():
-        cut.append(Piece(text[done:end], kind=between))
+        cut_to = max(cut_to, last)
+    if text[cut_to:end].strip():
+        cut.append(Piece(text[cut_to:end], kind=between))
     return cut
 
 
@@ -58,14 +58,14 @@ class ScoredColumn(NamedTuple):
         name: Its text, never empty, white space made visible.
         special: Whether the tokenizer added it.
         sink: Whether a token of it is an attention sink.
-        read: Whether the answer is read there, which has no colour: see `Attribution.reads_at`.
+        answer_read: Whether the answer is read there, which has no colour: see `Attribution.reads_at`.
     """
 
     name: str
     tokens: tuple[int, ...]
     special: bool
     sink: bool = False
-    read: bool = False
+    answer_read: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,16 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         scores = (
             np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
         )
-    columns = [c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), read=a.reads_at in c.tokens) for c in columns]
+    columns = [
+        c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), answer_read=a.reads_at in c.tokens) for c in columns
+    ]
     scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     plain = np.array([not c.special for c in columns], dtype=bool)
-    compared = np.array([not (c.special or c.read) for c in columns], dtype=bool)
+    compared = np.array([not (c.special or c.answer_read) for c in columns], dtype=bool)
     compared = compared if compared.any() else plain if plain.any() else ~plain
     scales = _scales(scores, compared, a.has_target_axis)  # (..., 1)
     strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
-    strengths[..., np.array([c.read for c in columns], dtype=bool) & ~compared] = 0.0
+    strengths[..., np.array([c.answer_read for c in columns], dtype=bool) & ~compared] = 0.0
     unread = [all(a.tokens[i] in UNKNOWN for i in c.tokens) for c in columns]
     strengths[..., np.array(unread, dtype=bool)] = 0.0  # the model does not know which words these are
     rows = []
@@ -165,7 +167,7 @@ def strongest(drawn: Layout, row: Row, k: int) -> list[int]:
 
     Special tokens, zeros and the token at which the answer is read are left out, the latter unless it is alone.
     """
-    apart = drawn.special | {i for i, column in enumerate(drawn.columns) if column.read}
+    apart = drawn.special | {i for i, column in enumerate(drawn.columns) if column.answer_read}
     apart = apart if len(apart) < len(drawn.columns) else drawn.special
     order = np.argsort(-np.abs(row.scores), kind="stable")
     return [int(i) for i in order if i not in apart and row.scores[i] != 0][:k]
@@ -231,7 +233,7 @@ Span = tuple[tuple[int, ...], int, int]
 def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Cut the original text at the spans of tokens or words."""
     sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
-    pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
+    pen, cut_to, current = _Pen(len(sources)), [0] * len(sources), 0
     for tokens, start, end in spans:
         first, last = tokens[0], tokens[-1]
         current = (
@@ -243,12 +245,12 @@ def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[S
             else:
                 pen.columns.append(ScoredColumn(quoted(visible(a.tokens[first])), tokens, False))
             continue
-        pen.plain(current, sources[current][done[current] : start])
+        pen.plain(current, sources[current][cut_to[current] : start])
         special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
         pen.scored(current, sources[current][start:end], tokens, special=special)
-        done[current] = max(done[current], end)
+        cut_to[current] = max(cut_to[current], end)
     for sequence, source in enumerate(sources):
-        pen.rest(sequence, source[done[sequence] :].rstrip())
+        pen.rest(sequence, source[cut_to[sequence] :].rstrip())
     return pen.trimmed(), pen.columns
 
 
@@ -281,10 +283,10 @@ def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[ScoredColumn]]:
             pen.special(current, token, index)
             continue
         glued = token.startswith("##") or (starts and token[:1] not in _STARTS)
-        shown = token.removeprefix("##") if glued else token.lstrip(_STARTS)
+        word_text = token.removeprefix("##") if glued else token.lstrip(_STARTS)
         if not glued:
             pen.space(current)
-        pen.scored(current, shown or token, (index,))
+        pen.scored(current, word_text or token, (index,))
     return pen.trimmed(), pen.columns
 
 

@@ -206,24 +206,24 @@ def _table(block: Table, color: bool) -> RenderableType:
     if any(column.name for column in block.columns):
         names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
         table.add_row(*(text for column in names for text in column))
-    shown = range(len(block.rows)) if block.shown is None else block.shown
-    for i in shown:
+    terminal_rows = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
+    for i in terminal_rows:
         cells = []
         for index, cell in enumerate(block.rows[i]):
             line = Text(overflow="fold")
             for piece in cell.pieces:
                 line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
-                about = "".join(f" {text}" for text in (piece.number, piece.about) if text)
-                line.append_text(_text(f"{about}   " if about else "", DIM))
+                details = "".join(f" {text}" for text in (piece.number, piece.details) if text)
+                line.append_text(_text(f"{details}   " if details else "", DIM))
             line.rstrip()
             line.append(", ".join(map(safe, cell.links)))
             if cell.bar:
                 line.append_text(_bar(cell.bar.end - cell.bar.start, color))
             cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (index in marked)]
         table.add_row(*cells)
-    more = len(block.rows) - len(shown)
+    left_out = len(block.rows) - len(terminal_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
-    return Group(*parts, table, *([Text(f"and {more} more", DIM)] if more else []))
+    return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 
 
 def _grid(block: Grid, color: bool) -> RenderableType:
@@ -276,9 +276,9 @@ def _picture(block: PictureBlock, color: bool) -> RenderableType:
     rows, columns = block.medium.boxes.shape[:2]
     times = max(1, GRID // columns)
     strengths = np.array([piece.strength for piece in block.parts]).reshape(rows, columns)
-    shown = strengths.repeat(times, 0).repeat(times, 1)
+    enlarged = strengths.repeat(times, 0).repeat(times, 1)
     lines = []
-    for upper, lower in zip(shown[::2], np.pad(shown, ((0, len(shown) % 2), (0, 0)))[1::2], strict=True):
+    for upper, lower in zip(enlarged[::2], np.pad(enlarged, ((0, len(enlarged) % 2), (0, 0)))[1::2], strict=True):
         line = Text(overflow="fold")
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
             line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))

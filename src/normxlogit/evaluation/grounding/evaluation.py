@@ -163,11 +163,11 @@ def compare_signals(
     if swapped:
         titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
     comparisons = []
-    for title, other, questions in titles:
+    for title, evidence, questions in titles:
         chosen = [
             (answer, score)
             for answer, score in zip(answers, scores, strict=True)
-            if answer.evidence in ("there", other) and (questions is None or answer.case.question in questions)
+            if answer.evidence in ("there", evidence) and (questions is None or answer.case.question in questions)
         ]
         if len({answer.evidence for answer, _ in chosen}) == 2:
             comparisons.append(SignalComparison(title, _signals(chosen, seed)))
@@ -256,11 +256,11 @@ def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredA
         LENS: lambda figures: figures.heads,
     }
     predicted = {}
-    for name, read in features.items():
-        if read(fitted[0].figures):
+    for name, features_of in features.items():
+        if features_of(fitted[0].figures):
             classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-            classifier.fit([read(answer.figures) for answer in fitted], labels)
-            predicted[name] = classifier.decision_function([read(answer.figures) for answer in answers])
+            classifier.fit([features_of(answer.figures) for answer in fitted], labels)
+            predicted[name] = classifier.decision_function([features_of(answer.figures) for answer in answers])
     return predicted
 
 

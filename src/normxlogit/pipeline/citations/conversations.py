@@ -256,8 +256,8 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
             else:
                 chat.append(ChatMessage({"role": "assistant", "content": "", "tool_calls": [one]}, calls=(place,)))
         elif message.kind == "tool result" and not plain:
-            about = {"name": message.name, "tool_call_id": _call_id(message, messages)}
-            chat.append(ChatMessage({"role": "tool", **about, "content": message.text}, ((place, 0),)))
+            call = {"name": message.name, "tool_call_id": _call_id(message, messages)}
+            chat.append(ChatMessage({"role": "tool", **call, "content": message.text}, ((place, 0),)))
         elif message.role == "assistant":
             before, after = _around(message, plain=plain)
             follows = message.kind == "tool call" or (bool(chat) and _ends_with_reasoning(chat[-1], messages))

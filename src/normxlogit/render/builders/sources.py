@@ -93,7 +93,7 @@ def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
         for k, (numbers, sentence) in enumerate(zip(cited.marks, support, strict=True)):
             start, end, piece = pieces[k]
             if sentence is not None and (sentence.contradiction is not None or not sentence.rests):
-                piece = piece._replace(kind="unsupported", about=f"{sentence.verdict}: {sentence.reason}")
+                piece = piece._replace(kind="unsupported", details=f"{sentence.verdict}: {sentence.reason}")
             pieces[k] = start, end, piece._replace(cited=numbers)
     return cut_pieces(s.text or "", len(s.prompt or ""), len(s.text or ""), pieces)
 
@@ -150,8 +150,8 @@ def _listed_citations(cited: Citations) -> list[Block]:
     """Return the cited sources and others that were left out."""
     rows = [_Source(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in cited.citations()]
     listed, losses = {row.name for row in rows}, cited.losses
-    others = [t for t in cited.top(len(cited.sources)) if t.name in losses and t.name not in listed]
-    rows += [_Source("", t.share, t.name, t.text, losses[t.name]) for t in others]
+    left_out = [t for t in cited.top(len(cited.sources)) if t.name in losses and t.name not in listed]
+    rows += [_Source("", t.share, t.name, t.text, losses[t.name]) for t in left_out]
     if not rows:
         return [Paragraph("no sentence of the answer cites a source")]
     return [_table(rows, "Sources")]
@@ -172,7 +172,7 @@ def _loss(s: Attribution, unit: int) -> float | None:
 
 
 def _table(rows: Sequence[_Source], caption: str) -> Table:
-    most = max(row.share for row in rows) or 1.0
+    largest = max(row.share for row in rows) or 1.0
     measured = any(row.nats is not None for row in rows)
     named = any(row.label or row.name for row in rows)
     columns = [*([Column("source")] if named else []), Column("text"), Column("share", numbers=True)]
@@ -180,6 +180,6 @@ def _table(rows: Sequence[_Source], caption: str) -> Table:
     body = []
     for label, share, name, text, nats in rows:
         cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
-        cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / most)]
+        cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
         body.append([*cells, *([cell("" if nats is None else f"{-nats:+.1f} nats", nats)] if measured else [])])
     return Table(columns, body, caption)

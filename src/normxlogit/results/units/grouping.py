@@ -59,13 +59,13 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     _check_coarser(a, groups)
     in_groups = {unit for group in groups for unit in group.weights}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    others: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
+    remaining: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
     if a.completion is not None:
-        others["answer"] = list(range(start, a.text_units))
+        remaining["answer"] = list(range(start, a.text_units))
     scores = np.stack(
         [
             *(_merged(a.scores, group, merge) for group in groups),
-            *(a.scores[..., units].sum(-1, dtype=np.float64) for units in others.values()),
+            *(a.scores[..., units].sum(-1, dtype=np.float64) for units in remaining.values()),
         ],
         -1,
     )  # (..., groups + others)
@@ -74,8 +74,8 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
         sums = scores[..., : len(groups)]
         scores[..., : len(groups)] = sums - sums.sum(-1, keepdims=True) / sizes.sum() * sizes
     names = OTHERS if a.completion is not None else {"rest": "the rest of the text"}
-    units = _units(groups, {kind: names[kind] for kind in others})
-    members = [*(group.weights.keys() for group in groups), *others.values()]
+    units = _units(groups, {kind: names[kind] for kind in remaining})
+    members = [*(group.weights.keys() for group in groups), *remaining.values()]
     sinks = tuple(place for place, units_of in enumerate(members) if not set(a.sinks).isdisjoint(units_of))
     changes: dict[str, Any] = {"sinks": sinks}
     if merge != "sum":  # bias and sink add up with sums only
@@ -153,15 +153,15 @@ def source_units(text: str, by: SourceSpec, pieces: Sequence[NamedSpan]) -> Unit
     return _units([_group(text, by, piece, 0) for piece in pieces], {})
 
 
-def _units(groups: Sequence[Group], others: Mapping[UnitKind, str]) -> Units:
+def _units(groups: Sequence[Group], remaining: Mapping[UnitKind, str]) -> Units:
     """Return groups, and by their names what is in none of them, as units."""
     return Units(
-        kind=(*(group.kind for group in groups), *others),
-        text=(*(group.text for group in groups), *("" for _ in others)),
-        special=(*(False for _ in groups), *(True for _ in others)),
-        sequence=(*(group.sequence for group in groups), *(None for _ in others)),
-        spans=(*(group.span for group in groups), *((0, 0) for _ in others)),
-        name=(*(group.name for group in groups), *others.values()),
+        kind=(*(group.kind for group in groups), *remaining),
+        text=(*(group.text for group in groups), *("" for _ in remaining)),
+        special=(*(False for _ in groups), *(True for _ in remaining)),
+        sequence=(*(group.sequence for group in groups), *(None for _ in remaining)),
+        spans=(*(group.span for group in groups), *((0, 0) for _ in remaining)),
+        name=(*(group.name for group in groups), *remaining.values()),
     )
 
 
@@ -215,13 +215,13 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[Group]:
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
         view = medium.with_scores(a.scores[..., medium.units])
         chosen = [r for r in regions if medium in pictures and pictures.index(medium) == r.picture]
-        rest = np.ones(medium.shape, np.float64)
+        outside = np.ones(medium.shape, np.float64)
         for region in chosen:
             inside = region.inside(view)  # (h, w)
-            rest -= inside
+            outside -= inside
             groups.append(Group("region", "", region.name, span, None, _weights(medium.first, inside)))
         name = f"the rest of {medium.name}" if chosen else medium.name
-        groups.append(Group("medium", "", name, span, None, _weights(medium.first, rest)))
+        groups.append(Group("medium", "", name, span, None, _weights(medium.first, outside)))
     return groups
 
 

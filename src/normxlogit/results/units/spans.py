@@ -117,9 +117,9 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
     order = sorted(named, key=lambda piece: piece.start)
-    for one, other in pairwise(order):
-        if other.start < one.end:
-            raise InputError(f"the sources {one.name!r} and {other.name!r} overlap")
+    for source, following in pairwise(order):
+        if following.start < source.end:
+            raise InputError(f"the sources {source.name!r} and {following.name!r} overlap")
     return named
 
 
