@@ -220,8 +220,8 @@ def _render(
         from ..results.storage.schema import plain
 
         state = results.to_dict()
-        for result, one in zip(results, state["attributions"], strict=True):
-            one |= {"words": plain(result.words(merge))} if words else {}
+        for result, state_of_result in zip(results, state["attributions"], strict=True):
+            state_of_result |= {"words": plain(result.words(merge))} if words else {}
         return json_text(state, ascii_only=ascii_only(output))
     from ..methods.registry import describe
     from ..render.builders.collection import results_page

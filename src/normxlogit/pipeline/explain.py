@@ -60,8 +60,8 @@ class ScoreColumns:
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
     """Score the tokens of a forward pass, without an object for each of them."""
     method, batch = options.method, run.batch
-    each = None if options.targets is None else [options.targets[i] for i in batch.indices]
-    target = resolve(model, run, options.target, options.contrast, each)
+    batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
+    target = resolve(model, run, options.target, options.contrast, batch_targets)
     try:
         layers = layer_numbers(options.layers, model)
         request = Request(model, run, target, layers)
@@ -69,7 +69,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
     extractive = model.task.extractive
-    values, *others = to_host(
+    values, *optional_arrays = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
@@ -81,7 +81,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         None if scores.sinks is None else batch.real(scores.sinks),
     )
     measured = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
-    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = others
+    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = optional_arrays
     if predictions is not None:
         model.check_finite(predictions[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
@@ -129,8 +129,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         )
         targets, inputs = infos[row], model.task.result_inputs(encoding)
         ids = [chosen.id for chosen in targets if chosen.id is not None]
-        same = same_as_contrast(ids, targets[0].contrast_id, targets[0].contrast)
-        notes = (*inputs.pop("notes"), *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))
+        same_note = same_as_contrast(ids, targets[0].contrast_id, targets[0].contrast)
+        notes = (*inputs.pop("notes"), *precision, *same_note, *sink_note(encoding.tokens, encoding.special, sinks))
         results.append(
             Attribution(
                 scores=np.array(values, np.float32, order="C"),

@@ -227,7 +227,7 @@ def run_searches(
     count, everything = (SHOWN, True) if verify == "auto" else (verify, False)
     searches = [search(parts, count, measured, everything) for parts, measured in questions]
     verifications: dict[int, Verification] = {}
-    pending = {place: next(each) for place, each in enumerate(searches)}
+    pending = {place: next(running) for place, running in enumerate(searches)}
     while pending:
         replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
         following = {}
@@ -250,7 +250,7 @@ def search(parts: Sequence[Part], count: int, measured: MeasuredQuantity, everyt
         everything: Whether a set is looked for among all parts, if these do not change the prediction.
     """
     order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
-    first, rest = order[:count], order[count:]
+    first, remaining = order[:count], order[count:]
     original, together, *single = yield [(), _tokens(parts, first), *[_tokens(parts, [i]) for i in first]]
 
     def removal(members: Sequence[int], answer: Answer) -> Removal:
@@ -262,14 +262,14 @@ def search(parts: Sequence[Part], count: int, measured: MeasuredQuantity, everyt
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
     if not alone and original.outcome is not None:  # a value has no other outcome
-        ranked = [i for i, _ in by_effect] + (rest if everything else [])
+        ranked = [i for i, _ in by_effect] + (remaining if everything else [])
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
-    untouched = [i for i in rest if smallest is None or i not in smallest[0]]
-    others = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
+    untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
+    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
     control = None
-    if len(others) >= size:
-        drawn = [others[i] for i in np.random.default_rng(0).permutation(len(others))[:size]]
+    if len(words) >= size:
+        drawn = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
         (answer,) = yield [_tokens(parts, drawn)]
         control = removal(drawn, answer)
     return Verification(
@@ -318,10 +318,10 @@ def _smallest(
     while True:
         fewer = [[i for i in members if i != back] for back in members]
         answers = yield [_tokens(parts, some) for some in fewer]
-        still = [(some, a) for some, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
-        if not still:
+        still_changed = [(some, a) for some, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
+        if not still_changed:
             return members, answer
-        members, answer = min(still, key=lambda pair: pair[1].value)
+        members, answer = min(still_changed, key=lambda pair: pair[1].value)
 
 
 def _tokens(parts: Sequence[Part], members: Sequence[int]) -> Tokens:

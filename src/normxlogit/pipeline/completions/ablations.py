@@ -66,12 +66,12 @@ class Ablations:
         """Return the log-probabilities of the answer's tokens in each text, (G,) each."""
         batch = self.model.batch(encodings, list(range(len(encodings))))
         hidden = self.model.states(batch)  # (B, T, H)
-        each = []
+        answers = []
         for row, mask in enumerate(batch.mask):
             states = hidden[row][mask][-self._generated - 1 : -1]  # (G, H)
             ids = batch.inputs["input_ids"][row][mask][-self._generated :]  # (G,)
-            each.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
-        return each
+            answers.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
+        return answers
 
 
 class SourceScores(NamedTuple):
@@ -160,9 +160,9 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
 
 def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
-    each = []
+    parts = []
     for states, tokens in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
         logits = model.head.tokens(states).float()  # (G', V)
         chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-        each.append(chosen - logits.logsumexp(-1))  # (G',)
-    return torch.cat(each)
+        parts.append(chosen - logits.logsumexp(-1))  # (G',)
+    return torch.cat(parts)

@@ -29,7 +29,7 @@ def with_completion_verifications(
     """
     if verify is None:
         return list(results)
-    return [_verified(model, one, result, verify) for one, result in zip(completed, results, strict=True)]
+    return [_verified(model, prompt, result, verify) for prompt, result in zip(completed, results, strict=True)]
 
 
 def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Verify) -> Attribution:
