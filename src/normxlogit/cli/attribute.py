@@ -31,7 +31,7 @@ def attribute(
     method: Annotated[
         str | None,
         typer.Option(
-            callback=options.known_method,
+            callback=options.check_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default normxlogit, and "
             "frozen-gradient with language models.",
         ),

@@ -29,7 +29,7 @@ from .options import (
     Rounds,
     Seed,
     Split,
-    known_methods,
+    check_methods,
     load,
     methods_of,
     required,
@@ -95,7 +95,7 @@ def frontier(
     methods: Annotated[
         str,
         typer.Option(
-            callback=known_methods,
+            callback=check_methods,
             help='"default", "all", or names separated by spaces; settings as name:setting=value.',
         ),
     ] = "default",
@@ -284,11 +284,11 @@ def _examples(
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
-    """Read NAME:DATASET=FOLDER, or NAME:DATASET."""
+    """Return name, data set and folder of each NAME:DATASET=FOLDER; None as the folder of NAME:DATASET."""
     checkpoints: list[tuple[str, str, str | None]] = []
     for entry in entries or []:
-        name, colon, sources = entry.partition(":")
-        data, equals, folder = sources.partition("=")
+        name, colon, rest = entry.partition(":")
+        data, equals, folder = rest.partition("=")
         if not (name and colon and data) or (equals and not folder):
             raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
         checkpoints.append((name, data, folder or None))

@@ -44,7 +44,7 @@ def explain(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            callback=options.known_method,
+            callback=options.check_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated.",
         ),
     ] = None,
@@ -127,9 +127,9 @@ def methods() -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("method", no_wrap=True)
     table.add_column("what it is", ratio=1)
-    table.add_column("cost", max_width=12)
+    table.add_column("passes", max_width=12)
     for info in list_methods():
-        traits = [name for name, has in (("signed", info.signed), ("single layers", info.per_layer)) if has]
+        traits = [name for name, applies in (("signed", info.signed), ("single layers", info.per_layer)) if applies]
         summary = Text(info.summary)
         summary.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
         table.add_row(Text(info.name), summary, Text(info.passes))
@@ -145,6 +145,7 @@ def methods() -> None:
     with console.capture() as capture:
         console.print(table)
         console.print(defaults)
+    # Rich pads lines with blanks.
     write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
 
 

@@ -1,5 +1,6 @@
 """A text cut into scored pieces, and one scale for their colours."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -127,39 +128,58 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    if words or (words is None and a.has_words):
-        merged_words = a.words(merge)
-        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
-        scores = np.stack([np.asarray(word.score) for word in merged_words], -1) if merged_words else a.scores[..., :0]
-    elif a.text is None or a.offsets is None:
-        texts, columns = _tokens(a)
-        scores = a.scores[..., : a.text_units]
-    else:
-        texts, columns = _cut(a, _shared(a, a.offsets))
-        scores = (
-            np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
-        )
+    texts, columns, scores = _scored_pieces(a, words, merge)
     columns = [
         c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), answer_read=a.reads_at in c.tokens) for c in columns
     ]
-    scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
-    plain = np.array([not c.special for c in columns], dtype=bool)
-    compared = np.array([not (c.special or c.answer_read) for c in columns], dtype=bool)
-    compared = compared if compared.any() else plain if plain.any() else ~plain
-    scales = _scales(scores, compared, a.has_target_axis)  # (..., 1)
-    strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
-    strengths[..., np.array([c.answer_read for c in columns], dtype=bool) & ~compared] = 0.0
-    unread = [all(a.tokens[i] in UNKNOWN for i in c.tokens) for c in columns]
-    strengths[..., np.array(unread, dtype=bool)] = 0.0  # the model does not know which words these are
+    scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)  # (..., columns)
+    strengths, scales = _strengths(a, columns, scores)
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         layer = a.layers[index[-1]] if a.layers is not None else None
         label = [a.targets[index[0]].name] if a.has_target_axis else []
         name = ", ".join(label + ([f"layer {layer}"] if layer is not None else []))
         rows.append(Row(name, layer, scores[index], strengths[index], float(scales[index][0])))
-    # Special tokens do not decide: they are no part of the language.
-    directions = [direction("".join(p.text for p in pieces if p.column is None or plain[p.column])) for pieces in texts]
+    directions = []
+    for pieces in texts:  # special tokens are no part of the language, so they do not decide how it is written
+        body = [piece.text for piece in pieces if piece.column is None or not columns[piece.column].special]
+        directions.append(direction("".join(body)))
     return Layout(tuple(map(tuple, texts)), tuple(directions), tuple(columns), tuple(rows))
+
+
+def _scored_pieces(
+    a: Attribution, words: bool | None, merge: Merge | None
+) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
+    """Return the pieces of each text, what has a score in them, and the scores, (..., columns)."""
+    if words or (words is None and a.has_words):
+        merged_words = a.words(merge)
+        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
+        return texts, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
+    if a.text is None or a.offsets is None:
+        texts, columns = _tokens(a)
+        return texts, columns, a.scores[..., : a.text_units]
+    texts, columns = _cut(a, _shared(a, a.offsets))
+    return texts, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
+
+
+def _stacked(scores: Sequence[FloatArray], a: Attribution) -> FloatArray:
+    """Return the scores of columns, (...) each, as (..., columns); of a result that has none without a column."""
+    return np.stack(scores, -1) if scores else a.scores[..., :0]
+
+
+def _strengths(a: Attribution, columns: Sequence[ScoredColumn], scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how strongly each column is coloured, (..., columns), and the largest magnitude of each row, (..., 1)."""
+    special = np.array([column.special for column in columns], dtype=bool)
+    answer_read = np.array([column.answer_read for column in columns], dtype=bool)
+    compared = ~special & ~answer_read
+    if not compared.any():  # the token at which the answer is read is all that was written, or nothing was
+        compared = ~special if not special.all() else special
+    scales = _scales(scores, compared, a.has_target_axis)  # (..., 1)
+    strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)
+    unknown = np.array([all(a.tokens[i] in UNKNOWN for i in column.tokens) for column in columns], dtype=bool)
+    strengths[..., unknown] = 0.0  # the model does not know which words these are
+    strengths[..., answer_read & ~compared] = 0.0  # drawn as the place where the answer is read
+    return strengths, scales
 
 
 def strongest(drawn: Layout, row: Row, k: int) -> list[int]:

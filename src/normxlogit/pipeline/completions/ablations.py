@@ -54,11 +54,14 @@ class Ablations:
         return np.stack(self._answers([tuple(row) for row in present.tolist()]))
 
     def _without(self, present: tuple[bool, ...]) -> Encoding:
+        """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = {
             i for source, is_present in zip(self.sources, present, strict=True) if not is_present for i in source.tokens
         }
         remaining = self.completed.without(removed)
-        if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
+        encoder_input = remaining.source
+        prompt_left = len(remaining) - self._generated if encoder_input is None else len(encoder_input)
+        if prompt_left == 0:
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
         return remaining
 

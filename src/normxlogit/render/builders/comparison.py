@@ -93,8 +93,10 @@ def curves_card(curves: Sequence[Curve]) -> list[Card]:
 
 
 def _layouts(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> list[Layout]:
+    """Lay out one result a method; each has a row for its one target and layer, and all cut the text alike."""
     layouts = [layout(a, words=words, merge=merge) for a in results]
-    if any(len(method_layout.rows) != 1 or not method_layout.same_pieces(layouts[0]) for method_layout in layouts):
+    first = layouts[0]
+    if not all(len(method_layout.rows) == 1 and method_layout.same_pieces(first) for method_layout in layouts):
         raise DataError("methods side by side need one score for each token of the same text")
     return layouts
 

@@ -214,11 +214,11 @@ def _sentences(a: Attribution, drawn: Layout, alone: Sequence[str]) -> Sentences
     return Sentences(rows, steps, opening(a))
 
 
-def _detail(summary: str, grid: Grid) -> list[Block]:
-    """Return a heat map as it stands on a page, or that it is too large."""
+def _detail(title: str, grid: Grid) -> list[Block]:
+    """Return a heat map in an open fold, or a notice in its place where it is too large for a page."""
     size = grid.scores.size
-    cut = Paragraph(f"The table of {size:,} scores is too large for a page; the saved JSON has it.")
-    return [Fold(summary, [cut if size > LARGEST else grid], opened=True)]
+    notice = Paragraph(f"The table of {size:,} scores is too large for a page; the saved JSON has it.")
+    return [Fold(title, [notice if size > LARGEST else grid], opened=True)]
 
 
 def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Table:

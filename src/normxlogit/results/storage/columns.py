@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import DataError
 from ..attribution import Attribution, prediction_of
 from ..citations import Citations
-from ..units.media import grid_medium, times_medium
+from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART
 from .files import json_text
 from .schema import plain
@@ -215,15 +215,18 @@ def result_row(result: "Record") -> dict[str, Any]:
 
 
 def _message_columns(result: Citations) -> dict[str, Any]:
-    """Return the messages that the sources of an answer are of, and those that each of its sentences cites."""
+    """Return the messages that contain the sources of an answer, and those that each of its sentences cites."""
     messages = result.messages
     if not messages:
         return {}
     shares = np.zeros(len(messages), np.float32)
     np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
-    documents = result.documents
+    name_of_message = result.documents  # by source
     return {
-        "sentence_messages": [list(dict.fromkeys(documents[i] for i in cited)) for cited in result.cited],
+        "sentence_messages": [
+            list(dict.fromkeys(name_of_message[source] for source in cited))
+            for cited in result.cited  # each once
+        ],
         "message_names": [message.name for message in messages],
         "message_kinds": [message.kind for message in messages],
         "message_tools": [message.tool for message in messages],
@@ -373,7 +376,7 @@ def _media_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     if row.get("rows"):
         return [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
     if times := row.get("times"):
-        medium = times_medium(times)
+        medium = sound_of_times(times)
         return [] if medium is None else [plain(medium)]
     return []
 
