@@ -24,7 +24,7 @@ STEPS = (0.1, 1 / 3, 2 / 3)
 BAR = 16
 """Characters of the longest bar."""
 
-NAME = 32
+NAME_WIDTH = 32
 """Most characters of a name beside a bar."""
 
 NARROW = 60
@@ -139,6 +139,7 @@ def _paragraph(block: Paragraph, color: bool) -> RenderableType:
 
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
+    """Draw texts in colour: under their captions in a small block, otherwise beside them."""
     drawn = [Text("\n").join(_sentence(pieces, color) for _, pieces in row.texts) for row in block.rows]
     if not any(row.caption for row in block.rows):
         return Group(*drawn)
@@ -147,7 +148,8 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
             Text("\n").join([_text(row.caption, DIM), text]) for row, text in zip(block.rows, drawn, strict=True)
         )
     table = _columns("left", "left")
-    table.columns[0].no_wrap, table.columns[0].max_width = True, NAME
+    captions = table.columns[0]
+    captions.no_wrap, captions.max_width = True, NAME_WIDTH
     for row, text in zip(block.rows, drawn, strict=True):
         table.add_row(_text(row.caption, BOLD), text)
     return table
@@ -184,7 +186,7 @@ def _bars(block: Bars, color: bool) -> RenderableType:
     for row in block.rows:
         name, side = _text(row.name), _text("" if narrow and block.tested else row.side, DIM)
         for text in (name, side):
-            text.truncate(NAME_WHERE_NARROW if narrow else NAME, overflow="ellipsis")
+            text.truncate(NAME_WHERE_NARROW if narrow else NAME_WIDTH, overflow="ellipsis")
         bar = [] if narrow else [_bar(row.score / (block.scale or 1.0), color)]
         cells = [name, _text(number(row.score, block.scale, signed=block.signed)), *bar]
         table.add_row(*cells, *([_text(row.without)] if block.tested else []), side)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, SupportsIn
 
 import numpy as np
 
-from ..errors import DataError, MethodError, TargetError
+from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import Columns, Shap, text_pieces, text_row
@@ -492,9 +492,10 @@ class Attribution(Record):
         return sources_of(self, sources, parts, merge=merge, centered=centered)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
-        """Return the `k` units with the highest scores, ties by position, without the one at `reads_at`.
+        """Return the `k` units with the highest scores, ties by position.
 
-        Of a completion they are those of the prompt, by their scores for the whole answer.
+        Special units and the token at which an answer is read (`reads_at`) are left out. Of a completion the units are
+        those of the prompt, by their scores for the whole answer.
 
         Args:
             k: How many.
@@ -503,18 +504,21 @@ class Attribution(Record):
 
         Raises:
             DataError: If there are several labels or layers; choose with a[target] and a.layer(...) first.
+            InputError: If `k` is negative.
         """
+        if k < 0:
+            raise InputError(f"k must be at least 0, not {k}")
         summed = self.whole() if self.completion is not None else self
         if summed.scores.ndim != 1:
             raise DataError("top() needs one score for each unit; choose with a[target] or a.layer(...)")
         scores, shares = summed.scores, summed.shares
-        unread = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
+        answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
         order = np.argsort(scores if lowest else -scores, kind="stable")
         names = self.units.names
         return [
             UnitScore(i, self.units.text[i], float(scores[i]), float(shares[i]), names[i])
             for i in order.tolist()
-            if i not in unread and (special or not (self.units.special[i] or i == self.reads_at))
+            if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
 
     def moments(self, index: int = 0) -> list[WordMoments]:

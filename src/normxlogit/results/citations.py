@@ -99,16 +99,16 @@ class Support(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The result in words: what it contradicts, or what it rests on."""
+        """The result in words: what it contradicts, what it rests on, or that nothing supports it."""
         if self.contradiction is not None:
             swap = self.contradiction
             return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
         if not self.rests:
             return self.wording.unsupported
-        marks: dict[str, str] = {}
+        numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
-            marks[message] = marks.get(message, "") + f"[{number}]"
-        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in marks.items())
+            numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
+        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
         return "rests on " + (cited or f"the {self.wording.sources}")
 
     @property

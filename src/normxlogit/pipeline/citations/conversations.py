@@ -26,7 +26,14 @@ AS_TEXT: dict[Kind, str] = {
 DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
 """What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
 
-TITLES: dict[str, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
+TITLES: dict[str, str] = {
+    "system": "System",
+    "user": "User",
+    "assistant": "Assistant",
+    "reasoning": "Reasoning",
+    "tool call": "Assistant",
+}
+"""The headings of messages in a plain text; others are the results of tools."""
 
 
 @dataclass(frozen=True)
@@ -337,8 +344,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     """Write a conversation as one text, for readers without a chat template."""
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
-        title = TITLES.get(message.kind, f"Result of {message.name or 'the tool'}")
-        title = {"reasoning": "Reasoning", "tool call": "Assistant"}.get(message.kind, title)
+        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
         before, after = _around(message, plain=True) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)

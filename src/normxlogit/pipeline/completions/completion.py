@@ -66,11 +66,12 @@ class CompletionRequest(NamedTuple):
         """The generated tokens."""
         return self.completed.encoding.ids[self.start :]
 
-    def part(self, first: int, last: int) -> "CompletionRequest":
-        """Return a part of the completion, with the tokens before it as the prompt."""
-        sequence, end = self.completed.encoding, self.start + last
-        completed = replace(self.completed, encoding=sequence.take(range(end)), prompt_tokens=self.start + first)
-        return self._replace(completed=completed, context=sequence.take(range(end - 1)), ids=self.ids[first:last])
+    def part(self, first: int, stop: int) -> "CompletionRequest":
+        """Return the generated tokens from `first` to before `stop` as a completion of all tokens before them."""
+        encoding, end = self.completed.encoding, self.start + stop
+        completed = replace(self.completed, encoding=encoding.take(range(end)), prompt_tokens=self.start + first)
+        context = encoding.take(range(end - 1))  # nothing is predicted from the last token
+        return self._replace(completed=completed, context=context, ids=self.ids[first:stop])
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> Attribution:
@@ -99,7 +100,7 @@ def explain_completions(
         for completion, completion_options in zip(completed, options, strict=True)
     ]
     if requests[0].context.source is not None or model.task.is_speech:  # a source each
-        return [_with_source(model, completion) for completion in requests]
+        return [_explain_with_source(model, completion) for completion in requests]
     if any(completion.context.media for completion in requests):  # read one by one
         return [_explain(model, [completion])[0] for completion in requests]
 
@@ -183,39 +184,41 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     )
 
 
-def _with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
+def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
     """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
     method = completion.options.method
-    if not isinstance(method, FrozenGradient):
-        if method.needs_grad:
-            raise MethodError(
-                f"{method.info.name} backpropagates through one stack of layers, {type(model.module).__name__} "
-                "has two: frozen-gradient scores source and completion, normxlogit the completion alone"
-            )
-        return _explain(model, [completion])[0]
-    batch = model.batch([completion.context], [0], encode_sources=False)
+    if isinstance(method, FrozenGradient):
+        return _explain_both_sides(model, completion, method)
+    if method.needs_grad:
+        raise MethodError(
+            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
+        )
+    return _explain(model, [completion])[0]
+
+
+def _explain_both_sides(model: TaskModel, completion: CompletionRequest, method: FrozenGradient) -> Attribution:
+    """Explain a completion by the tokens of the source, S, and by those that the decoder read, T - 1."""
+    batch = model.batch([completion.context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, completion.options.layers, predict=False)
+    # One pass gives the scores of every token only if none answers otherwise because of later ones.
     if not is_causal(model, run, completion.start):
         del run  # for memory
-        return _in_halves(completion, lambda part: _with_source(model, part))
+        return _in_halves(completion, lambda part: _explain_with_source(model, part))
+    count, first = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
     with torch.inference_mode():
-        described = predictions_of(model, run.hidden[0][completion.start - 1 :], completion.generated_ids)
-    count = len(completion.ids)
-    request = Request(model, run, _target(model, torch.tensor([completion.ids]), completion.contrast, run), ())
-    token_scores = method.score_each(request, torch.arange(count)[None] + completion.start - 1)
+        described = predictions_of(model, run.hidden[0][first:], completion.generated_ids)
+    target = _target(model, torch.tensor([completion.ids]), completion.contrast, run)
+    request = Request(model, run, target, layers=())
+    token_scores = method.score_each(request, first + torch.arange(count)[None])
     if token_scores is None:
         raise MethodError(f"{method.info.name} gives no scores of completions")
-    scores = _row(token_scores, 0, count)  # of S + T - 1 tokens
+    scores = _row(token_scores, 0, count)  # (G, L, S + T - 1)
     check_finite(method, request, scores.values.numpy())
     model.check_finite(scores.values.numpy(), run.batch)
-    is_speech = completion.context.signal is not None
-    return _result(
-        model,
-        completion if is_speech else completion._replace(completed=completion.completed.joined()),
-        (),
-        scores,
-        described,
-    )
+    if completion.context.signal is None:  # the units are the tokens of both sides; a sound is added as moments
+        completion = completion._replace(completed=completion.completed.joined())
+    return _result(model, completion, (), scores, described)
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
@@ -264,14 +267,19 @@ def _scored(
 
 
 def _row(batch_scores: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
-    """Return the scores of one text of a batch on the host: `count` generated tokens, (G, L, T), of the real tokens."""
+    """Return the scores of one text of a batch on the host, (G, L, T).
+
+    Args:
+        batch_scores: The scores of the batch, (B, G, L, T).
+        row: Which text.
+        count: How many tokens of it were generated.
+        mask: Its real tokens, (T,); None for all.
+    """
     row_scores = batch_scores.map(lambda values: values[row, :count].detach().float().cpu())
-    sinks = None if batch_scores.sinks is None else batch_scores.sinks[row].cpu()
-    if mask is None:
-        return replace(row_scores, sinks=sinks)
-    return replace(
-        row_scores, values=row_scores.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()]
-    )
+    values, sinks = row_scores.values, None if batch_scores.sinks is None else batch_scores.sinks[row].cpu()
+    if mask is not None:
+        values, sinks = values[..., mask.cpu()], None if sinks is None else sinks[mask.cpu()]
+    return replace(row_scores, values=values, sinks=sinks)
 
 
 def _result(

@@ -37,10 +37,11 @@ class PictureBlock(Block):
 
     @property
     def region_names(self) -> list[str]:
-        """The ninth of the picture that each patch lies in."""
-        areas = self.medium.areas
-        ninths = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)
-        return [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in ninths.tolist()]
+        """Where each patch's middle is on a grid of three by three, such as "top left"."""
+        areas = self.medium.areas  # (N, 4): left, top, right and bottom as shares of the picture
+        middles = (areas[:, :2] + areas[:, 2:]) / 2
+        cells = np.clip(3 * middles, 0, 2).astype(int)
+        return [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in cells.tolist()]
 
 
 @dataclass(frozen=True)

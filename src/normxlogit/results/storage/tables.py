@@ -92,7 +92,7 @@ def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
 
 
 def to_csv(columns: Columns) -> str:
-    """Return a table as CSV with a line of names; without control characters, for people and spreadsheets."""
+    """Return a table as CSV with a header line, for people and spreadsheets: without control characters."""
     buffer = StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)

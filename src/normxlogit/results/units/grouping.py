@@ -217,7 +217,7 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[Group]:
         chosen = [r for r in regions if medium in pictures and pictures.index(medium) == r.picture]
         outside = np.ones(medium.shape, np.float64)
         for region in chosen:
-            inside = region.inside(view)  # (h, w)
+            inside = region.shares_inside(view)  # (h, w)
             outside -= inside
             groups.append(Group("region", "", region.name, span, None, _weights(medium.first, inside)))
         name = f"the rest of {medium.name}" if chosen else medium.name
