@@ -284,7 +284,7 @@ def swap_test(
                 measured.append({name: swaps.measure(explainer, pairs, output, step) for name, pairs in sets.items()})
     for title, outcomes in zip(("Training sentences", "Held-out sentences"), measured, strict=True):
         every = [outcome for of_set in outcomes.values() for outcome in of_set]
-        write(f"{title}:\n\n{swaps.verdict_table(outcomes)}\n{swaps.kinds_table(every)}")
+        write(f"{title}:\n\n{swaps.verdict_table(outcomes)}\n{swaps.kinds_table(every)}\n")
     fitted, judged = ([outcome for of_set in outcomes.values() for outcome in of_set] for outcomes in measured)
     write(f"Thresholds of the training sentences, held-out sentences:\n\n{swaps.signals_table(judged, fitted)}")
 
