@@ -191,16 +191,16 @@ def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str
     return {name: values if labelled else values[0] for name, values in of_row.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) -> Tensor | None:
+def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | None) -> Tensor | None:
     """Return the head's prediction at each real token, (N, 3): class, value and probability.
 
     Args:
         model: The model.
         run: A forward pass of it.
-        wanted: Whether they are asked for; None returns them where they are nearly free, so not of a vocabulary.
+        requested: Whether they are asked for; None returns them where they are nearly free, so not of a vocabulary.
     """
     nearly_free = isinstance(run.final, Tensor) and not model.task.vocabulary
-    if not (nearly_free if wanted is None else wanted) or not model.task.head_reads_tokens:
+    if not (nearly_free if requested is None else requested) or not model.task.head_reads_tokens:
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
