@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import private_clone
 from ..copies.run import Replace, in_turn, main_input
 from ..copies.trace import path_of
@@ -131,7 +131,7 @@ class EntryPoints:
             stop = self.model.parts.trunk_site
             self.model.copy.run({**inputs, "input_ids": other}, replace=watching, stop=stop)
         except Exception as error:  # the same tokens in another order need not be a text
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             self.model.copy.note_unverified(
                 f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
                 "text: the model does not read this one's tokens in another order"

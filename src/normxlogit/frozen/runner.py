@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.autocast import without_autocast
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool
 from ..copies.run import Pass, Replace, Site, run
 from ..errors import UnsupportedModelError
@@ -110,12 +110,12 @@ class FrozenRunner:
                 with self.lock:
                     if not self.is_proved(batch, begin):
                         first = first_text(self.model, batch)
-                        flown = self._prove(lease.lent, first, at_text or flow)
+                        flown = self._prove(lease.leased, first, at_text or flow)
                         self._proved[bool(batch.media), batch.has_source] = begin
                         if first is not batch or at_text is not None or self._is_long(batch):
                             self.pool.release(lease)
                             lease, flown = self.pool.take(), None
-                flown = flown or flow(lease.lent, batch)
+                flown = flown or flow(lease.leased, batch)
             with torch.no_grad():
                 forward = self.model.finish(
                     batch,
@@ -175,10 +175,10 @@ class FrozenRunner:
         lease = self.pool.take()
         try:
             with self.lock, reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
-                self._proving = lease.lent  # no other pass is run on it
-                with constants_as_leaves(lease.lent) as constants:
-                    flown = flow(lease.lent, batch)
-                    with differentiable(lease.lent, careful=self._careful):
+                self._proving = lease.leased  # no other pass is run on it
+                with constants_as_leaves(lease.leased) as constants:
+                    flown = flow(lease.leased, batch)
+                    with differentiable(lease.leased, careful=self._careful):
                         answer = quantity(flown)
                 return balance(answer, flown.leaves, constants)
         finally:
@@ -201,12 +201,12 @@ class FrozenRunner:
         try:
             return self._conserved(copy, batch, flow, position, rows)
         except Exception as error:
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             self._careful = True
             try:
                 return self._conserved(copy, batch, flow, position, rows)
             except Exception as another:
-                refuse_to_hide(another)
+                reraise_out_of_memory(another)
                 self._careful = False
                 raise error from another
         finally:

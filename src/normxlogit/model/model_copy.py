@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from ..copies.autocast import without_autocast
 from ..copies.clone import clone, is_wrapped, unwrapped
 from ..copies.pool import Pool, kind_of, model_pool
-from ..copies.recorders import know_recorders
+from ..copies.recorders import register_recorders
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import UnsupportedModelError
@@ -57,7 +57,7 @@ class ModelCopy:
         # First: a change while the copy is made must show.
         self._snapshot = Snapshot(caller_model if watched is None else watched)
         plain = unwrapped(caller_model)
-        know_recorders(plain)
+        register_recorders(plain)
         self.reference = cast(PreTrainedModel, clone(plain))
         self.called = clone(caller_model) if is_wrapped(caller_model) else self.reference
         self.module = cast(PreTrainedModel, clone(plain))

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool
 from ..copies.run import main_input
 from ..copies.trace import Call, tensor_of
@@ -78,7 +78,7 @@ def find_early_exit(
                 exit_after(pool, trunk.path, early_exit, inputs, layer) for layer in (len(layers), len(layers) - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         return None
     return early_exit if early_exit_ends_in_what_the_head_read(every_layer, without_last, hidden) else None
 

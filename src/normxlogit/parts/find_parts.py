@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.memory import refuse_to_hide
-from ..copies.non_finite import is_finite, not_finite
+from ..copies.memory import reraise_out_of_memory
+from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.trace import Call, Form, axes_of, embedded_of, path_of, states_of, tensor_of, trace
 from ..errors import HeadMismatchError
@@ -46,7 +46,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_finite(logits):
-        raise not_finite(model, calls, inputs)
+        raise traced_non_finite_error(model, calls, inputs)
     states, embedded = states_of(outputs), embedded_of(outputs)
     layers = handing_layers(calls) if plain else []
     skipped = {call.path: Form.of(call.returned) for call in layers}
@@ -149,7 +149,7 @@ def _proved_token_pooling(
         pooling = find_token_pooling(trunk, calls, filler)
         token_places(pool, trunk.path, pooling, count, hidden.device)
     except Exception as error:  # the trunk without its layers may fail in any way
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         raise HeadMismatchError(
             f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {count} tokens, and which of "
             f"them belongs to which token is unknown: {error}"
@@ -244,7 +244,7 @@ def _proved_head(
             with torch.inference_mode():
                 head, tokenwise = _head_after(pool, trunk, inputs, logits, filler, skipped)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
             tried.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
             return None
@@ -289,7 +289,7 @@ def _head_after(
     try:
         each = head.tokens(hidden[0])  # (T, C)
     except Exception as error:  # some heads search the ids, as Longformer's does for three separators
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         head = Head(pool, replace(head.piece, by_ids=False))
         each = head.tokens(hidden[0])  # (T, C)
     tokenwise = logits.ndim == 2 or head_reads_tokens_alone(each, logits[0])

@@ -120,7 +120,7 @@ class Head:
 
     def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
         piece = self.piece
-        skipped = {path: form.hand_back for path, form in piece.skipped.items()}
+        skipped = {path: form.return_input for path, form in piece.skipped.items()}
         trunk = {piece.trunk: partial(_pass_through, piece.form, piece.by_text(hidden))}
         kind = kind_of(inputs, "head", hidden.shape[1:], *instead)
         with self.pool.lease(kind) as copy, without_autocast(inputs):
@@ -143,7 +143,7 @@ def output_embedding(model: PreTrainedModel) -> str | None:
 
 def _pass_through(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
     """Return given hidden states in the form of the trunk's output."""
-    output = form.holding(hidden)
+    output = form.wrap(hidden)
     pooler = getattr(trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:
         output["pooler_output"] = pooler(hidden)

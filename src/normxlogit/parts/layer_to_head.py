@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.autocast import without_autocast
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of
 from ..copies.run import Instead, Site, run
 from ..copies.trace import Axes, Call, Form, axes_of, families, hidden_of, tensor_of
@@ -60,7 +60,7 @@ def bring_to_head(
         What the head reads, (B, T, H).
     """
     held = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
-    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.holding(held)), inputs)
+    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(held)), inputs)
 
 
 def find_tail(
@@ -95,7 +95,7 @@ def find_tail(
             with torch.inference_mode():
                 brought = bring_to_head(pool, trunk.path, tail, raw.permute(axes), inputs)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             continue
         if tail_gives_what_the_head_read(brought, hidden, states[-1]):
             return tail

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite
 from ..copies.pool import Pool
 from ..copies.run import Pass, Site, run
@@ -79,7 +79,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
         several = apart(head.tokens(hidden, rows), logits[:, rows])
         around = apart(head.each(hidden[-1:], {path: shifted}), logits[-1:].roll(shift, -1))
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         return False
     return several <= tolerance and around <= tolerance
 
@@ -175,7 +175,7 @@ def _read_with_another(
             done = run(copy, both, record=[] if site is None else [site])
         answers = answer_of(done.output)
     except Exception as error:  # the same tokens in this order may be no text that the model reads
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         unread = "the model was not tried on a second text: it does not read this one's tokens in another order"
         return both, Pass(), unread
     if answers is None or not is_finite(answers):

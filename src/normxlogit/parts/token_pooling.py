@@ -50,7 +50,7 @@ def token_places(
     pool: Pool[PreTrainedModel], trunk: str, pooling: TokenPooling, length: int, device: torch.device
 ) -> Tensor:
     """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before."""
-    instead = {path: form.hand_back for path, form in pooling.layers.items()}
+    instead = {path: form.return_input for path, form in pooling.layers.items()}
 
     def pooled(ids: Tensor) -> Tensor:
         return run_trunk(pool, trunk, instead, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import Cache, PretrainedConfig, PreTrainedModel
 
 from ...copies.clone import clone
-from ...copies.memory import refuse_to_hide
+from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Site, run
 from ...copies.trace import hidden_of, several_states
 from ...errors import UnsupportedModelError
@@ -66,7 +66,7 @@ class LayerCall:
                 else self.layer(*args, **kwargs, **{self.name: states})
             )
         except Exception as error:  # a layer may be of any form, and made for so many texts
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             raise UnsupportedModelError(
                 f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
                 f"copies of a text: {type(error).__name__}"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...copies.memory import refuse_to_hide
+from ...copies.memory import reraise_out_of_memory
 from ...inputs.append_tokens import append_tokens
 from ...inputs.encoding import Encoding
 from ...methods.perturbation import PerturbedAnswers
@@ -79,7 +79,7 @@ def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[
             some = keys[start : start + most]
             sums += _continued(module, copy.deepcopy(cache), context.shape[1], before.ids[-1], some, model.pad_id)
     except Exception as error:  # whatever a model without a cache raises
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         return None
     return sums
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ...copies.clone import override_forward
-from ...copies.memory import refuse_to_hide
+from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run
 from ...copies.trace import tensor_of
@@ -259,7 +259,7 @@ def _reading(reader: str) -> Iterator[None]:
     except NormXLogitError:
         raise
     except Exception as error:
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
