@@ -100,8 +100,8 @@ class SignalAnswer:
     @cached_property
     def parts(self) -> Tensor:
         """Which part each number belongs to, in the shape of the numbers; -1 where it belongs to none."""
-        values = torch.zeros(self.entry.given, requires_grad=True)
-        means = self.entry.mean(values)  # (N,)
+        values = torch.zeros(self.entry.input_shape, requires_grad=True)
+        means = self.entry.patch_means(values)  # (N,)
         order = torch.arange(len(means), dtype=means.dtype)
         (weight,) = torch.autograd.grad(means.sum(), values, retain_graph=True)
         (weighted,) = torch.autograd.grad((means * order).sum(), values)
@@ -182,7 +182,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
         parts = partial(moments_of, sound, end=heard.times[-1][1])
     entry = find_signal_entry(private_clone(model.reference), inputs)
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
-    if entry is None or math.prod(entry.given) != inputs[signal].numel():
+    if entry is None or math.prod(entry.input_shape) != inputs[signal].numel():
         raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")
     medium = parts if isinstance(parts, Medium) else parts(_count(entry))
     places = torch.arange(count - 1, len(ids) - 1)
@@ -191,4 +191,4 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
 
 def _count(entry: SignalEntry) -> int:
     """Return how many parts there are at an entry."""
-    return len(entry.mean(torch.zeros(entry.given)))
+    return len(entry.patch_means(torch.zeros(entry.input_shape)))

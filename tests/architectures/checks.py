@@ -98,7 +98,7 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     own, _ = _own(explainer, model, batch)
     run = explainer._model.run(batch)
     if explainer._model.parts.token_pooling is None:
-        near(explainer._model.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
+        near(explainer._model.head.texts(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
@@ -133,7 +133,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         logits, outputs = _own(explainer, model, batch, output_hidden_states=True)
         states = outputs.get("encoder_hidden_states") or outputs["hidden_states"]
         embedded = states[0]  # (1, T, H)
-        if embedded.ndim != 3 or explainer._model.parts.states_late:  # several streams, or a layer late
+        if embedded.ndim != 3 or explainer._model.parts.states_lack_embeddings:  # several streams, or a layer late
             embedded = model.get_input_embeddings()(batch.inputs["input_ids"])
         hidden = explainer._model.run(batch).hidden  # (1, T, H)
         label = 0 if explainer._model.task.name == "multiple-choice" else together.target.id

@@ -122,7 +122,7 @@ class FrozenModel:
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
-        late, count = int(parts.states_late), len(states) - 1
+        late, count = int(parts.states_lack_embeddings), len(states) - 1
         last = count - 1 if parts.tail is not None or late else count  # what follows the layers may be in the last one
         if lowest < late or max(places) > last:
             return None

@@ -17,7 +17,7 @@ from ..model.forward_pass import no_states
 from ..model.proof_sample import reading
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
-from ..parts.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
+from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import at
 from .conservation import Balance, balance, constants_as_leaves, prove_conservation
 from .differentiable import differentiable, with_constant_weights
@@ -251,7 +251,7 @@ class FrozenRunner:
 
         def difference(expected: Tensor) -> float | None:
             expected = expected.to(answer.device).float()
-            return frozen_answers_as_the_model(answer, expected, SUMS * tolerance_for(expected))
+            return frozen_answers_as_the_model(answer, expected, SUM_ERROR * tolerance_for(expected))
 
         first_answer = self._first_answer(inputs, rows)
         if first_answer is not None and difference(first_answer) is None:

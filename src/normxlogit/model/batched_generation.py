@@ -153,7 +153,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, 
     """Compare generation in a batch and alone, once for all lengths between the shortest and the one reached."""
     shortest, longest = min(prompts, key=len).ids, max(map(len, prompts))
     last = max(longest, reached - STEPS)
-    if proved.cover(len(shortest), last):
+    if proved.covers(len(shortest), last):
         return True
     if len(shortest) < longest:
         by_length = {len(prompt): prompt.ids for prompt in prompts}

@@ -31,7 +31,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     """
     proved = model.copy.causal_beside if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]
-    if shortest == longest or proved.cover(shortest, longest):
+    if shortest == longest or proved.covers(shortest, longest):
         return True
     encodings = run.batch.encodings
     row = max(range(len(encodings)), key=lambda i: len(encodings[i]))

@@ -25,7 +25,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     parts = model.parts
     check_layer_count(states, parts)
     embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
-    if parts.states_late:
+    if parts.states_lack_embeddings:
         check_same(batch, hidden, model.states(batch))
         states = (embedded, *states[:-1])
     elif (theirs := embedded_of(outputs)) is not None:
@@ -53,7 +53,7 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     embedded = tensor_of(model.copy.run(batch.inputs, stop=tap.site).last(tap.site))
     if embedded is None:
         raise UnsupportedModelError(f"{type(model.module).__name__} does not give its embedding layer's output")
-    return tap.read(embedded, batch.mask.shape[1])
+    return tap.embedded(embedded, batch.mask.shape[1])
 
 
 def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:

@@ -122,7 +122,7 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     model.refresh()
     lengths = sizes_of(encodings)
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
-    if shortest == longest or proved.refuted or proved.cover(shortest, longest):
+    if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
     trial = [encodings[list(lengths).index(n)] for n in (*lengths_to_try(lengths), longest)]
     same = result_or_none(lambda: _ignores_padding(model, trial))

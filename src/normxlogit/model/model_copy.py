@@ -22,9 +22,9 @@ from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Head
 from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
-from ..parts.proofs import mixes_by_rounding
+from ..parts.proofs import quantises_by_batch
 from ..parts.proved_lengths import ProvedLengths
-from ..parts.token_pooling import token_places
+from ..parts.token_pooling import token_state_indices
 
 
 class ModelCopy:
@@ -82,7 +82,7 @@ class ModelCopy:
     @cached_property
     def mixes_texts(self) -> bool:
         """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
-        return mixes_by_rounding(self.module)
+        return quantises_by_batch(self.module)
 
     @cached_property
     def recorders(self) -> Pool[PreTrainedModel]:
@@ -149,7 +149,7 @@ class ModelCopy:
         parts = self.known_parts
         trunk = str(parts.trunk)
         if parts.early_exit is not None:
-            hidden = parts.head.by_text(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
+            hidden = parts.head.swap_if_time_first(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
         elif parts.tail is not None:
             hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
         else:
@@ -162,7 +162,9 @@ class ModelCopy:
         if parts.token_pooling is None:
             return hidden[:, :length]
         if length not in self._places:
-            self._places[length] = token_places(self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device)
+            self._places[length] = token_state_indices(
+                self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device
+            )
         return hidden[:, self._places[length]]
 
     @cached_property

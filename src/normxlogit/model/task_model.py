@@ -259,7 +259,7 @@ class TaskModel:
             first = embedded_of(outputs or trunk_output)
         if first is None:
             first = no_states(self.module)
-        if states and parts.states_late and isinstance(first, Tensor):
+        if states and parts.states_lack_embeddings and isinstance(first, Tensor):
             states = (first, *states[:-1])
         hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
         return self.finish(batch, hidden, first, states if layers else None, answer_of(outputs), predict)
@@ -337,7 +337,7 @@ class TaskModel:
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
         if hidden is not None and logits is None and not vocabulary:
-            logits = self.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+            logits = self.head.texts(hidden, batch.inputs)  # (B, C) or (B, T, C)
         everywhere = logits if self.task.per_token and not vocabulary else None
         if logits is not None and not vocabulary:
             self.task.check_answer(logits, type(self.module).__name__)
@@ -353,7 +353,7 @@ class TaskModel:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        final = parts.lacks_head if hidden is None else hidden
+        final = parts.head_mismatch if hidden is None else hidden
         return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
@@ -373,7 +373,7 @@ class TaskModel:
         head = self.head
         if self.parts.tokenwise:
             return head.tokens(batch.real(hidden), rows).float()  # (N, C)
-        return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
+        return batch.real(head.texts(hidden, batch.inputs)).float()  # (N, C)
 
     def final(self, run: ForwardPass, layer: int) -> Tensor:
         """Return the output of a layer, 1 to L, of a forward pass with layers as the head would read it, (B, T, H)."""

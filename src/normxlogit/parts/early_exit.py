@@ -28,7 +28,8 @@ class EarlyExit:
     """Layers that can be skipped, each then returning its input.
 
     Attributes:
-        count: How often one of them is called in a pass.
+        layers: Their paths.
+        count: How many calls of them a pass has.
     """
 
     layers: tuple[str, ...]
@@ -38,20 +39,20 @@ class EarlyExit:
 def exit_after(
     pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
 ) -> Tensor:
-    """Run a trunk with the layers after one skipped.
+    """Run a trunk with the layers after `layer`, counted from 1, skipped.
 
     Returns:
         What the head reads, (B, T, H).
     """
-    done = 0
+    calls_made = 0
 
-    def in_turn(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal done
+    def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls_made
         output = layer_forward(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
-        done += 1
-        return output if done <= layer else _skipped(output, args, kwargs)
+        calls_made += 1
+        return output if calls_made <= layer else _with_inputs_as_states(output, args, kwargs)
 
-    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, in_turn), inputs)
+    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, run_or_skip), inputs)
 
 
 def find_early_exit(
@@ -67,15 +68,16 @@ def find_early_exit(
         return None
     try:
         with torch.inference_mode():
-            layers = handing_layers([call for call in calls if call.end < trunk.end])
-            last = {call.family: call for call in layers}.values()
-            reaching = {call.family for call in last if _reaches_head(pool, trunk, call, inputs)}
-            layers = [call for call in layers if call.family in reaching]
-            if not layers:
+            layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
+            last_calls = {call.family: call for call in layer_calls}.values()
+            families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
+            layer_calls = [call for call in layer_calls if call.family in families_reaching_head]
+            if not layer_calls:
                 return None
-            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layers)), len(layers))
+            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls))
             every_layer, without_last = (
-                exit_after(pool, trunk.path, early_exit, inputs, layer) for layer in (len(layers), len(layers) - 1)
+                exit_after(pool, trunk.path, early_exit, inputs, layer)
+                for layer in (len(layer_calls), len(layer_calls) - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         reraise_out_of_memory(error)
@@ -83,8 +85,8 @@ def find_early_exit(
     return early_exit if early_exit_ends_in_what_the_head_read(every_layer, without_last, hidden) else None
 
 
-def handing_layers(calls: list[Call]) -> list[Call]:
-    """Return the outermost numbered modules whose output has their input's shape and is the next one's input."""
+def chained_layers(calls: list[Call]) -> list[Call]:
+    """Return the calls of layers: outermost numbered modules whose output has their input's shape and is read next."""
     layers: list[Call] = []
     for call in calls:
         output = tensor_of(call.returned)
@@ -102,21 +104,21 @@ def handing_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a layer's state reaches the head, and is not only used for a decision, as a patcher's is."""
+    """Return whether a change of a layer's state changes what the head reads; a patcher's only decides something."""
 
-    def nudged(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+    def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)
         state = tensor_of(output)
         if state is not None:
             state.add_(state.roll(1, -1), alpha=1e-3)
         return output
 
-    changed = run_trunk(pool, trunk.path, {layer.path: nudged}, inputs)
+    changed = run_trunk(pool, trunk.path, {layer.path: perturbed}, inputs)
     return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
 
 
-def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a layer's output with its states replaced by its input states: the layer is skipped."""
+def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a layer's output with its states replaced by the input states of the same shape: the layer is skipped."""
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     fields: dict[Any, Any]
@@ -127,10 +129,10 @@ def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
     tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
     for name in [*(n for n in states if n in kwargs), *(n for n in states if n not in kwargs)]:
-        like = [
+        candidates = [
             n for n, value in tensors.items() if value.shape == states[name].shape and value.dtype == states[name].dtype
         ]
-        source = name if name in kwargs and name in like else next(iter(like), None)
+        source = name if name in kwargs and name in candidates else next(iter(candidates), None)
         if source is not None:
             fields[name] = tensors.pop(source)
     if isinstance(output, ModelOutput):

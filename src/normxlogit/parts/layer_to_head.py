@@ -38,7 +38,7 @@ class Tail:
 def run_trunk(
     pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Run a model up to the end of its trunk, with replacements for its layers.
+    """Run a model up to the end of its trunk, with other functions called instead of its layers.
 
     Returns:
         The trunk's output, (B, T, H).
@@ -59,8 +59,8 @@ def bring_to_head(
     Returns:
         What the head reads, (B, T, H).
     """
-    held = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
-    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(held)), inputs)
+    layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
+    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output)), inputs)
 
 
 def find_tail(
@@ -79,21 +79,21 @@ def find_tail(
     if hidden is None:
         raise LookupError("the trunk returned no hidden states")
     inside = [call for call in calls if call.path.startswith(trunk.path + ".") or call.path == trunk.path]
-    kinds = families(inside)
-    if axes_of(states[-1], hidden) and any(_follow(family, states[1:]) for family in kinds.values()):
+    by_family = families(inside)
+    if axes_of(states[-1], hidden) and any(_calls_returning(family, states[1:]) for family in by_family.values()):
         return None  # one kind of module gives every state, the last one too, which the head reads as it is
     for last in inside:
-        family, raw = kinds[last.family], tensor_of(last.returned)
+        family, last_output = by_family[last.family], tensor_of(last.returned)
         axes = axes_of(last.main_input, states[-2])
-        if axes is None or raw is None or last.main_input is None or raw.shape != last.main_input.shape:
+        if axes is None or last_output is None or last.main_input is None or last_output.shape != last.main_input.shape:
             continue
-        if last.path == trunk.path or (states[2:] and _follow(family, states[1:-1]) is None):
+        if last.path == trunk.path or (states[2:] and _calls_returning(family, states[1:-1]) is None):
             continue
         paths = dict.fromkeys(call.path for call in family if call.path.startswith(trunk.path + "."))
         tail = Tail(tuple(paths), Form.of(last.returned), axes)
         try:
             with torch.inference_mode():
-                brought = bring_to_head(pool, trunk.path, tail, raw.permute(axes), inputs)
+                brought = bring_to_head(pool, trunk.path, tail, last_output.permute(axes), inputs)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             continue
@@ -102,25 +102,25 @@ def find_tail(
     raise LookupError("the modules between the last layer and the head could not be found")
 
 
-def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
-    """Return the first layer's input if `hidden_states` begins only after it, else None."""
-    kinds = families(calls)
+def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
+    """Return the first layer's input where `hidden_states` begins with that layer's output, else None."""
+    by_family = families(calls)
     for call in calls:
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
             continue
-        family = kinds[call.family]
+        family = by_family[call.family]
         one_call_each = len(family) == len(states) - 1 > 1 and family[0] is call and call.main_input is not None
         if (
             one_call_each
             and call.main_input is not None
             and call.main_input.shape == states[0].shape
-            and _follow(family, states[:-1])
+            and _calls_returning(family, states[:-1])
         ):
             return call.main_input
     return None
 
 
-def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
+def _calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
     """Return the calls that returned these states, in order; None if no call returned one of them."""
     chain, start = [], 0
     for state in states:

@@ -85,14 +85,14 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
     head, inputs = model.head, run.batch.inputs
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
-        answer = head.whole(hidden, inputs)  # (B, C)
+        answer = head.texts(hidden, inputs)  # (B, C)
         slope = None
         if answer.requires_grad:
             (slope,) = torch.autograd.grad(answer.float().sum(), hidden, allow_unused=True)  # (B, T, H)
     if slope is not None:
         moves = (slope != 0).any(-1)  # (B, T)
     else:  # no gradient goes through rounded weights: another state in the place of each token's tells as well
-        changed = [head.whole(_turned(hidden.detach(), token), inputs) for token in range(width)]
+        changed = [head.texts(_turned(hidden.detach(), token), inputs) for token in range(width)]
         moves = torch.stack([(other != answer).any(-1) for other in changed], 1)  # (B, T)
     read = (moves & run.batch.mask).float()  # (B, T)
     if not read.any(-1).all():

@@ -114,7 +114,7 @@ def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) 
     states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each
     check_layer_count(tuple(states), model.parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
-    if model.parts.states_late:
+    if model.parts.states_lack_embeddings:
         raise InputError(f"{type(model.module).__name__} leaves no states of its embeddings; use explain_completion")
     check_same(batch, states[0], embedded)
     return model.finish(batch, states[-1], embedded, tuple(states) if layers else None, None, False)

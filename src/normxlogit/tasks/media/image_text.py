@@ -193,7 +193,7 @@ class ImageText(CausalLM):
         shape = tuple(encoding.extra_inputs[PIXELS].shape)
         if shape not in self._entries:
             entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
-            self._entries[shape] = entry if entry is not None and int(np.prod(entry.given)) == count else None
+            self._entries[shape] = entry if entry is not None and int(np.prod(entry.input_shape)) == count else None
         return self._entries[shape]
 
 

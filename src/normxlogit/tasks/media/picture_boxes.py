@@ -39,9 +39,9 @@ class PictureBoxes:
         """
         if image.size not in self._sources:
             self._sources[image.size] = sources_of(self.pixels, image.size)
-        shape = (round(entry.given[0] * share), *entry.given[1:])
+        shape = (round(entry.input_shape[0] * share), *entry.input_shape[1:])
         moments = _moments(self._sources[image.size])
-        means = [entry.mean(torch.from_numpy(values.reshape(shape))).numpy() for values in moments]
+        means = [entry.patch_means(torch.from_numpy(values.reshape(shape))).numpy() for values in moments]
         inside, x, y, xx, yy = means
         with np.errstate(invalid="ignore", divide="ignore"):
             x, y = x / inside, y / inside
@@ -49,7 +49,7 @@ class PictureBoxes:
                 np.sqrt(12 * np.clip(second / inside - first**2, 0, None)) for second, first in ((xx, x), (yy, y))
             )
         boxes = np.stack([x - wide / 2, y - high / 2, x + wide / 2, y + high / 2], -1)
-        grid = entry.returned[2:] if len(entry.returned) == 4 else None
+        grid = entry.output_shape[2:] if len(entry.output_shape) == 4 else None
         return boxes, None if grid is None else (grid[0], grid[1])
 
 

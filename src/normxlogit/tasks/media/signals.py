@@ -97,8 +97,8 @@ class SignalTask(Classification):
         probe = torch.ones(1, width, dtype=model.module.dtype, device=model.device)  # (1, H)
         with torch.inference_mode():
             while not head.tokens(probe).isfinite().all():
-                head = Head(pool, replace(head.piece, copies=head.piece.copies + 1))
-                if head.piece.copies > MOST_PLACES:
+                head = Head(pool, replace(head.piece, repeats=head.piece.repeats + 1))
+                if head.piece.repeats > MOST_PLACES:
                     raise HeadMismatchError(
                         f"the head of {type(model.module).__name__} gives no number for a single token"
                     )

@@ -104,7 +104,7 @@ class PictureTower(ImageClassification):
             inputs = {name: values[None].to(model.device) for name, values in signal.inputs.items()}
             self._entries[signal.shapes] = find_signal_entry(private_clone(model.reference), inputs)
         entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
-        if entry is not None and prod(entry.given) != next(iter(signal.inputs.values())).numel():
+        if entry is not None and prod(entry.input_shape) != next(iter(signal.inputs.values())).numel():
             return encoding  # the model pads or crops the picture before its patches
         places = None if entry is None else layout(self._boxes(entry, picture.image)[0], picture.image.size)
         if places is None or places.where.shape[:2] != (rows, columns):
