@@ -9,7 +9,7 @@ from torch import Tensor
 from ..copies.autocast import without_autocast
 from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions
-from ..frozen.entry_points import PARTS, WORDS
+from ..frozen.entry_points import MEDIA, WORDS
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.frozen_pass import FrozenPass
 from ..inputs.batching import Batch
@@ -189,7 +189,7 @@ def _scores_of(read: Contributions, batch: Batch, per_layer: bool) -> Scores:
         per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
     """
     text, source = (
-        [place for place in read.values if (place >= WORDS) == is_text and place != PARTS] for is_text in (True, False)
+        [place for place in read.values if (place >= WORDS) == is_text and place != MEDIA] for is_text in (True, False)
     )
     values = torch.stack([read.values[place] for place in text], 2)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
@@ -199,7 +199,7 @@ def _scores_of(read: Contributions, batch: Batch, per_layer: bool) -> Scores:
     if source:
         from_source = torch.stack([read.values[place] for place in source], 2).mean(2, keepdim=True)  # (B, K, 1, S)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
-    parts = read.values.get(PARTS)  # (B, K, N)
+    parts = read.values.get(MEDIA)  # (B, K, N)
     bias = read.answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
     if parts is not None:
         parts = parts[:, :, None]  # (B, K, 1, N)

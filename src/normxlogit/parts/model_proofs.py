@@ -178,10 +178,11 @@ def _run_doubled(
         answers = answer_of(result.output)
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         reraise_out_of_memory(error)
-        return doubled, Pass(), "the model was not tried on a second text: it cannot read this one's in another order"
+        note = "the model was not tried on a second text: it does not read this one's tokens in another order"
+        return doubled, Pass(), note
     if answers is None or not is_finite(answers):
-        no_answer = "the model was not tried on a second text: its logits for this one in another order are not finite"
-        return doubled, Pass(), no_answer
+        note = "the model was not tried on a second text: its logits for this one in another order are not finite"
+        return doubled, Pass(), note
     return doubled, result, None
 
 
