@@ -180,7 +180,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
         heard = task.read_signal(model, sound)
         inputs = {name: value[None] for name, value in heard.inputs.items()} | {"decoder_input_ids": ids[None]}
         parts = partial(moments_of, sound, end=heard.times[-1][1])
-    entry = find_signal_entry(private_clone(model.reference), inputs)
+    entry = find_signal_entry(private_clone(model.unmodified), inputs)
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
     if entry is None or math.prod(entry.input_shape) != inputs[signal].numel():
         raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")

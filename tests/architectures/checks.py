@@ -103,7 +103,7 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
         near(run.logits, own, "logits")
     else:
         near(run.logits, at(own, run.positions), "logits at the position explained")
-        found, wanted = explainer._model.read(run.hidden, batch), own[batch.mask]  # (N, C)
+        found, wanted = explainer._model.head_logits(run.hidden, batch), own[batch.mask]  # (N, C)
         kept = wanted.abs() < EXCLUDED  # BigBird's reader pushes the question's tokens out of the choice
         near(found[kept], wanted[kept], "head on each token")
 

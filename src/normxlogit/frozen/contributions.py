@@ -75,9 +75,7 @@ def contributions(
                 sink_values[place].append((values * detached).sum(-1))
     order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()  # of the request
     sink_totals = {place: torch.cat(parts)[order].T for place, parts in sink_values.items()}  # (B, K) each
-    sinks[-1] = sinks[-1] & ~torch.stack([exempt for _, exempt in groups]).all(
-        0
-    )  # (B, T), those that are detached at all
+    sinks[-1] = sinks[-1] & ~torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T), of those detached at all
     tokens = torch.cat(sinks, -1)
     return Contributions(
         answer.detach(),
@@ -180,12 +178,8 @@ def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
 def _sinks_at_any(readouts: Sequence[Readout]) -> Tensor:
     """Return the tokens that are attention sinks at any of several places, (B, T)."""
     masks = [readout.sinks for readout in readouts if readout.sinks is not None]
-    some_readout = readouts[0]
-    return (
-        torch.stack(masks).any(0)
-        if masks
-        else torch.zeros_like(some_readout.contributions(some_readout.leaf), dtype=torch.bool)
-    )
+    no_sinks = torch.zeros_like(readouts[0].contributions(readouts[0].leaf), dtype=torch.bool)  # (B, T)
+    return torch.stack(masks).any(0) if masks else no_sinks
 
 
 def _has_sinks(readout: Readout) -> bool:

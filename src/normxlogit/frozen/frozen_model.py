@@ -179,8 +179,8 @@ class FrozenModel:
             target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
                 minus the mean over the vocabulary.
             places: Where contributions are read.
-            read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer places,
-                which count nothing. None for the position of the pass.
+            read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
+                which counts nothing. None for the position of the pass.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
         """
         positions = run.positions
@@ -326,7 +326,7 @@ class FrozenModel:
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
         if self._source_layers is None:
-            copy: Any = private_clone(self.model.copy.reference)
+            copy: Any = private_clone(self.model.copy.unmodified)
             inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
             calls, outputs = trace(copy, {**inputs, "use_cache": False})
             states = outputs.get("encoder_hidden_states") or ()

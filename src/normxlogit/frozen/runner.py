@@ -275,9 +275,9 @@ class FrozenRunner:
 
     def _known_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
         """Return the model's logits for a text, (1, C) or (1, R), if it is the one that its head was proved on."""
-        if self.model.copy.answered is None:
+        if self.model.copy.known_answer is None:
             return None
-        text, logits = self.model.copy.answered
+        text, logits = self.model.copy.known_answer
         if text.keys() != inputs.keys() or not all(torch.equal(text[name], value) for name, value in inputs.items()):
             return None
         return (logits if rows is None else logits[:, -1, rows]).float()

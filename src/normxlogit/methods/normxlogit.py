@@ -49,8 +49,8 @@ def head_logits(request: Request) -> Tensor:
         if forward.token_logits is not None and layer in (None, model.parts.layers):
             logits = forward.token_logits  # (N, C)
         else:
-            final = forward.hidden if layer is None else model.final(forward, layer)  # (B, T, H)
-            logits = model.read(final, forward.batch, rows)  # (N, C)
+            final = forward.hidden if layer is None else model.layer_as_final(forward, layer)  # (B, T, H)
+            logits = model.head_logits(final, forward.batch, rows)  # (N, C)
         if target.task.target_kind == "value":
             # The distance to the model's own output: a value has no sign to read evidence from.
             read.append((target.read(logits, texts) - target.read(forward.logits)[texts]).abs())  # (N, K)

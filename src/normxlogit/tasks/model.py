@@ -55,7 +55,7 @@ class Model(Protocol):
         ...
 
     @property
-    def reference(self) -> PreTrainedModel:
+    def unmodified(self) -> PreTrainedModel:
         """A copy that answers as the caller's model does, whatever was changed on `module`."""
         ...
 
@@ -113,6 +113,6 @@ class Explained(Protocol):
         ...
 
     @property
-    def everywhere(self) -> Tensor | None:
+    def logits_by_position(self) -> Tensor | None:
         """What the model answers at every token, (B, T, C)."""
         ...

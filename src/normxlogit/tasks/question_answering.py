@@ -97,11 +97,11 @@ class QuestionAnswering(Task):
         """
         predictions = []
         for row, encoding in enumerate(run.batch.encodings):
-            if run.everywhere is None or run.positions is None:
+            if run.logits_by_position is None or run.positions is None:
                 raise ValueError("not the forward pass of a question-answering model")
             mask = run.batch.mask[row]
             start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
-            chances = run.everywhere[row].float()[mask].softmax(0)  # (T, 2)
+            chances = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
             text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
             label = ""
             if not encoding.special[start]:

@@ -145,7 +145,7 @@ def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding
 
 def encoder_states(model: Model, source: Tensor, **inputs: Tensor) -> Tensor:
     """Return what the encoder of a model makes of sources, (B, S, H)."""
-    encoder: Any = private_clone(model.reference).get_encoder()
+    encoder: Any = private_clone(model.unmodified).get_encoder()
     with torch.inference_mode(), without_autocast({"source": source}):
         return encoder(source, **inputs)[0]  # type: ignore[no-any-return]
 

@@ -68,7 +68,7 @@ class WholeTexts(PerturbedAnswers[Tokens, float]):
 @torch.inference_mode()
 def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[float] | None:
     """Return the log-probabilities by a cache of the text's keys and values; None where the model has none."""
-    module, device = model.reference, model.device
+    module, device = model.unmodified, model.device
     one_row = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(type(module).forward).parameters else {}
     context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
     most = max(1, model.budget.tokens // (len(before) + max(map(len, keys))))

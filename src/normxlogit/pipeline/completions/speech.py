@@ -129,7 +129,7 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
 
 def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """Return the tokens that the decoder begins with, and those that it generates after them."""
-    copy: Any = private_clone(model.reference)
+    copy: Any = private_clone(model.unmodified)
     path = str(path_of(copy, table_of(copy.get_decoder())))
     limit = model.encoder.limit
     most = most_new_tokens(settings, DECODER_PROMPT)

@@ -109,7 +109,7 @@ class ImageText(CausalLM):
         whole = super().appended(model, before, ids)
         along = {name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"}
         for _ in ids if before.media and along else ():
-            along = cast(Any, model.reference)._update_model_kwargs_for_generation(ModelOutput(), along)
+            along = cast(Any, model.unmodified)._update_model_kwargs_for_generation(ModelOutput(), along)
         grown = {name: values[0].tolist() for name, values in along.items() if isinstance(values, Tensor)}
         kept = {name: values for name, values in grown.items() if name in whole.inputs and len(values) == len(whole)}
         return replace(whole, inputs={**whole.inputs, **kept})
@@ -192,7 +192,7 @@ class ImageText(CausalLM):
         """Return where the picture enters the model; None where it is not given all `count` numbers."""
         shape = tuple(encoding.extra_inputs[PIXELS].shape)
         if shape not in self._entries:
-            entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
+            entry = find_signal_entry(private_clone(model.unmodified), self.collate(model, [encoding], [0]).inputs)
             self._entries[shape] = entry if entry is not None and int(np.prod(entry.input_shape)) == count else None
         return self._entries[shape]
 

@@ -102,7 +102,7 @@ class PictureTower(ImageClassification):
             return encoding
         if signal.shapes not in self._entries:
             inputs = {name: values[None].to(model.device) for name, values in signal.inputs.items()}
-            self._entries[signal.shapes] = find_signal_entry(private_clone(model.reference), inputs)
+            self._entries[signal.shapes] = find_signal_entry(private_clone(model.unmodified), inputs)
         entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
         if entry is not None and prod(entry.input_shape) != next(iter(signal.inputs.values())).numel():
             return encoding  # the model pads or crops the picture before its patches
