@@ -13,7 +13,7 @@ from normxlogit.inputs.batching import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of
 from normxlogit.parts.proofs import EXCLUDED
-from normxlogit.tasks.positions import at
+from normxlogit.tasks.positions import logits_at
 from normxlogit.tasks.targets import resolve
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read
 from tests.architectures.known import ALIKE
@@ -102,7 +102,7 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
-        near(run.logits, at(own, run.positions), "logits at the position explained")
+        near(run.logits, logits_at(own, run.positions), "logits at the position explained")
         found, wanted = explainer._model.head_logits(run.hidden, batch), own[batch.mask]  # (N, C)
         kept = wanted.abs() < EXCLUDED  # BigBird's reader pushes the question's tokens out of the choice
         near(found[kept], wanted[kept], "head on each token")

@@ -11,7 +11,7 @@ from normxlogit.frozen import runner
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.targets import Target, resolve
+from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny
 
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
@@ -33,7 +33,7 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
     for contrast in (None, 20):
         run = frozen.run(batch, (3,), predict=False)
         other = None if contrast is None else torch.full((3,), contrast)
-        target = Target(ids, other, run.positions, True, task.task)
+        target = BatchTargets(ids, other, run.positions, True, task.task)
         found = frozen.contributions(run, target, (3,), read)
         summed = frozen.contributions(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
         for text, encoding in enumerate(batch.encodings):

@@ -163,7 +163,7 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     model.__dict__[name] = types.MethodType(overriding, model)
 
 
-def one_choice_each(model: nn.Module) -> None:
+def accept_single_choices(model: nn.Module) -> None:
     """Change the forward of a clone of a multiple-choice model to read (B, T) and answer (B, 1): one choice a row."""
 
     def forward(original: Callable[..., Any], **inputs: Any) -> Any:

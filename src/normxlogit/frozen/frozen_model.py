@@ -19,8 +19,8 @@ from ..model.layers import ReadAt, layers_read
 from ..model.task_model import TaskModel
 from ..parts.headpiece import answer_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs
-from ..tasks.positions import at
-from ..tasks.targets import Target
+from ..tasks.positions import logits_at
+from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .conservation import Balance
 from .contributions import Contributions, contrasted_logits, contributions, single_read_position
@@ -142,7 +142,7 @@ class FrozenModel:
             return None
         return FrozenPass.of(run, readouts=readouts, answer=answer, entries=leaves, lease=None)
 
-    def balance(self, run: ForwardPass, target: Target) -> Balance:
+    def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
         """Add up what the input and each constant of the model contribute to the answer to a text.
 
         Args:
@@ -158,7 +158,7 @@ class FrozenModel:
                 place = 0 if positions is None else int(positions[0])
                 answer = self._passes.head.tokens(states[:, place])  # (1, V)
             elif positions is not None:
-                answer = at(answer, positions.to(answer.device).clone())  # (1, C)
+                answer = logits_at(answer, positions.to(answer.device).clone())  # (1, C)
             return target.quantity(answer.float()).sum()
 
         run_copy = partial(self._run_copy, places=self.places(run.batch, 0), sink_threshold=None)
@@ -167,7 +167,7 @@ class FrozenModel:
     def contributions(
         self,
         run: FrozenPass,
-        target: Target,
+        target: BatchTargets,
         places: Sequence[int],
         read_positions: Tensor | None = None,
         weights: Tensor | None = None,
@@ -199,11 +199,11 @@ class FrozenModel:
                 return contributions(answer, run, places, read_positions)
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
-                answer = at(answer, positions.to(answer.device).clone())  # (B, C)
+                answer = logits_at(answer, positions.to(answer.device).clone())  # (B, C)
             return contributions(target.quantity(answer.float()), run, places, single)
 
     def quantities(
-        self, states: Tensor, target: Target, read_positions: Tensor, weights: Tensor | None = None
+        self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
     ) -> Tensor:
         """Return what is explained of a language model, (B, K), of states that its head reads, (B, T, H)."""
         is_read = (read_positions >= 0).to(states.device)  # (B, G)

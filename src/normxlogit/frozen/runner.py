@@ -18,7 +18,7 @@ from ..model.proof_sample import reading
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
-from ..tasks.positions import at
+from ..tasks.positions import logits_at
 from .conservation import Balance, balance, constants_as_leaves, prove_conservation
 from .differentiable import differentiable, with_constant_weights
 from .frozen_pass import FrozenPass
@@ -233,7 +233,7 @@ class FrozenRunner:
                     with differentiable(copy, careful=self._careful):
                         answer = self.head.tokens(answer[torch.zeros_like(places), places], rows)
                 else:
-                    answer = at(answer, places)[..., rows]
+                    answer = logits_at(answer, places)[..., rows]
         answer = answer.float()
         self._check_answer(answer.detach(), batch.inputs, position, rows)
         for readout in graph.readouts.values():

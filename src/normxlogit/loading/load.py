@@ -307,8 +307,8 @@ def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) 
             extra_keys.append(key)
     if extra_keys:
         raise InputError(
-            f"{source} holds more layers than its configuration counts ({_list_some(extra_keys)}), and without them it gives "
-            "other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
+            f"{source} holds more layers than its configuration counts ({_list_some(extra_keys)}), and without them it "
+            "gives other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
         )
 
 

@@ -21,7 +21,7 @@ from ..model.forward_pass import ForwardPass
 from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..tasks import Task
-from ..tasks.targets import Target
+from ..tasks.targets import BatchTargets
 from .settings import check, format_value, settings_of, unknown
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Request:
 
     model: TaskModel
     forward: ForwardPass
-    target: Target
+    target: BatchTargets
     layers: tuple[int, ...] = ()
 
 

@@ -43,7 +43,7 @@ def head_logits(request: Request) -> Tensor:
     """
     model, forward, target = request.model, request.forward, request.target
     texts = forward.batch.texts  # (N,)
-    rows, target = target.rows() if target.task.vocabulary else (None, target)
+    rows, target = target.vocabulary_rows() if target.task.vocabulary else (None, target)
     read = []
     for layer in request.layers or (None,):
         if forward.token_logits is not None and layer in (None, model.parts.layers):
@@ -53,9 +53,9 @@ def head_logits(request: Request) -> Tensor:
             logits = model.head_logits(final, forward.batch, rows)  # (N, C)
         if target.task.target_kind == "value":
             # The distance to the model's own output: a value has no sign to read evidence from.
-            read.append((target.read(logits, texts) - target.read(forward.logits)[texts]).abs())  # (N, K)
+            read.append((target.select(logits, texts) - target.select(forward.logits)[texts]).abs())  # (N, K)
         else:
-            read.append(target.read(logits, texts))  # (N, K)
+            read.append(target.select(logits, texts))  # (N, K)
     return torch.stack(read, 1)  # (N, L, K)
 
 

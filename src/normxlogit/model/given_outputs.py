@@ -12,7 +12,7 @@ from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
 from ..parts.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
-from ..tasks.positions import at
+from ..tasks.positions import logits_at
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 
@@ -31,7 +31,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     elif (theirs := embedded_of(outputs)) is not None:
         check_same_states(batch, theirs, embedded)
     run = model.finish(batch, hidden, embedded, states if layers else None, None)
-    given_logits = logits if run.positions is None else at(logits, run.positions)
+    given_logits = logits if run.positions is None else logits_at(logits, run.positions)
     if given_logits.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if given_logits.shape != run.logits.shape:

@@ -48,7 +48,7 @@ class ModelCopy:
         known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None where the
             model has not read that text alone.
         padding: Lengths of texts that keep their states in one batch, padded.
-        generates_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
+        generates_padded: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
         generates_together: The same of prompts of one length.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
         causal_with_media: The same of texts with pictures or sounds.

@@ -27,7 +27,7 @@ from ..parts.headpiece import Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
-from ..tasks.positions import at
+from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
@@ -76,7 +76,7 @@ class TaskModel:
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}
         self._thread = ThreadVersion()
-        self._newest = self._read_version(before=caller_model)
+        self._newest = self._read_version(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
@@ -186,7 +186,7 @@ class TaskModel:
             return False
         with self._lock:
             if self._newest is version:
-                self._newest = self._read_version(before=version.caller_model)
+                self._newest = self._read_version(previous=version.caller_model)
             self._thread.version = self._newest
         return True
 
@@ -295,7 +295,7 @@ class TaskModel:
             answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        answer = answer if positions is None else at(answer, positions)
+        answer = answer if positions is None else logits_at(answer, positions)
         return (answer if rows is None else answer[..., rows]).float()
 
     def states(self, batch: Batch) -> Tensor:
@@ -351,7 +351,7 @@ class TaskModel:
             rows = torch.arange(len(positions), device=hidden.device)
             logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
-            logits = at(logits, positions)  # (B, C)
+            logits = logits_at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         final_states = parts.head_mismatch if hidden is None else hidden

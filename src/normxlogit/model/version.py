@@ -59,7 +59,7 @@ def read_version(
     tokenizer: Any,
     pipeline: PipelineSettings,
     *,
-    before: nn.Module,
+    previous: nn.Module,
 ) -> ModelVersion:
     """Copy the caller's model as it is now, and read from it what depends on its settings.
 
@@ -70,12 +70,12 @@ def read_version(
         reader: What reads the model's inputs.
         tokenizer: The tokenizer of `reader`.
         pipeline: What the pipeline that holds the model was set to.
-        before: The task model of the version before.
+        previous: The task model of the version before.
 
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
     """
-    caller_model = choose_task(model, declared).as_task_model(model, before=before)
+    caller_model = choose_task(model, declared).as_task_model(model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
     task = task_of(unwrapped_model, declared, labels, reader, pipeline.hypotheses, pipeline.problem)
     copy = ModelCopy(caller_model, model)
@@ -116,7 +116,7 @@ def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declare
     if not isinstance(module, PreTrainedModel):
         logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
         copy.outputs = logits.shape[-1]
-        task = task.completed(logits, name)
+        task = task.sized_by_answer(logits, name)
         task.check_answer(logits, name)
         return task
     copy.is_adapted |= task.adapt(module)

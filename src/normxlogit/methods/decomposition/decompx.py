@@ -13,7 +13,7 @@ from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
 from ...parts.proofs import proof
 from ...tasks import Task
-from ...tasks.targets import Target
+from ...tasks.targets import BatchTargets
 from ..base import Method, Request, Scores
 from ..registry import register
 from .encoder_layers import (
@@ -119,7 +119,7 @@ def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool)
         )
 
 
-def _places(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
+def _places(model: TaskModel, run: ForwardPass, target: BatchTargets) -> Tensor:
     """Return the positions that the head reads: (B, 1), or (B, 2) for start and end."""
     if run.positions is not None:
         return run.positions.reshape(len(run.positions), -1)
@@ -254,11 +254,11 @@ def _normed(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Te
 class _Head:
     """The head acting on shares."""
 
-    def __init__(self, model: TaskModel, target: Target) -> None:
+    def __init__(self, model: TaskModel, target: BatchTargets) -> None:
         paths: HeadPaths = head_paths(model)
         module = model.module.get_submodule
         self.span = model.task.extractive
-        self.rows, self.target = target.rows()
+        self.rows, self.target = target.vocabulary_rows()
         self.weight, self.bias = linear(module(paths.out))  # (C, H), (C,)
         self.centred = model.task.vocabulary and target.contrast is None  # as in `Target.quantity`
         self.dense = linear(module(paths.dense)) if paths.dense else None
@@ -282,7 +282,7 @@ class _Head:
         else:
             answers = answers[:, 0]  # (b, R)
         index = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
-        return self.target.read(answers.to(index.device), index)
+        return self.target.select(answers.to(index.device), index)
 
     def read(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the explained logits, (b, K, T).
@@ -312,5 +312,5 @@ class _Head:
         count, _, width, _ = answers.shape
         index = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
         flat = answers[:, 0].flatten(0, 1).to(index.device)  # (b * T, R)
-        read = self.target.read(flat, index.repeat_interleave(width))  # (b * T, K)
+        read = self.target.select(flat, index.repeat_interleave(width))  # (b * T, K)
         return read.view(count, width, -1).transpose(1, 2)

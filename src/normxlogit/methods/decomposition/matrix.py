@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot
 from ...errors import UnsupportedModelError
 from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
-from ...tasks.targets import Target
+from ...tasks.targets import BatchTargets
 from ..base import Method, Request, Scores
 from ..registry import alternatives
 from .encoder_layers import EncoderLayer, linear
@@ -70,7 +70,7 @@ def refused(name: str, error: UnsupportedModelError, *, per_layer: bool = False)
     return UnsupportedModelError(f"{name} {error}; {alternatives(per_layer=per_layer)}")
 
 
-def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
+def explained(model: TaskModel, run: ForwardPass, target: BatchTargets) -> Tensor:
     """Return weights of the positions whose last states determine the explained logits, (B, K, T).
 
     For answers about a token that is its position. For answers about the text, a head's own gradient tells what it

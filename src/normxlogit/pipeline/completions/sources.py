@@ -20,7 +20,7 @@ from ...results.units.grouping import Merging, check_merging, part_targets, sour
 from ...results.units.regions import is_box
 from ...results.units.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
-from ...tasks.targets import Target
+from ...tasks.targets import BatchTargets
 from ..explain import sink_note
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
@@ -170,7 +170,7 @@ def _direct(
     if not is_causal(model, run, start):
         return None
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
-    request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
+    request = Request(model, run, BatchTargets(ids, None, run.positions, True, model.task), layer_numbers(None, model))
     places = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G)
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(request, places, sums)

@@ -171,7 +171,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     count = len(emitted)
     signal = replace(encoding.signal, sound=sound)
     scores, placed = with_media(replace(encoding.take(()), signal=signal), scores)
-    blank = task.blank(model)  # the context of the first token
+    blank = task.blank_id(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()

@@ -78,7 +78,7 @@ def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float
         chances = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
         lengths = torch.tensor([chances.shape[1]]), torch.tensor([emitted.shape[1]])
         loss: Tensor = functional.ctc_loss(
-            chances.transpose(0, 1), emitted, *lengths, blank=task.blank(model), reduction="sum"
+            chances.transpose(0, 1), emitted, *lengths, blank=task.blank_id(model), reduction="sum"
         )
         return -float(loss)
 

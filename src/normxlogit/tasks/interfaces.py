@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .base import Task
 
 
-class Model(Protocol):
+class ModelInterface(Protocol):
     """The interface of a model that tasks may use; `TaskModel` has more."""
 
     name: str
@@ -94,7 +94,7 @@ class Model(Protocol):
         ...
 
 
-class Explained(Protocol):
+class ForwardInterface(Protocol):
     """The interface of a forward pass that tasks may use; see `ForwardPass`."""
 
     @property
