@@ -15,7 +15,7 @@ from normxlogit.copies.clone import returning_attention
 from normxlogit.copies.pool import private_clone
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
-from normxlogit.inputs.encoding import Medium, Spread
+from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.inputs.media.sounds import moments_of, read_sound
 from normxlogit.methods.base import imported
 from normxlogit.methods.decomposition.rollout import with_residual
@@ -52,7 +52,7 @@ class SignalAnswer:
     entry: SignalEntry
     places: Tensor
     ids: Tensor
-    medium: Medium
+    medium: EncodedMedium
 
     @property
     def values(self) -> Tensor:
@@ -92,7 +92,7 @@ class SignalAnswer:
         return np.asarray(chosen, np.float64)
 
     @property
-    def _spread(self) -> Spread:
+    def _spread(self) -> ScoreSpread:
         if self.medium.by_part is None:
             raise UnsupportedModelError(f"where in {self.medium.name} its parts are cannot be told")
         return self.medium.by_part
@@ -173,7 +173,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs
-        parts: Medium | partial[Medium] = encoding.media[0]
+        parts: EncodedMedium | partial[EncodedMedium] = encoding.media[0]
     else:
         task: Any = model.task
         sound = read_sound(prompt, task.rate, 0)
@@ -184,7 +184,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
     if entry is None or math.prod(entry.input_shape) != inputs[signal].numel():
         raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")
-    medium = parts if isinstance(parts, Medium) else parts(_count(entry))
+    medium = parts if isinstance(parts, EncodedMedium) else parts(_count(entry))
     places = torch.arange(count - 1, len(ids) - 1)
     return SignalAnswer(explainer.model, inputs, signal, entry, places, ids[count:], medium)
 

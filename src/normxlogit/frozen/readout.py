@@ -58,6 +58,7 @@ class Readout:
 
     @property
     def _time_first(self) -> bool:
+        """Whether the module holds positions before texts."""
         return self.axes[0] > self.axes[1]
 
     @contextmanager

@@ -388,7 +388,7 @@ class TaskModel:
         """Return the model with a task that generates: BART's class is one of masked and of encoder-decoder models."""
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.limit, task="seq2seq-lm")
 
     def tower_for(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
@@ -397,7 +397,7 @@ class TaskModel:
             return self
         module, reader = tower
         tower_model = self._towers.get(type(reader).__name__)
-        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.budget.most)
+        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.budget.limit)
         return self._towers.setdefault(type(reader).__name__, tower_model)
 
     def layer_count(self) -> int:

@@ -59,6 +59,7 @@ class Classification(Task):
 
     @classmethod
     def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
+        """Return what the outputs are, by the configuration and their number."""
         if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
             return "regression"
         return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
@@ -98,6 +99,7 @@ class Classification(Task):
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+    """Return the labels of a caller, of which there must be `count` if there are any; `name` is the model's."""
     names = label_names(labels)
     if names and len(names) != count:
         raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")

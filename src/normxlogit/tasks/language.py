@@ -113,6 +113,7 @@ class CausalLM(LanguageTask):
         return encoding, count
 
     def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
+        """Encode a text that begins with a prompt, without the special tokens that would end it."""
         encoding = model.encoder.opening(text, special=special)
         marked = special_tokens(self.tokenizer, encoding, prompt)
         return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))

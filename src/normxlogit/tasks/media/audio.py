@@ -43,6 +43,7 @@ class AudioClassification(SignalTask):
 
     @property
     def _extractor(self) -> Any:
+        """The model's feature extractor."""
         return feature_extractor_of(self.processor)
 
     @property
@@ -58,6 +59,7 @@ class AudioClassification(SignalTask):
     def _prepare_item(
         self, model: ModelInterface, item: Any
     ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        """Return samples at the model's rate, the extractor's options, the seconds that are read, and notes."""
         sound = read_sound(item, self.rate)
         chunk = getattr(self._extractor, "chunk_length", None)
         seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
@@ -71,6 +73,7 @@ class AudioClassification(SignalTask):
     def _times(
         self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
+        """Return the seconds of each frame or patch, start and end; () where they are not known."""
         config: Any = model.config
         rows, columns, first_frame = grid
         if rows:  # a spectrogram of ten milliseconds a frame, cut into patches

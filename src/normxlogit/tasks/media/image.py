@@ -47,6 +47,7 @@ class ImageClassification(SignalTask):
         return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
 
     def _prepare_item(self, model: ModelInterface, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
+        """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
         config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))
         picture = detached(picture)

@@ -15,7 +15,7 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Encoding, Medium, readable_tokens
+from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..interfaces import ModelInterface
@@ -162,7 +162,7 @@ class ImageText(CausalLM):
         content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
-    def _media(self, model: ModelInterface, prompt: ReadPrompt, encoding: Encoding) -> list[Medium]:
+    def _media(self, model: ModelInterface, prompt: ReadPrompt, encoding: Encoding) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
         picture_token = _picture_token(self.processor, model.config)
         token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == picture_token]
@@ -193,7 +193,7 @@ class ImageText(CausalLM):
                 patches_before += len(boxes)
             name = picture.name or f"picture {index + 1}"
             own_tokens = tuple(token_positions[first_token : first_token + count])
-            media.append(Medium(name, own_tokens, by_token, by_part, picture.details))
+            media.append(EncodedMedium(name, own_tokens, by_token, by_part, picture.details))
             first_token += count
         return media
 

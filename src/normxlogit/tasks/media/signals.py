@@ -18,7 +18,7 @@ from ...copies.trace import tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Encoding, Signal
+from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.items import media_items
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
@@ -220,11 +220,11 @@ class SignalTask(Classification):
             special = tuple(index < first_token for index in range(count))
             sequences = tuple(None if is_special else 0 for is_special in special)
             template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
-            self._templates[shapes] = replace(template, signal=Signal(shapes, {}, grid))
+            self._templates[shapes] = replace(template, signal=EncodedSignal(shapes, {}, grid))
         template = self._templates[shapes]
         grid = template.signal.grid if template.signal is not None else (0, 1, 0)
         times = self._times(model, inputs, grid, len(template), seconds)
-        return replace(template, signal=Signal(shapes, inputs, grid, times))
+        return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
 
     def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
         """Return T, the number of tokens that the model makes of a signal, and their grid.

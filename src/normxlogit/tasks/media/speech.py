@@ -12,7 +12,7 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch, collate
-from ...inputs.encoding import Encoding, Signal
+from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.sounds import Sound, feature_extractor_of
 from ..base import TaskName
 from ..interfaces import ModelInterface
@@ -41,7 +41,7 @@ class SpeechSeq2Seq(Seq2Seq):
         """Refuse to explain a sound by itself."""
         raise _answers_with_text_error(model)
 
-    def read_signal(self, model: ModelInterface, sound: Sound) -> Signal:
+    def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
         """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
         inputs = _extract_features(self.processor, model, sound)
         count = encoder_states(model, next(iter(inputs.values()))[None].to(model.device)).shape[1]
@@ -50,7 +50,7 @@ class SpeechSeq2Seq(Seq2Seq):
         step = 0.0 if seconds is None else seconds / count
         times = tuple((index * step, (index + 1) * step) for index in range(count))
         shapes = tuple(tuple(value.shape) for value in inputs.values())
-        return Signal(shapes, inputs, (0, 1, 0), times, sound)
+        return EncodedSignal(shapes, inputs, (0, 1, 0), times, sound)
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
@@ -165,7 +165,7 @@ def _answers_with_text_error(model: ModelInterface) -> UnsupportedModelError:
     return UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
 
 
-def _signal_of(encoding: Encoding) -> Signal:
+def _signal_of(encoding: Encoding) -> EncodedSignal:
     """Return the sound of an encoding."""
     if encoding.signal is None:
         raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")

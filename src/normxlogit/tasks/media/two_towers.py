@@ -11,7 +11,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.encoding import Encoding, Medium
+from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.media.picture_places import layout
 from ...inputs.media.pictures import is_picture, names_picture, read_picture
 from ...parts.signal_entry import SignalEntry, find_signal_entry
@@ -113,7 +113,7 @@ class PictureTower(ImageClassification):
         if places is None or places.where.shape[:2] != (rows, columns):
             return encoding
         tokens = tuple(range(first, first + rows * columns))
-        medium = Medium(picture.name or "picture", tokens, places, None, picture.details)
+        medium = EncodedMedium(picture.name or "picture", tokens, places, None, picture.details)
         return replace(encoding, signal=replace(signal, picture=medium))
 
 

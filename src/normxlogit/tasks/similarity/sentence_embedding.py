@@ -282,6 +282,7 @@ def _check_dense(config: Mapping[str, Any]) -> None:
 
 
 def _load_weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of a module, in the folder `path` of a model."""
     file = find_file(source, f"{path}/model.safetensors", options)
     if file is None:
         raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
@@ -289,8 +290,10 @@ def _load_weights(source: str, path: str, options: Mapping[str, Any]) -> dict[st
 
 
 def _default_prompt(prompts: Any, name: Any) -> str:
+    """Return the prompt of a name, "" if there is none."""
     return str(prompts[name]) if isinstance(prompts, Mapping) and name in prompts else ""
 
 
 def _module_kind(entry: Any) -> str:
+    """Return the class name of a module that modules.json lists."""
     return str(entry.get("type", "")).rpartition(".")[2] if isinstance(entry, Mapping) else ""
