@@ -17,7 +17,7 @@ from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.inputs.media.sounds import moments_of, read_sound
-from normxlogit.methods.base import imported
+from normxlogit.methods.base import import_package
 from normxlogit.methods.decomposition.rollout import with_residual
 from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.completions.writing import read_completion
@@ -128,7 +128,7 @@ class SignalAnswer:
         return np.asarray(self._spread(scores.double().numpy()), np.float64)
 
     def _captum(self, method: str, token: int) -> Tensor:
-        captum = imported("captum.attr")
+        captum = import_package("captum.attr")
         values = self.values.detach()[None].clone()
         scores: Tensor
         if method == "occlusion":

@@ -331,7 +331,7 @@ class Encoder:
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
-        """Return an encoding, with a note if much of its text is unknown to the tokenizer, so that scores say little."""
+        """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
         unknown = self.tokenizer.unk_token_id
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = sum(word == unknown for word in words)

@@ -86,8 +86,8 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     if len(item_columns) != 1:
         what = "several columns" if item_columns else "no column"
         raise InputError(
-            f"a {type(inputs).__name__} with {what} of {kind}s was given ({', '.join(map(repr, item_columns or names))}); "
-            f"pass the column: data[{str((item_columns or list(names) or ['name'])[0])!r}]"
+            f"a {type(inputs).__name__} with {what} of {kind}s was given "
+            f"({', '.join(map(repr, item_columns or names))}); pass the column: data[{str((item_columns or list(names) or ['name'])[0])!r}]"
         )
     return columns[item_columns[0]]
 
