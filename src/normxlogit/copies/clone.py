@@ -167,7 +167,12 @@ def accept_single_choices(model: nn.Module) -> None:
     """Change the forward of a clone of a multiple-choice model to read (B, T) and answer (B, 1): one choice a row."""
 
     def forward(original: Callable[..., Any], **inputs: Any) -> Any:
-        return original(**{k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()})
+        return original(
+            **{
+                name: value[:, None] if isinstance(value, Tensor) and value.ndim > 1 else value
+                for name, value in inputs.items()
+            }
+        )
 
     override_forward(model, forward)
 

@@ -40,7 +40,7 @@ def result_or_none(work: Callable[[], Result]) -> Result | None:
 
 
 @contextmanager
-def enough_memory(what: str) -> Iterator[None]:
+def enough_memory(purpose: str) -> Iterator[None]:
     """Turn an out-of-memory error into an `InputError` that says what there was too little memory for."""
     try:
         yield
@@ -48,5 +48,5 @@ def enough_memory(what: str) -> Iterator[None]:
         if not out_of_memory(error):
             raise
         raise InputError(
-            f"there is not enough memory to {what}: shorten it, or use a smaller dtype or another device"
+            f"there is not enough memory to {purpose}: shorten it, or use a smaller dtype or another device"
         ) from error

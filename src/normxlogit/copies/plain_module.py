@@ -106,7 +106,7 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
     lookup_paths: list[str] = []
 
     def note_lookup(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        indices = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)
+        indices = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
         looked_up = isinstance(output, Tensor) and output.is_floating_point() and output.ndim == 3
         if looked_up and indices is not None and (indices.equal(ids) or indices.equal(ids.T)):
             lookup_paths.append(path)

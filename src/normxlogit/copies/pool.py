@@ -141,10 +141,10 @@ def model_pool(model: Model) -> Pool[Model]:
     return Pool(model, lambda copy: cast(Model, copy))
 
 
-def kind_of(inputs: Mapping[str, Any], *more: Hashable) -> Hashable:
-    """Return the kind of a pass, see `Pool.release`: the shapes of its inputs, and `more` that tells passes apart."""
-    shapes = ((name, v.shape[1:] if isinstance(v, Tensor) else v) for name, v in inputs.items())
-    return (*shapes, *more)
+def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:
+    """Return the kind of a pass, see `Pool.release`: its inputs' shapes, and `details` that tell passes apart."""
+    shapes = ((name, value.shape[1:] if isinstance(value, Tensor) else value) for name, value in inputs.items())
+    return (*shapes, *details)
 
 
 def private_clone(model: Model) -> Model:

@@ -150,13 +150,13 @@ def _register_hooks(
     module: nn.Module, sites: Collection[Site], replace: Replace | None, stop: Site | None, result: Pass
 ) -> list[Any]:
     """Register the hooks of one module, which record into `result`; return their handles."""
-    inputs, outputs = [s for s in sites if s.is_input], [s for s in sites if not s.is_input]
+    input_sites, output_sites = [site for site in sites if site.is_input], [site for site in sites if not site.is_input]
     calls_begun = calls_ended = 0
 
     def on_call(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal calls_begun
         calls_begun += 1
-        for site in inputs:
+        for site in input_sites:
             result.record(site, calls_begun, main_input(args, kwargs))
             _stop_at(site, calls_begun, stop)
 
@@ -164,13 +164,13 @@ def _register_hooks(
         nonlocal calls_ended
         calls_ended += 1
         replacement = None if replace is None else replace(output, args, kwargs)
-        for site in outputs:
+        for site in output_sites:
             result.record(site, calls_ended, output if replacement is None else replacement)
             _stop_at(site, calls_ended, stop)
         return replacement
 
-    handles = [module.register_forward_pre_hook(on_call, with_kwargs=True)] if inputs else []
-    if outputs or replace is not None:
+    handles = [module.register_forward_pre_hook(on_call, with_kwargs=True)] if input_sites else []
+    if output_sites or replace is not None:
         handles.append(module.register_forward_hook(on_return, with_kwargs=True))
     return handles
 

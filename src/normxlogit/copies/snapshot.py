@@ -74,11 +74,9 @@ class Snapshot:
         self._single_elements = _single_element_tensors(tensors)
         # Copies share the storage of what was made in inference mode, and not the tensor.
         self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
-        found_configs = (
-            [v for state in self._states for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
-        )
-        distinct = {id(config): config for config in found_configs}.values()
-        self._settings = [config.__dict__ for config in distinct]
+        values = (value for state in self._states for value in state.values()) if configs else ()
+        distinct_configs = {id(value): value for value in values if isinstance(value, PretrainedConfig)}
+        self._settings = [config.__dict__ for config in distinct_configs.values()]
         self._settings_before = copy.deepcopy(self._settings)
 
     def unchanged(self) -> bool:
@@ -105,22 +103,22 @@ class Snapshot:
         The comparison of whole dictionaries counts these as changes.
         """
         same_single_elements = self._same_single_elements()
-        for now, then in zip(self._states, self._states_before, strict=True):
-            if same_single_elements and _equal_contents(now, then):
+        for current, earlier in zip(self._states, self._states_before, strict=True):
+            if same_single_elements and _equal_contents(current, earlier):
                 continue
-            if (now.keys() ^ then.keys()) - {INSTALLED_MARK}:
+            if (current.keys() ^ earlier.keys()) - {INSTALLED_MARK}:
                 return False
-            if not all(_same_attribute(name, now[name], then[name]) for name in now.keys() & then):
+            if not all(_same_attribute(name, current[name], earlier[name]) for name in current.keys() & earlier):
                 return False
         self._states_before = [_copied_containers(state) for state in self._states]
         self._single_elements = _single_element_tensors(_tensor_places(self._states))
         return True
 
 
-def _equal_contents(now: Any, then: Any) -> bool:
+def _equal_contents(current: Any, earlier: Any) -> bool:
     """Return whether two containers are equal; tensors in them are if they are one tensor."""
     try:
-        return bool(now == then)
+        return bool(current == earlier)
     except Exception:  # different tensors compare element by element, and may be on different devices
         return False
 
@@ -141,7 +139,10 @@ def _nested_containers(states: list[dict[str, Any]]) -> list[Any]:
     """
     containers: list[Any] = []
     waiting = [
-        v for state in states for name, v in state.items() if v.__class__ not in PLAIN_TYPES and name not in TABLES
+        value
+        for state in states
+        for name, value in state.items()
+        if value.__class__ not in PLAIN_TYPES and name not in TABLES
     ]
     copied = {id(value) for value in waiting if isinstance(value, CONTAINERS)}  # by `_copied_containers`
     visited: set[int] = set()
@@ -184,29 +185,31 @@ def _single_element_tensors(tensors: Iterable[Place]) -> list[Place]:
     return [place for place in tensors if place[2].numel() < 2]
 
 
-def _same_attribute(name: str, now: Any, then: Any) -> bool:
+def _same_attribute(name: str, current: Any, earlier: Any) -> bool:
     """Return whether an attribute of a module is as it was, apart from recording hooks and offloaded weights."""
-    if name == INSTALLED_MARK or isinstance(then, _AnyValue):
+    if name == INSTALLED_MARK or isinstance(earlier, _AnyValue):
         return True
     if name in RECORDING_TABLES:
-        recording = {key for key, hook in now.items() if getattr(hook, "__module__", "") == RECORDING}
+        recording = {key for key, hook in current.items() if getattr(hook, "__module__", "") == RECORDING}
         if name != "_forward_hooks":  # these hold the numbers of hooks
-            return bool(now == then)
-        return [v for k, v in now.items() if k not in recording] == [v for k, v in then.items() if k not in recording]
+            return bool(current == earlier)
+        return [value for number, value in current.items() if number not in recording] == [
+            value for number, value in earlier.items() if number not in recording
+        ]
     if name in ("_parameters", "_buffers"):
-        return now.keys() == then.keys() and all(map(_same_weight, now.values(), then.values()))
-    if isinstance(now, Tensor) or isinstance(then, Tensor):
-        return now is then
+        return current.keys() == earlier.keys() and all(map(_same_weight, current.values(), earlier.values()))
+    if isinstance(current, Tensor) or isinstance(earlier, Tensor):
+        return current is earlier
     try:
-        return now is then or bool(operator.eq(now, then))
+        return current is earlier or bool(operator.eq(current, earlier))
     except Exception:  # arrays compare element by element
         return False
 
 
-def _same_weight(now: Tensor | None, then: Tensor | None) -> bool:
+def _same_weight(current: Tensor | None, earlier: Tensor | None) -> bool:
     """Return whether two weights are one tensor, or both placeholders of an offloaded one (accelerate remakes them)."""
-    if now is then:
+    if current is earlier:
         return True
-    if now is None or then is None or not now.is_meta or not then.is_meta:
+    if current is None or earlier is None or not current.is_meta or not earlier.is_meta:
         return False
-    return now.shape == then.shape and now.dtype == then.dtype
+    return current.shape == earlier.shape and current.dtype == earlier.dtype

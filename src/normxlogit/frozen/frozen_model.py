@@ -292,10 +292,10 @@ class FrozenModel:
 
     def _not_returned_error(self, layer: int) -> UnsupportedModelError:
         """Return the error for a layer, 0 for the embeddings, whose output no module returns."""
-        what = f"the output of layer {layer}" if layer else "the embeddings"
+        missing = f"the output of layer {layer}" if layer else "the embeddings"
         hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
         return UnsupportedModelError(
-            f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
+            f"no module of {type(self.module).__name__} returns {missing} as `hidden_states` has it, a state for each "
             f"token, so the frozen network cannot be read there{hint}"
         )
 

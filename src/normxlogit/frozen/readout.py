@@ -199,7 +199,7 @@ def layer_readers(
     def reader(outputs_by_call: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
         calls = itertools.count(1)
 
-        def read(returned: Any, _: Any, __: Any) -> Any:
+        def read_layer(returned: Any, _: Any, __: Any) -> Any:
             call, state = next(calls), tensor_of(returned)
             if call not in outputs_by_call or state is None:
                 return None
@@ -218,6 +218,6 @@ def layer_readers(
                 )
             return with_tensor(returned, flowing)
 
-        return read
+        return read_layer
 
     return {path: reader(outputs_by_call) for path, outputs_by_call in by_path.items()}

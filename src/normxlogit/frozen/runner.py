@@ -289,7 +289,7 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
         return batch
     task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
     uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
-    inputs = {n: v[:1] if n in uncut_names else v[:1, :length] for n, v in batch.inputs.items()}
+    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
         return batch
     return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

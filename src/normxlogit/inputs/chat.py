@@ -107,7 +107,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     options = {**(template_options or {}), **_options_of_prompt(prompt)}
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(m) for m in items if isinstance(m, Mapping) and "role" in m]
+    messages = [dict(item) for item in items if isinstance(item, Mapping) and "role" in item]
     if not messages or len(messages) != len(items):
         raise InputError(
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
@@ -155,7 +155,9 @@ def content_text(message: Mapping[str, Any]) -> Any:
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message whose parts, if all are texts, are one text of several lines."""
     content = message.get("content")
-    if not isinstance(content, list) or not all(isinstance(p, Mapping) and p.get("type") == "text" for p in content):
+    if not isinstance(content, list) or not all(
+        isinstance(item, Mapping) and item.get("type") == "text" for item in content
+    ):
         return message
     return {**message, "content": "\n".join(str(part["text"]) for part in content)}
 

@@ -83,7 +83,7 @@ class Encoder:
         """
         return self._encode(read_texts(texts)[0], long_text, max_length)
 
-    def read(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
+    def encode_input(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
         """Encode whatever the user gave.
 
         Args:
@@ -103,7 +103,7 @@ class Encoder:
         return self._encode(texts, long_text, None), single
 
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
-        """Read what was tokenised before: as `read`, None for anything else."""
+        """Read what was tokenised before: as `encode_input`, None for anything else."""
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
         if isinstance(inputs, Mapping) and "input_ids" in inputs:

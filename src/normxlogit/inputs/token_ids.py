@@ -106,13 +106,13 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
     return list(inputs) if all(isinstance(item, Tensor) and item.ndim == 1 for item in inputs) else None
 
 
-def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:
+def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
     """Raise if the model has no embedding for a token id.
 
     Args:
         ids: The token ids.
         vocabulary: How many ids the model knows, None if that is not known.
-        where: What they are of, for the message.
+        described_source: What they are of, for the message.
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         unknown_id = next(
@@ -120,7 +120,8 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:
         )
         known_ids = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
         raise InputError(
-            f"{where} holds token id {unknown_id} and the model knows {known_ids}; is this the model's tokenizer?"
+            f"{described_source} holds token id {unknown_id} and the model knows {known_ids}; is this the model's "
+            "tokenizer?"
         )
 
 

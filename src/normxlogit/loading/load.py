@@ -273,8 +273,8 @@ def _check_weights(
         if key not in adapter_weights
     )
     problems = [
-        f"{what} {_list_some(keys)}"
-        for what, keys in (
+        f"{problem} {_list_some(keys)}"
+        for problem, keys in (
             ("lacks", missing),
             ("has other shapes of", mismatched),
             ("cannot give", _loading_errors(info)),

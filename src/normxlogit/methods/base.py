@@ -183,7 +183,7 @@ class Method(ABC):
         return self.info.name + (":" + ",".join(parts) if parts else "")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
     def __eq__(self, other: object) -> bool:
         """Return whether class and settings are equal."""
@@ -229,9 +229,9 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
     """
     finite = np.isfinite(values).all((0, 2))  # (L,)
     if not finite.all():
-        where = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
+        layer_hint = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
         raise MethodError(
-            f"{method.info.name} gives scores that are not finite{where}: a weight or a state of "
+            f"{method.info.name} gives scores that are not finite{layer_hint}: a weight or a state of "
             f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )

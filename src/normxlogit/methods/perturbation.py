@@ -37,16 +37,16 @@ class PerturbedAnswers(Generic[Key, Answer]):
     Args:
         model: The model.
         perturb: Makes the input that a key stands for.
-        read: Runs the model on a batch of inputs and their keys, and returns an answer for each.
+        answer_batch: Runs the model on a batch of inputs and their keys, and returns an answer for each.
     """
 
     def __init__(
         self,
         model: TaskModel,
         perturb: Callable[[Key], Encoding],
-        read: Callable[[list[Encoding], list[Key]], Iterable[Answer]],
+        answer_batch: Callable[[list[Encoding], list[Key]], Iterable[Answer]],
     ) -> None:
-        self.model, self.perturb, self.read = model, perturb, read
+        self.model, self.perturb, self.answer_batch = model, perturb, answer_batch
         self._known: dict[Key, Answer] = {}
 
     def __call__(self, keys: Sequence[Key]) -> list[Answer]:
@@ -62,7 +62,7 @@ class PerturbedAnswers(Generic[Key, Answer]):
 
         def run_batch(places: list[int]) -> Iterable[Answer]:
             with torch.inference_mode():
-                return self.read([inputs[place] for place in places], [keys[place] for place in places])
+                return self.answer_batch([inputs[place] for place in places], [keys[place] for place in places])
 
         self._known.update(zip(keys, map_batches(self.model, inputs, run_batch), strict=True))
 

@@ -138,7 +138,7 @@ def _is_plain_greedy(config: GenerationConfig) -> bool:
 def end_ids(config: GenerationConfig) -> set[int]:
     """Return the end-of-sequence tokens."""
     ends = config.eos_token_id
-    return set() if ends is None else {int(ends)} if isinstance(ends, int) else {int(i) for i in ends}
+    return set() if ends is None else {int(ends)} if isinstance(ends, int) else {int(token) for token in ends}
 
 
 def until_end(ids: list[int], ends: set[int]) -> list[int]:

@@ -151,7 +151,11 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
 
 def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
     """Return the first token id among candidates that an embedding table of so many rows has."""
-    return next(int(i) for i in candidates if i is not None and i >= 0 and (rows is None or i < rows))
+    return next(
+        int(token_id)
+        for token_id in candidates
+        if token_id is not None and token_id >= 0 and (rows is None or token_id < rows)
+    )
 
 
 def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:

@@ -62,7 +62,7 @@ def run_batches(
             remaining_batches.popleft()
             remaining_batches.extendleft([index] for index in reversed(places))
             continue
-        longest = max(lengths[i] for i in places)
+        longest = max(lengths[place] for place in places)
         tokens = longest * len(places)
         if result is not None:
             remaining_batches.popleft()
@@ -78,10 +78,10 @@ def run_batches(
             budget.shrink(smaller, tokens * share)
             regroup = True
         if regroup:
-            remaining = [i for group in remaining_batches for i in group]
+            remaining = [place for group in remaining_batches for place in group]
             remaining_batches = deque(
-                [remaining[i] for i in group]
-                for group in batches([encodings[i] for i in remaining], current_budget(), pad=pad)
+                [remaining[place] for place in group]
+                for group in batches([encodings[place] for place in remaining], current_budget(), pad=pad)
             )
 
 
@@ -107,7 +107,7 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
 
     def work(group: list[int]) -> list[ForwardPass]:
         with torch.inference_mode():
-            run = model.run(model.batch([encodings[i] for i in group], group), layers=layers)
+            run = model.run(model.batch([encodings[place] for place in group], group), layers=layers)
         return [run.row(row) for row in range(len(group))]
 
     return map_batches(model, encodings, work)
@@ -125,8 +125,8 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
     if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
-    trial = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
-    is_same = result_or_none(lambda: _ignores_padding(model, trial))
+    trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
+    is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
     if is_same is None:  # no memory for two; there are no more than one in a batch then
         return False
     if is_same:

@@ -105,8 +105,10 @@ def reading(
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
         reason = (str(error).strip().splitlines() or [""])[0] + _length_hint(model, tokens)
-        what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-        raise InputError(f"{type(model).__name__} cannot {doing} {what}: {type(error).__name__}: {reason}") from error
+        described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+        raise InputError(
+            f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}"
+        ) from error
 
 
 def _length_hint(model: nn.Module, tokens: int) -> str:

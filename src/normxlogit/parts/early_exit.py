@@ -97,9 +97,11 @@ def chained_layers(calls: list[Call]) -> list[Call]:
         if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
             layers.append(call)
     # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
-    families = {
-        c.family for c in layers if any(o.main_input is tensor_of(c.returned) for o in calls if o.path != c.path)
-    }
+    families = set()
+    for layer in layers:
+        output = tensor_of(layer.returned)
+        if any(call.main_input is output for call in calls if call.path != layer.path):
+            families.add(layer.family)
     return [call for call in layers if call.family in families]
 
 
@@ -128,9 +130,11 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
         fields = dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
     tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
-    for name in [*(n for n in states if n in kwargs), *(n for n in states if n not in kwargs)]:
+    for name in [*(field for field in states if field in kwargs), *(field for field in states if field not in kwargs)]:
         candidates = [
-            n for n, value in tensors.items() if value.shape == states[name].shape and value.dtype == states[name].dtype
+            field
+            for field, value in tensors.items()
+            if value.shape == states[name].shape and value.dtype == states[name].dtype
         ]
         source = name if name in kwargs and name in candidates else next(iter(candidates), None)
         if source is not None:

@@ -266,7 +266,7 @@ def _find_head(
     Returns:
         The head, the trunk's call, and whether the head answers at single tokens.
     """
-    tried = []
+    failures = []
 
     def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
         try:
@@ -275,7 +275,7 @@ def _find_head(
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            tried.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
+            failures.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
             return None
         return head, trunk, tokenwise
 
@@ -284,7 +284,7 @@ def _find_head(
         return proved
     raise HeadMismatchError(
         f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
-        f"reproduces the model's logits. Tried {'; '.join(tried) or 'nothing: no module returns hidden states'}"
+        f"reproduces the model's logits. Tried {'; '.join(failures) or 'nothing: no module returns hidden states'}"
     )
 
 

@@ -167,10 +167,15 @@ def _run_doubled(
     Returns:
         The inputs, the pass, and why it was not run or gave no answer; None where it did.
     """
-    name = next((n for n in ("input_ids", "pixel_values", "input_features", "input_values") if n in inputs), None)
-    if name is None:
+    names = ("input_ids", "pixel_values", "input_features", "input_values")
+    main_name = next((name for name in names if name in inputs), None)
+    if main_name is None:
         return {}, Pass(), "the model was not tried on a second text: none of its inputs is known"
-    doubled = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
+    doubled = {
+        name: torch.cat((value, value.roll(1, -1) if name == main_name else value))
+        for name, value in inputs.items()
+        if isinstance(value, Tensor)
+    }
     doubled = {**inputs, **doubled}
     try:
         with torch.inference_mode(), pool.lease() as copy:
@@ -188,8 +193,8 @@ def _run_doubled(
 
 def _random_states() -> tuple[Any, ...]:
     """Return the states of the generators that a model may draw from: torch's, Python's and numpy's."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
-    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *rest)
+    name, keys, *position = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *position)
 
 
 def _spread_rows(size: int, like: Tensor) -> Tensor:

@@ -84,7 +84,9 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
 
         return record_entry
 
-    candidates = {path: recorder(path, m) for path, m in model.named_modules() if isinstance(m, ENTRY_CLASSES)}
+    candidates = {
+        path: recorder(path, module) for path, module in model.named_modules() if isinstance(module, ENTRY_CLASSES)
+    }
     with torch.no_grad():
         run(model, inputs, replace=candidates)
     return entries[0] if entries else None

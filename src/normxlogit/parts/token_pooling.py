@@ -37,7 +37,9 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
     layers: dict[str, Form] = {}
     for call in calls:
         output, main_input = tensor_of(call.returned), call.main_input
-        inside = call.path.startswith(trunk.path + ".") and not any(call.path.startswith(p + ".") for p in layers)
+        inside = call.path.startswith(trunk.path + ".") and not any(
+            call.path.startswith(layer + ".") for layer in layers
+        )
         keeps_shape = main_input is not None and output is not None and main_input.shape == output.shape
         if (
             inside

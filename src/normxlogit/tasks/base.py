@@ -365,8 +365,8 @@ class Task(TaskInputs):
             names = ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + unlisted
             similar = [] if matches else nearest(name, self.labels)
             hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
-            which = "more than one" if matches else "no"
-            raise TargetError(f"{which} label {name!r}; the model knows {names}{hint}")
+            problem = "more than one" if matches else "no"
+            raise TargetError(f"{problem} label {name!r}; the model knows {names}{hint}")
         return matches[0]
 
     def output_name(self, index: int) -> str:
@@ -388,8 +388,8 @@ class Task(TaskInputs):
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
         return tuple(
-            Prediction(self.output_name(int(i)), int(i), value, None if math.isnan(chance) else chance)
-            for value, i, chance in table.tolist()
+            Prediction(self.output_name(int(index)), int(index), value, None if math.isnan(chance) else chance)
+            for value, index, chance in table.tolist()
         )
 
     def answers(self, run: ForwardInterface) -> list[Prediction]:

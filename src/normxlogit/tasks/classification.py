@@ -113,10 +113,10 @@ def _configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
     except (TypeError, ValueError):
         names = {}
     if not names or sorted(names) != list(range(len(names))) or None in names.values():
-        shown = str(config.id2label)
-        shown = shown if len(shown) <= MAX_SHOWN_CHARACTERS else shown[:MAX_SHOWN_CHARACTERS] + "..."
+        id2label = str(config.id2label)
+        id2label = id2label if len(id2label) <= MAX_SHOWN_CHARACTERS else id2label[:MAX_SHOWN_CHARACTERS] + "..."
         raise UnsupportedModelError(
             f"id2label of the model's configuration must name the outputs from 0 up, as in {{0: 'no', 1: 'yes'}}, and "
-            f"is {shown}; set config.id2label"
+            f"is {id2label}; set config.id2label"
         )
-    return tuple(str(names[i]) for i in range(len(names)))
+    return tuple(str(names[index]) for index in range(len(names)))

@@ -40,7 +40,7 @@ class TaskInputs:
         Raises:
             InputError: If something cannot be read.
         """
-        return model.encoder.read(inputs, long_text=long_text)
+        return model.encoder.encode_input(inputs, long_text=long_text)
 
     def encode_rows(
         self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"

@@ -183,7 +183,7 @@ def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
 
 def test_value_zeroing_refuses_a_layer_that_gives_something_else_when_it_is_called_again():
     state = torch.randn(1, 3, 4)
-    call = SimpleNamespace(again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
+    call = SimpleNamespace(call_again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
     with pytest.raises(UnsupportedModelError, match="Linear gives something else"):
         _score_matrix(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)
 

@@ -84,10 +84,11 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
         raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
     item_columns = [name for name, column in columns.items() if _begins_with(column, is_item)]
     if len(item_columns) != 1:
-        what = "several columns" if item_columns else "no column"
+        amount = "several columns" if item_columns else "no column"
+        example = str((item_columns or list(names) or ["name"])[0])
         raise InputError(
-            f"a {type(inputs).__name__} with {what} of {kind}s was given "
-            f"({', '.join(map(repr, item_columns or names))}); pass the column: data[{str((item_columns or list(names) or ['name'])[0])!r}]"
+            f"a {type(inputs).__name__} with {amount} of {kind}s was given "
+            f"({', '.join(map(repr, item_columns or names))}); pass the column: data[{example!r}]"
         )
     return columns[item_columns[0]]
 

@@ -278,7 +278,7 @@ class _HeadOnShares:
         self._model, self._vocabulary = model, target.task.vocabulary
 
     def model_logits(self, states: Tensor, texts: slice) -> Tensor:
-        """Return the explained logits, (b, K), as the model's own head gives them for the states it reads, (b, P, H)."""
+        """Return the explained logits, (b, K), that the model's own head gives for the states it reads, (b, P, H)."""
         count, places, _ = states.shape
         sliced = self._vocabulary and not self.centred
         answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()

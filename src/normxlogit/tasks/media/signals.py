@@ -192,8 +192,8 @@ class SignalTask(Classification):
         if "spatial_shapes" in processed:
             raise UnsupportedModelError(
                 "the model reads patches of any number with a mask and their places besides "
-                f"({', '.join(n for n in processed if n != name)}); pictures are explained for models that read "
-                f"{name} alone"
+                f"({', '.join(other for other in processed if other != name)}); pictures are explained for models that "
+                f"read {name} alone"
             )
         inputs = {name: processed[name][0].to(model.module.dtype)}
         mask = processed.get("attention_mask")

@@ -144,7 +144,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
 
 def is_sentence_transformer(model: Any) -> bool:
     """Return whether a model is one of sentence-transformers, a sequence of modules."""
-    return isinstance(model, nn.Sequential) and any(type(m).__name__ == "Pooling" for m in model.children())
+    return isinstance(model, nn.Sequential) and any(type(module).__name__ == "Pooling" for module in model.children())
 
 
 def is_embedding_folder(source: str, **options: Any) -> bool:
@@ -253,7 +253,9 @@ def _check_order(kinds: Sequence[str]) -> None:
 def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the pooling modes of a configuration, of any version."""
     mode = config.get("pooling_mode")
-    modes = (mode,) if isinstance(mode, str) else tuple(mode or (m for key, m in MODES.items() if config.get(key)))
+    modes = (
+        (mode,) if isinstance(mode, str) else tuple(mode or (name for key, name in MODES.items() if config.get(key)))
+    )
     modes = modes or ("mean",)
     unknown = [mode for mode in modes if mode not in MODES.values() or mode == "max"]
     if unknown:
