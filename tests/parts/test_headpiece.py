@@ -173,9 +173,9 @@ def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
     _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
     head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)
     monkeypatch.setattr(headpiece, "LOGITS_AT_ONCE", 1000)
-    apply, sizes = headpiece.Head.tokens_instead, []
+    apply, sizes = headpiece.Head.tokens_with, []
     monkeypatch.setattr(
-        headpiece.Head, "tokens_instead", lambda self, states: sizes.append(len(states)) or apply(self, states)
+        headpiece.Head, "tokens_with", lambda self, states: sizes.append(len(states)) or apply(self, states)
     )
     without = headpiece.Head(head.pool, replace(head.piece, output_embedding=None))
     with torch.inference_mode():

@@ -67,9 +67,8 @@ def logits_of(output: Any) -> Tensor:
     elif hasattr(output, "logits"):
         logits = output.logits
     if isinstance(logits, tuple | list):
-        tensors = [
-            value for value in logits if isinstance(value, Tensor) and value.ndim > 0
-        ]  # a loss may stand before them
+        # A loss, which has no axes, may stand before the logits.
+        tensors = [value for value in logits if isinstance(value, Tensor) and value.ndim > 0]
         are_start_and_end = (
             len(tensors) == 2 and all(value.ndim == 2 for value in tensors) and tensors[0].shape == tensors[1].shape
         )

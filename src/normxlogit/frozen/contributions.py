@@ -117,9 +117,8 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
     """
     exempt_sinks: dict[int, Tensor] = {}
     if read_positions is not None:
-        reads_sink = (read_positions >= 0) & sinks.gather(1, read_positions.clamp(min=0).to(sinks.device)).to(
-            read_positions.device
-        )  # (B, K)
+        at_sink = sinks.gather(1, read_positions.clamp(min=0).to(sinks.device)).to(read_positions.device)  # (B, K)
+        reads_sink = (read_positions >= 0) & at_sink  # (B, K)
         for k in reads_sink.any(0).nonzero()[:, 0].tolist():
             exempt_sinks[k] = torch.zeros_like(sinks)  # (B, T)
             texts = reads_sink[:, k].nonzero()[:, 0]

@@ -118,14 +118,13 @@ class EntryPoints:
 
     @torch.no_grad()
     def _tables_of_tokens(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
-        """Return those of some tables in which the ids of a second text are looked up when the model is given these."""
+        """Return those of some tables that a model looks token ids up in, found by giving it other ids."""
         looked_up = set[str]()
         inputs = first_text(self.model, batch).inputs
         ids = inputs["input_ids"]
         reversed_ids = ids.flip(1)
-        other_ids = (
-            torch.full_like(ids, self.model.filler) if torch.equal(reversed_ids, ids) else reversed_ids
-        )  # (B, T)
+        is_palindrome = torch.equal(reversed_ids, ids)
+        other_ids = torch.full_like(ids, self.model.filler) if is_palindrome else reversed_ids  # (B, T)
 
         def note_lookup(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if same_ids(main_input(args, kwargs), other_ids):

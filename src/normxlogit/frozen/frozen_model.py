@@ -227,7 +227,19 @@ class FrozenModel:
         baseline: Tensor | None = None,
         point: float = 1.0,
     ) -> PassGraph:
-        """Run a copy over a batch with a graph from the places' readouts to the answer; the arguments are `run`'s."""
+        """Run a copy over a batch so that the graph leads from the leaves of readouts to the answer.
+
+        What enters the model, and what its layers return at places, is replaced by itself with a readout: a leaf whose
+        gradient will be the contributions there.
+
+        Args:
+            copy: The copy.
+            batch: What it reads.
+            places: Where contributions will be read, as for `run`.
+            sink_threshold: As for `run`.
+            baseline: As for `run`.
+            point: As for `run`.
+        """
         parts, ends_at_head = self.model.parts, self._passes.ends_at_head
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         readouts: dict[int, Readout] = {}

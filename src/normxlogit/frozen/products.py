@@ -111,7 +111,7 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
 
 
 def _computed_from(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
-    """Tell whether one factor was computed from all of the other, a few operations ago."""
+    """Return whether a factor, `late`, was computed from all of another, `early`, a few operations ago."""
     origin = _origin(early, input_edges)
     if _origin(late, input_edges) == origin:
         return False
@@ -132,7 +132,13 @@ def _computed_from(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
 
 
 def _function_of(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
-    """Tell whether one factor is an elementwise function of the other alone, as in x * (1 + tanh(x))."""
+    """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x)).
+
+    Args:
+        late: The factor that may be the function.
+        early: The factor x.
+        input_edges: Tells over which edges the input flows into a node.
+    """
     origin, waiting, visited = _origin(early, input_edges), [late], set[Edge]()
     while waiting:
         edge = waiting.pop()
@@ -146,7 +152,7 @@ def _function_of(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
 
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
-    """Find the operation that made a factor, before any reshaping and constant factor."""
+    """Return the edge from the operation that made a factor, before any reshaping and constant factor."""
     while stem(edge[0]) in _RESHAPING_OR_SCALING:
         edges = input_edges(edge[0])
         if len(edges) != 1 or stem(edges[0][0]) == LEAF:

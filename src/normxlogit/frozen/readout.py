@@ -206,9 +206,8 @@ def layer_readers(
             place, output = outputs_by_call[call]
             sinks, mask = None, masks[place < 0]
             with torch._C.DisableTorchFunction():
-                if (
-                    sink_threshold is not None and place
-                ):  # the embedding of a bright patch among dark ones is not a sink
+                # No sinks among embeddings, where a bright patch among dark ones would be one.
+                if sink_threshold is not None and place:
                     tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
                     sinks = attention_sinks(tokens, mask, sink_threshold) if tokens.shape[:2] == mask.shape else None
                 if place in entries:

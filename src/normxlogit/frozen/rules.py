@@ -247,12 +247,10 @@ def batch_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     if gradient is None:
         return None
     channel_shape = (1, -1) + (1,) * (gradient.ndim - 2)
-    uses_batch_statistics = node._saved_training
-    scale = (
-        node._saved_result2 if uses_batch_statistics else torch.rsqrt(node._saved_running_var + node._saved_eps)
-    )  # (C,)
+    in_training = node._saved_training
+    scale = node._saved_result2 if in_training else torch.rsqrt(node._saved_running_var + node._saved_eps)  # (C,)
     scaled = gradient * (scale if weight is None else scale * weight).reshape(channel_shape)
-    if uses_batch_statistics:
+    if in_training:  # with the statistics of the batch
         scaled = scaled - scaled.mean([axis for axis in range(gradient.ndim) if axis != 1], keepdim=True)
     else:
         constant(-scaled * node._saved_running_mean.reshape(channel_shape))

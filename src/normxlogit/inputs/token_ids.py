@@ -50,9 +50,8 @@ def read_token_ids(
     fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
     shape = fields["input_ids"].shape
     mask = encoded.get("attention_mask")
-    real_mask = (
-        torch.ones(shape, dtype=torch.long) if mask is None else _rows_of_numbers(mask, "attention_mask")
-    )  # (B, T)
+    all_real = torch.ones(shape, dtype=torch.long)  # (B, T)
+    real_mask = all_real if mask is None else _rows_of_numbers(mask, "attention_mask")  # (B, T)
     for name, values in {**fields, "attention_mask": real_mask}.items():
         if values.shape != shape:
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")

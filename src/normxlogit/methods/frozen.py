@@ -204,9 +204,8 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
     if not per_layer:
         values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
     if source_places:
-        from_source = torch.stack([contributions.values[place] for place in source_places], 2).mean(
-            2, keepdim=True
-        )  # (B, K, 1, S)
+        by_place = torch.stack([contributions.values[place] for place in source_places], 2)  # (B, K, L, S)
+        from_source = by_place.mean(2, keepdim=True)  # (B, K, 1, S)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
     parts = contributions.values.get(MEDIA)  # (B, K, N)
     bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)

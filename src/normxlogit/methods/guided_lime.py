@@ -115,9 +115,9 @@ def fit_pairs(
     weighted_predictions = inverse @ prior_predictions  # (n,)
     strength = float(prior_predictions @ weighted_predictions)
     scale = float(weighted_predictions @ difference) / strength if strength > TINY else 0.0
-    residual_map = (
-        inverse - np.outer(weighted_predictions, weighted_predictions) / strength if strength > TINY else inverse
-    )  # (n, n)
+    residual_map = inverse  # (n, n)
+    if strength > TINY:
+        residual_map = inverse - np.outer(weighted_predictions, weighted_predictions) / strength
     residuals = residual_map @ difference  # (n,)
     weights = scale * prior + signs.T @ residuals / alpha  # (M,)
     return PairFit(
@@ -140,9 +140,8 @@ def _left_out_r2(residual_map: Floats, residuals: Floats, originals: Floats, com
     diagonal = np.diag(residual_map)  # (n,)
     error = np.divide(residuals, diagonal, out=difference.copy(), where=diagonal > TINY)  # (n,), of the difference
     mean_answers = (originals + complements) / 2  # (n,)
-    middle_error = (
-        (mean_answers - mean_answers.mean()) * count / (count - 1)
-    )  # (n,), of the middle from that of the other pairs
+    # Of each pair's mean from that of the other pairs, (n,).
+    middle_error = (mean_answers - mean_answers.mean()) * count / (count - 1)
     total = float((middle_error**2 + difference**2 / 4).sum())
     return 1.0 - float((middle_error**2 + error**2 / 4).sum()) / total if total > 0 else 0.0
 

@@ -53,11 +53,10 @@ def target_logits(request: Request) -> Tensor:
             logits = model.head_logits(final, forward.batch, rows)  # (N, C)
         if target.task.target_kind == "value":
             # The distance to the model's own output: a value has no sign to read evidence from.
-            logits_by_layer.append(
-                (target.select(logits, texts) - target.select(forward.logits)[texts]).abs()
-            )  # (N, K)
+            values = (target.select(logits, texts) - target.select(forward.logits)[texts]).abs()  # (N, K)
         else:
-            logits_by_layer.append(target.select(logits, texts))  # (N, K)
+            values = target.select(logits, texts)  # (N, K)
+        logits_by_layer.append(values)
     return torch.stack(logits_by_layer, 1)  # (N, L, K)
 
 

@@ -118,9 +118,8 @@ def _call_generate(
 ) -> Any:
     """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source."""
     longest = max(map(len, texts))
-    batch_ids = torch.tensor(
-        [[model.pad_id] * (longest - len(ids)) + ids for ids in texts], device=model.device
-    )  # (B, P)
+    padded = [[model.pad_id] * (longest - len(ids)) + ids for ids in texts]
+    batch_ids = torch.tensor(padded, device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in texts], device=model.device)  # (B, P)
     copy: Any = private_clone(model.copy.unmodified)
     inputs = {**(media_inputs or {}), "input_ids": batch_ids, "attention_mask": mask}

@@ -74,9 +74,7 @@ def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, 
     """Yield the number of positions of each table in a module itself, and whether it certainly is one of positions."""
     if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
         return  # a table of sines that grows with the text
-    if isinstance(module, nn.ParameterList) and any(
-        map(_is_position_table, path)
-    ):  # one table for each of several axes
+    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):  # a table for each axis
         yield math.prod(max(part.shape[:-1]) for part in module), True
     for name, tensor in _own_tensors(module):
         if tensor.ndim not in (2, 3):

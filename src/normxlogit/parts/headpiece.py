@@ -98,13 +98,13 @@ class Head:
             (N, C) logits, (N, R) for chosen rows.
         """
         if rows is None:
-            return self.tokens_instead(hidden)
+            return self.tokens_with(hidden)
         if self.piece.output_embedding is None:
             return self._columns(hidden, rows)
-        return self.tokens_instead(hidden, {self.piece.output_embedding: partial(_project_on_rows, rows)})  # (N, R)
+        return self.tokens_with(hidden, {self.piece.output_embedding: partial(_project_on_rows, rows)})  # (N, R)
 
-    def tokens_instead(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
-        """Apply the head to each token, (N, H), with other functions called instead of some of its modules: (N, C)."""
+    def tokens_with(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
+        """Return the head's logits at each token, (N, C), with functions called instead of some of its modules."""
         count, piece = len(hidden), self.piece
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)
@@ -114,9 +114,9 @@ class Head:
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
         """Return chosen columns of the full logits, (N, R), computed in pieces that bound the memory."""
-        vocabulary_size = self.tokens_instead(hidden[:1]).shape[-1]
+        vocabulary_size = self.tokens_with(hidden[:1]).shape[-1]
         step = max(1, LOGITS_AT_ONCE // vocabulary_size)  # of tokens
-        return torch.cat([self.tokens_instead(states)[:, rows] for states in hidden.split(step)])
+        return torch.cat([self.tokens_with(states)[:, rows] for states in hidden.split(step)])
 
     def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
         """Run a copy whose trunk returns given states, (B, T, H), and return its logits."""

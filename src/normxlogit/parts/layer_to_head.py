@@ -54,7 +54,14 @@ def run_trunk(
 def bring_to_head(
     pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Bring a layer's output to the head.
+    """Return what the head would read if the last layer gave a state: the trunk's output with its layers skipped.
+
+    Args:
+        pool: Lends copies of the model.
+        trunk: The path of the trunk.
+        tail: Its layers, which all return the state.
+        state: A layer's output, (B, T, H).
+        inputs: The model's inputs.
 
     Returns:
         What the head reads, (B, T, H).
@@ -72,8 +79,21 @@ def find_tail(
 ) -> Tail | None:
     """Find what follows the layers of a trunk, and prove it.
 
+    The last layer is looked for among the calls inside the trunk: it reads the last state but one, and modules of its
+    kind return the states before. With all of these skipped, its own output must reach the head as in the pass.
+
+    Args:
+        pool: Lends copies of the model.
+        inputs: The model's inputs.
+        calls: The calls of all modules in a pass over them.
+        trunk: That of the trunk.
+        states: The embedding layer's output and every layer's, L + 1 of (B, T, H).
+
     Returns:
-        None if nothing follows.
+        The layers and how they return a state; None if nothing follows them.
+
+    Raises:
+        LookupError: If none was found with which the head reads the same.
     """
     hidden = trunk.hidden
     if hidden is None:

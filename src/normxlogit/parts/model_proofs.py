@@ -78,7 +78,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     try:
         rows_difference = largest_difference(head.tokens(hidden, rows), logits[:, rows])
         shift_difference = largest_difference(
-            head.tokens_instead(hidden[-1:], {path: project_shifted}), logits[-1:].roll(shift, -1)
+            head.tokens_with(hidden[-1:], {path: project_shifted}), logits[-1:].roll(shift, -1)
         )
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         reraise_out_of_memory(error)

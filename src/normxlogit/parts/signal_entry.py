@@ -104,7 +104,8 @@ def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) ->
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
         positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
         if nothing_bypasses(_bypassing_gradient(model, inputs, signal, entry)):
-            return LayerOutput(entry.path, 1, (0, *positions, entry.channels), len(positions))
+            axes = (0, *positions, entry.channels)
+            return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
     raise UnsupportedModelError(
         f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
         "parts could be scored"

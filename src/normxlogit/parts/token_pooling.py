@@ -68,9 +68,8 @@ def token_state_indices(
     changed_ids = base_ids + step * torch.eye(length, dtype=torch.long, device=device)  # (T, T)
     with torch.inference_mode():
         base_states = pool_tokens(base_ids)  # (1, T', H)
-        state_changed = torch.cat(
-            [(pool_tokens(part) != base_states).any(-1) for part in changed_ids.split(ROWS)]
-        )  # (T, T')
+        changes = [(pool_tokens(ids) != base_states).any(-1) for ids in changed_ids.split(ROWS)]
+        state_changed = torch.cat(changes)  # (T, T')
     if (state_changed.sum(-1) > 1).any() or not state_changed.any(0).all():
         raise LookupError("a token is pooled into several states, or a state holds no token")
     state_indices = torch.arange(state_changed.shape[1], device=device)  # (T',)

@@ -57,17 +57,15 @@ class QuestionAnswering(Task):
                     "answer is looked for in the context; pass the texts as (question, context), what the tokenizer "
                     "returned for them, or token_type_ids of 0 and 1"
                 )
-            outside = torch.tensor(
-                [sequence != context for sequence in encoding.sequence_ids], device=logits.device
-            )  # (T,)
+            is_outside = [sequence != context for sequence in encoding.sequence_ids]
+            outside = torch.tensor(is_outside, device=logits.device)  # (T,)
             token_logits = logits[row, tokens]  # (T, 2)
             start, end = token_logits.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
-            is_answer_span = torch.ones(
-                len(token_logits), len(token_logits), dtype=torch.bool, device=token_logits.device
-            )  # (T, T)
+            count = len(token_logits)
+            is_answer_span = torch.ones(count, count, dtype=torch.bool, device=logits.device)  # (T, T)
             is_answer_span = is_answer_span.triu().tril(LONGEST_ANSWER - 1)
             sums = (start[:, None] + end).masked_fill(~is_answer_span, -torch.inf)  # (T, T)
-            best = divmod(int(sums.argmax()), len(token_logits))
+            best = divmod(int(sums.argmax()), count)
             if encoding.special[0] and token_logits[0].sum() > sums.max():
                 best = (0, 0)
             spans.append(tokens[list(best)])  # (2,)

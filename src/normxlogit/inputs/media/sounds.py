@@ -185,12 +185,11 @@ def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)
     moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
-    where = np.stack([edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)], -1).astype(
-        np.float32
-    )  # (n, 2)
+    starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
+    spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
     indices = np.arange(moment_count)
     details = {"seconds": seconds, "loudness": sound.loudness}
-    return EncodedMedium(sound.name, (), None, ScoreSpread(where, indices, indices, np.ones(moment_count)), details)
+    return EncodedMedium(sound.name, (), None, ScoreSpread(spans, indices, indices, np.ones(moment_count)), details)
 
 
 def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:

@@ -47,9 +47,8 @@ class MatrixMethod(Method):
             weights = position_weights(model, run, request.target)  # (B, K, T)
             for layer, unmasked in self.matrices(model, run, needed):
                 matrix = unmasked.to(weights.device).masked_fill(~is_real, 0.0)  # (B, T, T)
-                product = (
-                    _scaled_down(matrix @ product) if self.rollout and product is not None else matrix
-                )  # (B, T, T)
+                below = product if self.rollout else None
+                product = matrix if below is None else _scaled_down(matrix @ below)  # (B, T, T)
                 if layer in layers_scored:
                     scores_by_layer[layer] = weights @ product  # (B, K, T)
         except UnsupportedModelError as error:

@@ -95,7 +95,13 @@ class PictureTower(ImageClassification):
         return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
 
     def _with_places(self, model: ModelInterface, encoding: Encoding, item: Any) -> Encoding:
-        """Return an encoding with the places of its patches; as it is where they form no grid."""
+        """Return a picture's encoding with where its patches are in the picture; as it is where they form no grid.
+
+        Args:
+            model: The model of the picture tower.
+            encoding: What the processor made of the picture.
+            item: The picture as the caller gave it.
+        """
         signal = encoding.signal
         try:
             picture = read_picture(item)
