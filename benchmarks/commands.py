@@ -329,10 +329,10 @@ def cited(
     with quiet():
         explainer = Explainer.from_pretrained(model, device=device, dtype=dtype)
         questions = load_questions(data, limit, seed)
-        others = {f"package context-cite:samples={samples}": partial(published_context_cite, samples=samples)}
+        rankings = {f"package context-cite:samples={samples}": partial(published_context_cite, samples=samples)}
         with progress(1) as step:
             results, _ = evaluate_sources(
-                explainer, questions, methods.split(), others=others, seed=seed, folder=output, on_progress=step
+                explainer, questions, methods.split(), rankings=rankings, seed=seed, folder=output, on_progress=step
             )
     write(sources_table(results))
 

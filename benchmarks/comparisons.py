@@ -74,8 +74,8 @@ def pointing(
         with progress(1) as step:
             chosen = (methods or "").split()
             results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
-        about = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
-        text = report(about, pointing_table(results, seed), output, "pointing", results=results)
+        metadata = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
+        text = report(metadata, pointing_table(results, seed), output, "pointing", results=results)
     write_report(text)
 
 
@@ -110,9 +110,9 @@ def next_token(
         options: dict[str, Any] = {"rounds": rounds, "seed": seed, "folder": folder}
         with progress(1) as step:
             results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=step, **options)
-        about = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
+        metadata = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
         table = next_token_table(results, seed)
-        text = report(about, table, output, "next-token", results=results)
+        text = report(metadata, table, output, "next-token", results=results)
     write_report(text)
 
 
@@ -136,8 +136,8 @@ def named_words(
         prompts = load_prompts(split)
         with progress(1) as step:
             results = evaluate_named_words(explainer, prompts, methods.split(), step)
-        about = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
-        text = report(about, named_words_table(results))
+        metadata = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
+        text = report(metadata, named_words_table(results))
     write_report(text)
 
 
@@ -167,8 +167,8 @@ def contrasts(
         means = next_token_contrasts.mean_states(explainer, [lines[i] for i in order])
         with progress(1) as step:
             explained = next_token_contrasts.explain(explainer, prompts, means, step)
-        about = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
-        text = report(about, next_token_contrasts.table(prompts, explained))
+        metadata = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
+        text = report(metadata, next_token_contrasts.table(prompts, explained))
     write_report(text)
 
 
@@ -202,6 +202,6 @@ def similarity(
         with progress(1) as step:
             results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
         count = f"{len(order)} of {len(pairs)}"
-        about = {"dataset": Path(dataset).name, "pairs": count, "model": explainer._model.name}
-        text = report(about, similarity_table(results))
+        metadata = {"dataset": Path(dataset).name, "pairs": count, "model": explainer._model.name}
+        text = report(metadata, similarity_table(results))
     write_report(text)

@@ -20,7 +20,7 @@ from normxlogit.methods.defaults import default_methods
 from normxlogit.pipeline.completions.ablations import Ablations, Array, leave_one_out
 from normxlogit.pipeline.completions.completed import Completed
 from normxlogit.pipeline.completions.writing import read_completion
-from normxlogit.results.units.spans import Piece
+from normxlogit.results.units.spans import NamedSpan
 
 TOP = (1, 3)
 """How many of the highest ranked tokens are removed."""
@@ -191,7 +191,7 @@ def next_token_table(results: Sequence[RankingResult], seed: int = 0) -> str:
 
 def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence[int]) -> tuple[Array, Any]:
     """Return the next token's loss without each token, (S,), and the loss as a function of the removed tokens."""
-    pieces = [Piece(f"{i}", 0, 0, (i,)) for i in players]
+    pieces = [NamedSpan(f"{i}", 0, 0, (i,)) for i in players]
     measure, weights = Ablations(explainer._language_model, completed, pieces), np.ones((1, 1))
     (removed,) = leave_one_out(measure, weights)  # (S,)
 

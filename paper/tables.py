@@ -188,8 +188,8 @@ def run_columns(
             run: dict[str, Any] = {"folder": output / "runs", "protocol": protocol, "on_progress": step}
             results = list(run_methods(explainer, examples, methods, **run))
             columns[column] = [r if isinstance(r, Faithfulness) else None for r in results]
-            about = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
-            write_faithfulness(output / column.replace("/", "-").replace(" ", "-").lower(), results, about)
+            metadata = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
+            write_faithfulness(output / column.replace("/", "-").replace(" ", "-").lower(), results, metadata)
     return columns
 
 

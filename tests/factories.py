@@ -8,7 +8,7 @@ import numpy as np
 
 from normxlogit.results.attribution import Attribution
 from normxlogit.results.targets import Prediction, Target
-from normxlogit.results.units.media import Medium, grid_medium, times_medium
+from normxlogit.results.units.media import Medium, grid_medium, sound_of_times
 from normxlogit.results.units.units import Units
 
 MOVIE = "The movie is mediocre, maybe even bad."
@@ -212,6 +212,6 @@ def make_image() -> Attribution:
 
 def make_audio() -> Attribution:
     """Build a result of four frames behind a special token."""
-    medium = times_medium([(0, 0), *((0.5 * i, 0.5 * i + 0.5) for i in range(4))])
+    medium = sound_of_times([(0, 0), *((0.5 * i, 0.5 * i + 0.5) for i in range(4))])
     assert medium is not None
     return make_signal("moment", media=(medium,))

@@ -74,7 +74,7 @@ def alignment(
             methods,
             output,
             read,
-            about=({} if data is None else {"data": data.name}) | {"model": Path(model).name},
+            metadata=({} if data is None else {"data": data.name}) | {"model": Path(model).name},
             words=("plural" if data is None else "").split() if words is None else words.split(),
             scale=normalisation,
             protocol=protocol,
@@ -125,7 +125,7 @@ def figure_alignment(
                     methods,
                     output / f"alignment-{slug}",
                     _blimp(data_dir, limit),
-                    about={"model": name},
+                    metadata={"model": name},
                     words=words.split(),
                     scale="published",
                     protocol=protocol,
@@ -147,7 +147,7 @@ def _aligned(
     output: Path | None,
     read: "PairReader",
     *,
-    about: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     scale: Any,
     protocol: Protocol,
     compared: bool = True,
@@ -161,7 +161,7 @@ def _aligned(
     with progress(len(cells) * len(models)) as step:
         folder = None if output is None else output / "runs"
         studies = run_studies(models, cells, read, folder=folder, protocol=protocol, on_progress=step, **options)
-    shown = {**about, "protocol": protocol, "normalisation": scale}
+    shown = {**metadata, "protocol": protocol, "normalisation": scale}
     theirs = published_studies() if compared else []
     if output is not None:
         return write_alignment(output, studies, theirs, shown, scale=scale)

@@ -24,14 +24,14 @@ def best(alignment: Alignment, measure: Measure, **view: Any) -> tuple[float, in
 
 
 def alignment_tables(
-    studies: Sequence[Study], theirs: Sequence[Study], about: Mapping[str, Any], *, scale: Scale = "published"
+    studies: Sequence[Study], theirs: Sequence[Study], metadata: Mapping[str, Any], *, scale: Scale = "published"
 ) -> str:
     """Return the whole report in Markdown.
 
     Args:
         studies: What was measured.
         theirs: What the paper published.
-        about: What a reader should know, by name.
+        metadata: What a reader should know, by name.
         scale: Normalisation of the dot product in the tables by layer.
     """
     sections = [("Target above foil", _accuracies(studies, theirs))]
@@ -44,20 +44,24 @@ def alignment_tables(
         for study in studies:
             sections.append((f"{name} by paradigm: {study.name}", _by_paradigm(study, measure, scale)))
     reasons = {f"{title} ({study.name}): {why}" for study in studies for title, why in study.missing.items()}
-    parts = [", ".join(f"{key}: {value}" for key, value in about.items()) + "\n"]
+    parts = [", ".join(f"{key}: {value}" for key, value in metadata.items()) + "\n"]
     parts += [f"## {heading}\n\n{table}" for heading, table in sections]
     parts += ["".join(f"N/A {reason}.\n" for reason in sorted(reasons))]
     return "\n".join(part for part in parts if part)
 
 
 def write_alignment(
-    folder: Path, studies: Sequence[Study], theirs: Sequence[Study], about: Mapping[str, Any], *, scale: Scale
+    folder: Path, studies: Sequence[Study], theirs: Sequence[Study], metadata: Mapping[str, Any], *, scale: Scale
 ) -> str:
     """Write `results.json`, `results.md` and the figures into a folder; returns the Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {"about": dict(about), "studies": [asdict(s) for s in studies], "published": [asdict(s) for s in theirs]}
+    state = {
+        "metadata": dict(metadata),
+        "studies": [asdict(s) for s in studies],
+        "published": [asdict(s) for s in theirs],
+    }
     (folder / "results.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
-    text = alignment_tables(studies, theirs, about, scale=scale)
+    text = alignment_tables(studies, theirs, metadata, scale=scale)
     (folder / "results.md").write_text(text, encoding="utf-8")
     write_figures(folder, studies, theirs, scale=scale)
     return text

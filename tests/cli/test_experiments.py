@@ -82,6 +82,6 @@ def test_from_fine_tuning_to_the_table(capsys, tmp_path):
     assert run_paper(capsys, *command)[1] == text
     drawn = run_paper(capsys, "figures", *command[1:], "--limit", "sst2=3", "--dtype", "bfloat16")[1].split()
     assert drawn[0] == str(out / "aopc.svg")
-    assert json.loads((out / "sst-2-deberta" / "results.json").read_text())["about"]["texts"] == 3
+    assert json.loads((out / "sst-2-deberta" / "results.json").read_text())["metadata"]["texts"] == 3
     code, _, err = run_paper(capsys, *command, "--limit", "sst2=few")
     assert (code, err) == (2, "error: --limit takes a number or TASK=NUMBER, not 'sst2=few'\n")

@@ -162,7 +162,9 @@ def test_scores_that_are_not_of_this_models_tokens_are_refused():
             measured(other)
     (encoding,) = explainer.encode(TEXTS[:1])
     with pytest.raises(ValueError, match="shorter"):
-        faithfulness.measure(faithfulness.Answers(explainer, [encoding] * 2), [encoding] * 2, [good.scores], [0, 1])
+        faithfulness.measure(
+            faithfulness.PredictionsWithout(explainer, [encoding] * 2), [encoding] * 2, [good.scores], [0, 1]
+        )
     for count in (len(encoding) - 1, len(encoding) + 1):
         with pytest.raises(DataError, match=f"{count} scores for {len(encoding)} tokens"):
             faithfulness.split(encoding, np.zeros(count), 0.5, "default")
@@ -175,7 +177,7 @@ def test_each_distinct_text_is_asked_once():
     handle = explainer._model.module.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
-    answers = faithfulness.Answers(explainer, explainer.encode(["bad movie", "good movie"]))
+    answers = faithfulness.PredictionsWithout(explainer, explainer.encode(["bad movie", "good movie"]))
     first, second = answers(keys), answers(keys)
     handle.remove()
     assert sum(rows) == 3
@@ -187,8 +189,8 @@ def test_each_distinct_text_is_asked_once():
 def test_a_paired_test_tells_methods_apart():
     rng = np.random.default_rng(0)
     drop = rng.random((40, 9))
-    measured = faithfulness.Measured(drop, drop, np.zeros((40, 9)), np.zeros(40), False)
-    better = faithfulness.Measured(drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False)
+    measured = faithfulness.Measurement(drop, drop, np.zeros((40, 9)), np.zeros(40), False)
+    better = faithfulness.Measurement(drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False)
     a, b = faithfulness.summarise("a", measured), faithfulness.summarise("b", better)
     assert faithfulness.paired_p_value(a, b) < 1e-6
     assert faithfulness.paired_p_value(b, a) == faithfulness.paired_p_value(a, b), "it has two sides"
@@ -200,7 +202,7 @@ def test_a_paired_test_tells_methods_apart():
 
 def test_outputs_that_are_all_the_same_do_not_correlate():
     outputs = np.stack([np.ones(4), np.arange(4)], 1)
-    measured = faithfulness.Measured(outputs, outputs, outputs, np.arange(4.0), True)
+    measured = faithfulness.Measurement(outputs, outputs, outputs, np.arange(4.0), True)
     np.testing.assert_allclose(measured.quality(), [0, 1])
 
 

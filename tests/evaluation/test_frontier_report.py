@@ -46,10 +46,10 @@ def test_a_line_joins_what_no_other_setting_beats():
 
 def test_what_is_written_can_be_read(tmp_path):
     panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
-    about = {title: {"texts": 3} for title in panels}
-    frontier_report.write_frontier(tmp_path / "new" / "out", panels, about, torch.device("cpu"))
+    metadata = {title: {"texts": 3} for title in panels}
+    frontier_report.write_frontier(tmp_path / "new" / "out", panels, metadata, torch.device("cpu"))
     text = (tmp_path / "new" / "out" / "frontier.md").read_text()
-    assert text == frontier_report.frontier_text(panels, about)
+    assert text == frontier_report.frontier_text(panels, metadata)
     assert text.startswith("one: texts 3\n\n| method |")
     state = json.loads((tmp_path / "new" / "out" / "frontier.json").read_text())
     assert [panel["title"] for panel in state["panels"]] == list(panels)

@@ -42,7 +42,7 @@ def test_what_is_written_can_be_read(tmp_path):
     report.write_faithfulness(folder, results, about)
     assert (folder / "results.md").read_text() == (f"dataset: toy, texts: 3\n\n{report.faithfulness_table(results)}")
     state = json.loads((folder / "results.json").read_text())
-    assert (state["about"], state["methods"]) == (about, ["a", "b"])
+    assert (state["metadata"], state["methods"]) == (about, ["a", "b"])
     assert state["results"][0]["curves"]["aopc"] == list(results[0].curves["aopc"])
     assert state["results"][1] is None
     for name, label in (("aopc", "AOPC"), ("quality", "accuracy")):

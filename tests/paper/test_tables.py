@@ -104,7 +104,7 @@ def test_table_one_from_checkpoints(tmp_path):
     assert f"| random | {' | '.join(f'{value:.3f}' for value in drawn)} |" in files[-1].read_text()
     assert "## STS-B/BERT: pearson by perturbed tokens\n\n| method | 10% | 20% |" in files[-1].read_text()
     counts = {c: json.loads((tmp_path / "out" / c / "results.json").read_text()) for c in ("sst-2-bert", "sts-b-bert")}
-    assert [c["about"]["texts"] for c in counts.values()] == [2, 3]
+    assert [c["metadata"]["texts"] for c in counts.values()] == [2, 3]
     with pytest.raises(DataError, match="no task named"):
         tables.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
     with pytest.raises(DataError, match="no table named"):

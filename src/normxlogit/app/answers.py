@@ -103,13 +103,13 @@ class App:
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.models(model)
-        read = explainer._model
-        if read.task.compares or not read.task.reads_tokens:
-            raise UnsupportedModelError(f"the app explains texts, and {read.name} is for {_task(explainer)}")
+        task_model = explainer._model
+        if task_model.task.compares or not task_model.task.reads_tokens:
+            raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
         named = [target for target in targets if target.strip()]
-        options: dict[str, Any] = typed_targets(read, named, contrast) | ({"layers": ALL} if every_layer else {})
+        options: dict[str, Any] = typed_targets(task_model, named, contrast) | ({"layers": ALL} if every_layer else {})
         results: list[Attribution] = []
-        taken, curves, refused = [], [], {}
+        costs_by_method, curves, refused = [], [], {}
         forward = [_forward_seconds(explainer, model_input)]
         for method in chosen:
             try:
@@ -121,12 +121,15 @@ class App:
             if len(chosen) == 1 and not every_layer:  # apart, so that the time is that of the scores
                 result = explainer(model_input, **options | {"method": method, "verify": VERIFIED})
             results.append(result)
-            taken.append((method.info.passes, seconds))
+            costs_by_method.append((method.info.passes, seconds))
             if curve := _curve(explainer, result, method.spec):
                 curves.append(curve)
         if not results:
             raise next(iter(refused.values()))
-        costs = [f"{passes}; took {_short(t)}, as long as {t / min(forward):.1f} forward passes" for passes, t in taken]
+        costs = [
+            f"{passes}; took {_short(t)}, as long as {t / min(forward):.1f} forward passes"
+            for passes, t in costs_by_method
+        ]
         notes = tuple(f"{name}: {error}" for name, error in refused.items())
         drawn = results_page(results, words=None if words else False, costs=costs, curves=curves)
         return Shown(drawn, json_text(Attributions(results).to_dict()), notes)

@@ -101,10 +101,10 @@ class Limits:
             value = getattr(method, name)
             if isinstance(value, Method):
                 self._check(value)
-            for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, int | float) and abs(one) > self.setting and value != setting.default:
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int | float) and abs(number) > self.setting and value != setting.default:
                     raise MethodError(
-                        f"{method.info.name}: the app takes numbers up to {self.setting:,}, not {name}={one}; "
+                        f"{method.info.name}: the app takes numbers up to {self.setting:,}, not {name}={number}; "
                         + UNLIMITED
                     )
             if isinstance(value, tuple) and len(value) > self.methods:

@@ -258,7 +258,7 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
             button = gr.Button("Explain the picture", variant="primary", elem_id="look")
             common = _common_fields(app, models, "look", 20, generates=False)
         result = _result(busy("Nothing looked at yet."), "looked")
-    read = READ.replace("MOST", str(app.limits.picture_bytes))
+    read_file = READ.replace("MOST", str(app.limits.picture_bytes))
     _on_click(
         app,
         button,
@@ -266,7 +266,7 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
         {"picture": picture, "text": text, **common},
         result,
         "A picture and what the answer rests on",
-        js=read,
+        js=read_file,
     )
 
 
@@ -335,9 +335,9 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         label: What it is called: one of the keys of `FITTING`.
     """
     task = app.models(None)._model.task
-    about = LocalModel("", "", task.generates, task.reads_tokens, task.name in PICTURES)
+    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.name in PICTURES)
     default_name = model_text(app.models.name) if app.models.name else "the small sentiment model in the package"
-    offered = [about._replace(label=default_name), *models]
+    offered = [own_model._replace(label=default_name), *models]
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]
     hint = MODEL_HINT
     if not choices and label == "Model for pictures":

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .console import quiet, write
-from .options import AUTO, Device, DType, GGUFFile, known_method, loading
+from .options import AUTO, Device, DType, GGUFFile, check_method, loading
 
 
 def app(
@@ -18,7 +18,7 @@ def app(
     dtype: DType = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(callback=known_method, help="Method chosen at first, see `normxlogit methods`; may be repeated."),
+        typer.Option(callback=check_method, help="Method chosen at first, see `normxlogit methods`; may be repeated."),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")

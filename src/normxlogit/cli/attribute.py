@@ -31,7 +31,7 @@ def attribute(
     method: Annotated[
         str | None,
         typer.Option(
-            callback=options.known_method,
+            callback=options.check_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default normxlogit, and "
             "frozen-gradient with language models.",
         ),
@@ -148,7 +148,7 @@ def attribute(
             from ..corpus.ray_engine import Cluster
 
             keywords["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
-        done = run(
+        finished = run(
             explainer,
             inputs,
             output,
@@ -179,9 +179,9 @@ def attribute(
             progress=True,
             **keywords,
         )
-    wrong = f", {done.errors:,} of them without a result, see {Path(output) / 'errors'}" if done.errors else ""
-    fresh = "" if done.fresh == done.rows else f" ({done.fresh:,} now)"
-    write(f"{output}: {done.rows:,} rows{fresh}{wrong}\n")
+    wrong = f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
+    fresh = "" if finished.fresh == finished.rows else f" ({finished.fresh:,} now)"
+    write(f"{output}: {finished.rows:,} rows{fresh}{wrong}\n")
 
 
 @contextmanager

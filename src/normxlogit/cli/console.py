@@ -107,8 +107,8 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
     else:
         from ..render.terminal import text_of_blocks
 
-        shown = result._blocks() if blocks is None else blocks
-        content = text_of_blocks(shown, color=None if output is None else False) + "\n"
+        drawn = result._blocks() if blocks is None else blocks
+        content = text_of_blocks(drawn, color=None if output is None else False) + "\n"
     deliver(content, output)
 
 

@@ -29,7 +29,7 @@ from .options import (
     Rounds,
     Seed,
     Split,
-    known_methods,
+    check_methods,
     load,
     methods_of,
     required,
@@ -75,9 +75,9 @@ def faithfulness(
         options: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(cells)) as step:
             results = list(run_methods(explainer, examples, cells, on_progress=step, **options))
-        about = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
-        about |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
-        text = write_faithfulness(output, results, about)
+        metadata = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
+        metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
+        text = write_faithfulness(output, results, metadata)
     write_report(text)
 
 
@@ -95,7 +95,7 @@ def frontier(
     methods: Annotated[
         str,
         typer.Option(
-            callback=known_methods,
+            callback=check_methods,
             help='"default", "all", or names separated by spaces; settings as name:setting=value.',
         ),
     ] = "default",
@@ -127,7 +127,7 @@ def frontier(
 
         chosen = [] if methods == "default" else methods_of(methods)
         folder = None if output is None else output / "runs"
-        panels, about = {}, {}
+        panels, metadata = {}, {}
         for name, data, source in sources:
             examples = _examples(data, split, data_dir, columns, label_column, limit)
             explainer = load(source, device, dtype, gguf_file if source == model else None)
@@ -140,8 +140,8 @@ def frontier(
                 panels[title] = run_frontier(
                     explainer, examples, cells, folder=folder, seed=seed, rounds=rounds, on_progress=step
                 )
-            about[title] = {**count_texts(explainer, examples), "split": split}
-        text = write_frontier(output, panels, about, device_named(device))
+            metadata[title] = {**count_texts(explainer, examples), "split": split}
+        text = write_frontier(output, panels, metadata, device_named(device))
     write_report(text)
 
 
@@ -197,11 +197,11 @@ def generation(
             results, matter = evaluate_sources(
                 explainer, questions, cells, protocol=protocol, seed=seed, folder=folder, on_progress=step
             )
-        about = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
+        metadata = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
         ranked = "word" if tokens else "source"
-        about[f"of them some {ranked} matters in"] = str(matter)
+        metadata[f"of them some {ranked} matters in"] = str(matter)
         table = sources_table(results, ranked)
-        text = report(about, table, output, "generation", results=results)
+        text = report(metadata, table, output, "generation", results=results)
     write_report(text)
 
 
@@ -255,11 +255,16 @@ def grounding(
             options |= {"samples": samples, "ablated": None if ablated is None else 2 * ablated}
             answers = evaluate_grounding(explainer, cases, texts, on_progress=step, **options)
         comparisons = compare_signals(answers, trained, seed)
-        about = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases), "answers": len(answers)}
+        metadata = {
+            "data": Path(data).name,
+            "model": explainer._model.name,
+            "cases": len(cases),
+            "answers": len(answers),
+        }
         if training is not None:
-            about |= {"training": Path(training).name, "training answers": len(trained)}
+            metadata |= {"training": Path(training).name, "training answers": len(trained)}
         table = grounding_table(comparisons, answers, trained)
-        text = report(about, table, output, "grounding", comparisons=dict(comparisons))
+        text = report(metadata, table, output, "grounding", comparisons=dict(comparisons))
     write_report(text)
 
 
@@ -279,11 +284,11 @@ def _examples(
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
-    """Read NAME:DATASET=FOLDER, or NAME:DATASET."""
+    """Return name, data set and folder of each NAME:DATASET=FOLDER; None as the folder of NAME:DATASET."""
     checkpoints: list[tuple[str, str, str | None]] = []
     for entry in entries or []:
-        name, colon, sources = entry.partition(":")
-        data, equals, folder = sources.partition("=")
+        name, colon, rest = entry.partition(":")
+        data, equals, folder = rest.partition("=")
         if not (name and colon and data) or (equals and not folder):
             raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
         checkpoints.append((name, data, folder or None))

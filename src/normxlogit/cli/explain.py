@@ -44,7 +44,7 @@ def explain(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            callback=options.known_method,
+            callback=options.check_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated.",
         ),
     ] = None,
@@ -127,24 +127,25 @@ def methods() -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("method", no_wrap=True)
     table.add_column("what it is", ratio=1)
-    table.add_column("cost", max_width=12)
+    table.add_column("passes", max_width=12)
     for info in list_methods():
-        traits = [name for name, has in (("signed", info.signed), ("single layers", info.per_layer)) if has]
-        about = Text(info.summary)
-        about.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
-        table.add_row(Text(info.name), about, Text(info.passes))
+        traits = [name for name, applies in (("signed", info.signed), ("single layers", info.per_layer)) if applies]
+        summary = Text(info.summary)
+        summary.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
+        table.add_row(Text(info.name), summary, Text(info.passes))
     defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     defaults.add_column("default of", ratio=1)
     defaults.add_column("method")
     defaults.add_column("passes", max_width=12)
     for default in DEFAULTS.values():
-        about = Text(default.calls)
-        about.append("\n" + default.why, Style(dim=True))
-        defaults.add_row(about, Text("\n".join(default.methods)), Text(default.passes))
+        calls = Text(default.calls)
+        calls.append("\n" + default.why, Style(dim=True))
+        defaults.add_row(calls, Text("\n".join(default.methods)), Text(default.passes))
     console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False)
     with console.capture() as capture:
         console.print(table)
         console.print(defaults)
+    # Rich pads lines with blanks.
     write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
 
 
@@ -220,8 +221,8 @@ def _render(
         from ..results.storage.schema import plain
 
         state = results.to_dict()
-        for result, one in zip(results, state["attributions"], strict=True):
-            one |= {"words": plain(result.words(merge))} if words else {}
+        for result, state_of_result in zip(results, state["attributions"], strict=True):
+            state_of_result |= {"words": plain(result.words(merge))} if words else {}
         return json_text(state, ascii_only=ascii_only(output))
     from ..methods.registry import describe
     from ..render.builders.collection import results_page

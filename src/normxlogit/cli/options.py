@@ -27,25 +27,26 @@ Merge = Literal["sum", "max", "mean", "first"]
 """How a word's score comes from its tokens'."""
 
 
-def known_method(value: Any) -> Any:
+def check_method(value: Any) -> Any:
     """Refuse a --method that does not exist, before the seconds that importing torch and loading a model take.
 
     Args:
-        value: One method, several, or None.
+        value: One method, several, or None; settings may follow a name, as in "lime:samples=50".
 
     Raises:
-        MethodError: If there is no method of a name.
+        MethodError: If no method has one of the names.
     """
     from ..methods.registry import describe
 
-    for method in [value] if isinstance(value, str) else value or ():
-        describe(method.partition(":")[0].strip())
+    methods = [value] if isinstance(value, str) else value
+    for method in methods or ():
+        describe(method.partition(":")[0].strip())  # raises MethodError
     return value
 
 
-def known_methods(value: str) -> str:
-    """Refuse --methods, separated by spaces, if one does not exist, as `known_method` does."""
-    known_method([method for method in value.split() if method not in ("all", "default")])
+def check_methods(value: str) -> str:
+    """Refuse --methods, separated by spaces, if one does not exist, as `check_method` does."""
+    check_method([method for method in value.split() if method not in ("all", "default")])
     return value
 
 
@@ -69,7 +70,7 @@ GGUFFile = Annotated[
 # what is explained
 MethodName = Annotated[
     str | None,
-    typer.Option(callback=known_method, help="Method, see `normxlogit methods`; by default frozen-gradient."),
+    typer.Option(callback=check_method, help="Method, see `normxlogit methods`; by default frozen-gradient."),
 ]
 Targets = Annotated[
     list[str] | None,
@@ -94,7 +95,7 @@ MergeChoice = Annotated[
 Methods = Annotated[
     str,
     typer.Option(
-        callback=known_methods,
+        callback=check_methods,
         help='"all", or names separated by spaces; settings as name:setting=value,setting=value.',
     ),
 ]

@@ -137,7 +137,7 @@ def read_rows(path: Path) -> Any:
     import datasets
     from datasets.exceptions import DatasetGenerationError
 
-    shown, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+    had_progress_bars, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()  # a local file takes no time to speak of
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what is wrong with it is said once, below
     try:
@@ -149,7 +149,7 @@ def read_rows(path: Path) -> Any:
         raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
     finally:
         datasets.logging.set_verbosity(verbosity)
-        if shown:
+        if had_progress_bars:
             datasets.enable_progress_bars()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..model.masking import masks
-from ..pipeline.verification import Answers, parts_of
+from ..pipeline.verification import AnswersWithout, parts_of
 from ..results.attribution import Attribution
 
 __all__ = ["DeletionCurve", "deletion_curve"]
@@ -77,7 +77,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         for ranked in (order, order[::-1])
         for n in counts
     ]
-    values = [answer.value for answer in Answers(model, [encoding], [a], masked=masks(model))(removed)]
+    values = [answer.value for answer in AnswersWithout(model, [encoding], [a], masked=masks(model))(removed)]
     return DeletionCurve(
         target=a.target.name,
         quantity="value" if a.target.kind == "value" else "probability",

@@ -22,9 +22,9 @@ from .statistics import mean_interval
 
 __all__ = [
     "LEVELS",
-    "Answers",
+    "PredictionsWithout",
     "Faithfulness",
-    "Measured",
+    "Measurement",
     "Protocol",
     "check_head",
     "checked_labels",
@@ -53,7 +53,7 @@ Scores = Sequence[npt.NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Effect of the perturbations on N texts at each of `LEVELS`.
 
     Attributes:
@@ -147,7 +147,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "Answers | None" = None,
+    answers: "PredictionsWithout | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -170,7 +170,7 @@ def evaluate(
     """
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or Answers(explainer, encodings)
+    answers = answers or PredictionsWithout(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         attributions: list[Attribution] = []
@@ -204,7 +204,7 @@ def measure_attributions(
     labels: Sequence[float],
     *,
     protocol: Protocol = "default",
-) -> Measured:
+) -> Measurement:
     """Measure given scores, this library's or another's.
 
     Args:
@@ -226,19 +226,22 @@ def measure_attributions(
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
     scores = [a.scores for a in attributions]
-    measured = measure(Answers(explainer, encodings), encodings, scores, labels, protocol=protocol)
+    measured = measure(PredictionsWithout(explainer, encodings), encodings, scores, labels, protocol=protocol)
     return _with_flips(measured, explainer, encodings, attributions)
 
 
 def _with_flips(
-    measured: Measured, explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution]
-) -> Measured:
+    measured: Measurement,
+    explainer: Explainer,
+    encodings: Sequence[Encoding],
+    attributions: Sequence[Attribution],
+) -> Measurement:
     """Return the measurement with what the model answers without words."""
     deletions = delete_words(explainer, encodings, attributions)
     return replace(measured, flips=None if measured.regression else deletions.flips, falls=deletions.falls)
 
 
-class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
+class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
     """A model's answers to texts without some of their tokens, each distinct text run once.
 
     Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
@@ -262,13 +265,13 @@ class Answers(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
 
 
 def measure(
-    answers: Answers,
+    answers: PredictionsWithout,
     encodings: Sequence[Encoding],
     scores: Scores,
     labels: Sequence[float],
     *,
     protocol: Protocol = "default",
-) -> Measured:
+) -> Measurement:
     """Perturb texts by scores and measure how the model's answers change.
 
     Args:
@@ -287,9 +290,9 @@ def measure(
     for level in LEVELS:
         without, only = [], []
         for text, (encoding, token_scores) in enumerate(zip(encodings, scores, strict=True)):
-            top, others = split(encoding, token_scores, level, protocol)
+            top, remaining = split(encoding, token_scores, level, protocol)
             without.append((text, tuple(sorted(top))))
-            only.append((text, tuple(sorted(others))))
+            only.append((text, tuple(sorted(remaining))))
         after = np.stack(answers(without))  # (N, C)
         with_only = np.stack(answers(only))[rows, labels_before]  # (N,)
         changed = after[rows, labels_before]  # (N,)
@@ -299,7 +302,7 @@ def measure(
     stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
     outputs = full_answers.ravel() if regression else labels_before.astype(np.float64)  # (N,)
-    return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
+    return Measurement(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
 
 
 def split(
@@ -318,7 +321,7 @@ def split(
     return ranked[:count].tolist(), ranked[count:].tolist()
 
 
-def summarise(method: str, measured: Measured, *, seed: int = 0) -> Faithfulness:
+def summarise(method: str, measured: Measurement, *, seed: int = 0) -> Faithfulness:
     """Compute the means, curves and bootstrap intervals of one method."""
     per_text = measured.drop.mean(1)  # (N,)
     quality = measured.quality()

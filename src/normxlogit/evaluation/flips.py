@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..pipeline.verification import Answer, Answers, parts_of
+from ..pipeline.verification import Answer, AnswersWithout, parts_of
 from ..results.attribution import Attribution
 
 __all__ = ["COUNTS", "MOST", "Deletions", "delete_words"]
@@ -49,7 +49,7 @@ def delete_words(
         masked: Whether the words are masked instead of deleted.
     """
     model = explainer._model
-    answers = Answers(model, encodings, attributions, masked=masked)
+    answers = AnswersWithout(model, encodings, attributions, masked=masked)
     keys: list[tuple[int, tuple[int, ...]]] = []
     for text, attribution in enumerate(attributions):
         order = sorted(parts_of(model, attribution), key=lambda part: -part.score)  # stable: ties go to the earlier one

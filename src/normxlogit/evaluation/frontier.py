@@ -74,16 +74,16 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
     filler = "pad" if explainer._model.tokenizer.mask_token_id is None else "mask"
     explainer._model.prepare(explainer._model.batch(explainer.encode("a text"), [0]))
     try:
-        half = (explainer._model.layer_count() + 1) // 2
+        half_depth = (explainer._model.layer_count() + 1) // 2
     except UnsupportedModelError:  # its rows will say so
-        half = 1
+        half_depth = 1
     names = [
         "random",
         "input-norm",
         "logat",
         "normxlogit",
         "frozen-gradient:read_at=-1",
-        f"frozen-gradient:read_at=-{half}",
+        f"frozen-gradient:read_at=-{half_depth}",
         "frozen-gradient:read_at=all",
         "frozen-gradient",
         f"frozen-gradient:baseline={filler}",
@@ -176,7 +176,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     if ratio(rough["method"], rough["forward"]) * REPEATS > LONG:
         rounds = min(rounds, FEW_ROUNDS)
     times = in_turn(sides, rounds=rounds, warmup=0)
-    passes = [REPEATS * one for one in ratios(times["method"], times["forward"])]
+    passes = [REPEATS * cost for cost in ratios(times["method"], times["forward"])]
     return Cost(statistics.median(passes), (min(passes), max(passes)), rounds)
 
 

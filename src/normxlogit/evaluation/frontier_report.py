@@ -113,10 +113,10 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
     axes.grid(alpha=0.3, which="both")
 
 
-def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Mapping[str, Any]]) -> str:
+def frontier_text(panels: Mapping[str, Sequence[Point]], metadata: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the tables of all panels in Markdown, each under a line that says what it is."""
     return "\n".join(
-        f"{title}: {', '.join(f'{key} {value}' for key, value in about[title].items())}\n\n{frontier_table(points)}"
+        f"{title}: {', '.join(f'{key} {value}' for key, value in metadata[title].items())}\n\n{frontier_table(points)}"
         f"\n{_recommended(points)}{_flips(points)}"
         for title, points in panels.items()
     )
@@ -125,12 +125,12 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
 def write_frontier(
     folder: Path | None,
     panels: Mapping[str, Sequence[Point]],
-    about: Mapping[str, Mapping[str, Any]],
+    metadata: Mapping[str, Mapping[str, Any]],
     device: torch.device,
 ) -> str:
     """Return the report; write `frontier.json`, `frontier.md` and the figure into the folder, if any."""
-    listed = [{"title": title, "about": about[title], "points": points} for title, points in panels.items()]
-    text = frontier_text(panels, about)
+    listed = [{"title": title, "metadata": metadata[title], "points": points} for title, points in panels.items()]
+    text = frontier_text(panels, metadata)
     if folder is not None:
         from ..render.figures.figure import save_figure
 

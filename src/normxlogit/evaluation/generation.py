@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,8 +47,13 @@ EXCESS = " (excess)"
 """Suffix of a method whose scores of sources are reduced by the mean score of as many tokens."""
 
 Array = npt.NDArray[np.float64]
-Scored = tuple[Array, float]
-"""Scores of the sources for each explained part of the answer, (K, S), and their cost in forward passes."""
+
+
+class Scored(NamedTuple):
+    """Scores of the sources for each explained part of the answer, (K, S), and their cost in forward passes."""
+
+    table: Array
+    passes: float
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def evaluate_sources(
     methods: Sequence[str | Method],
     *,
     protocol: AnswerProtocol | None = None,
-    others: Mapping[str, Callable[["Prompt"], Scored]] | None = None,
+    rankings: Mapping[str, Callable[["Prompt"], Scored]] | None = None,
     seed: int = 0,
     folder: Path | None = None,
     on_progress: Progress | None = None,
@@ -92,7 +97,7 @@ def evaluate_sources(
         questions: Questions with documents, whose sentences are the sources.
         methods: The methods; a random order and the sources' lengths are added.
         protocol: How answers are generated and measured.
-        others: Further rankings by name: functions that score the sources of a prompt.
+        rankings: Further rankings by name: functions that score the sources of a prompt.
         seed: Seed of the ablations, the random order and the bootstrap.
         folder: Where finished results are kept, so that a stopped run can be resumed, and one with more methods
             measures those alone; None keeps nothing.
@@ -104,20 +109,21 @@ def evaluate_sources(
     Raises:
         DataError: If no source matters on any prompt, or a kept file is broken.
     """
-    protocol, chosen, others = protocol or AnswerProtocol(), [method_named(method) for method in methods], others or {}
+    protocol, rankings = protocol or AnswerProtocol(), rankings or {}
+    chosen = [method_named(method) for method in methods]
     model = explainer._language_model
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
     for number, question in counted("prompts", questions, on_progress):
         load = cache(partial(Prompt, model, question, protocol, seed + number))
-        rows = _rows(load, question, chosen, others, stored, f"prompt-{number}")
+        rows = _rows(load, question, chosen, rankings, stored, f"prompt-{number}")
         if rows:
             prompts.append(rows)
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     specs = [method.spec for method in chosen]
     variants = [spec + suffix for suffix in (VERIFIED, EXCESS) for spec in specs]
-    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *others, *variants])
+    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *variants])
     names = [name for name in order if all(name in rows for rows in prompts)]
     results = []
     for name in names:
@@ -131,7 +137,7 @@ def _rows(
     load: Callable[[], "Prompt"],
     question: Asked,
     methods: Sequence[Method],
-    others: Mapping[str, Callable[["Prompt"], Scored]],
+    rankings: Mapping[str, Callable[["Prompt"], Scored]],
     stored: ResultCache[Mapping[str, Any]],
     name: str,
 ) -> dict[str, Any]:
@@ -141,7 +147,7 @@ def _rows(
     if not base["matters"]:
         return {}
     work: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(_of_method, load, m) for m in methods}
-    work |= {other: partial(_of_scores, load, other, scorer) for other, scorer in others.items()}
+    work |= {ranking: partial(_of_scores, load, ranking, scorer) for ranking, scorer in rankings.items()}
     missing = [spec for spec in work if stored.get(name, *key, base["answer"], spec) is None]
     if missing and load().answer != base["answer"]:  # the model generates another answer, as on another device
         base = stored.put(load().baselines(), name, *key)
@@ -171,26 +177,26 @@ class Prompt:
 
     def __init__(self, model: TaskModel, question: Asked, protocol: AnswerProtocol, seed: int) -> None:
         self.model, self.question, self.protocol, self.seed = model, question, protocol, seed
-        self.words = bool(protocol.tokens)
+        self.by_words = bool(protocol.tokens)  # words are the sources, sampled tokens the parts
         self.completed = ask(model, question.question, question.documents, max_new_tokens=protocol.max_new_tokens)
         sequence = self.sequence = self.completed.sequenced()
         self.answer = sequence.text[sequence.prompt_characters :]
-        random = np.random.default_rng(seed)
-        sources: SourceSpec = "word" if self.words else self.completed.named_sources
-        parts: PartSpec = sampled_tokens(sequence, protocol.tokens, random) if self.words else None
+        generator = np.random.default_rng(seed)
+        sources: SourceSpec = "word" if self.by_words else self.completed.named_sources
+        parts: PartSpec = sampled_tokens(sequence, protocol.tokens, generator) if self.by_words else None
         self.division = (sources, parts)
         self.sources, self.parts = sources_and_parts(self.completed, sources, parts)
         self.weights = part_weights(self.completed, self.parts)  # (K, G)
         self.measure = Ablations(model, self.completed, self.sources)
-        self.removed = leave_one_out(self.measure, self.weights)  # (K, S)
-        least = TOKEN_MATTERS if self.words else MATTERS
-        self.matter = [k for k, row in enumerate(self.removed) if row.max() >= least]
-        lengths = [s.end - s.start if self.words else len(s.tokens) for s in self.sources]
+        self.drops = leave_one_out(self.measure, self.weights)  # (K, S): nats that each part loses without a source
+        least = TOKEN_MATTERS if self.by_words else MATTERS
+        self.parts_that_matter = [k for k, row in enumerate(self.drops) if row.max() >= least]
+        lengths = [s.end - s.start if self.by_words else len(s.tokens) for s in self.sources]
         self.lengths = np.array(lengths, np.float64)  # (S,)
         self.reference_scores: dict[str, Scored] = {
-            "occlusion": (self.removed, len(self.sources) + 1.0),
-            "random": (random.random(self.removed.shape), 0.0),
-            "length": (np.broadcast_to(self.lengths, self.removed.shape), 0.0),
+            "occlusion": Scored(self.drops, len(self.sources) + 1.0),
+            "random": Scored(generator.random(self.drops.shape), 0.0),
+            "length": Scored(np.broadcast_to(self.lengths, self.drops.shape), 0.0),
         }
 
     @cached_property
@@ -201,14 +207,15 @@ class Prompt:
 
     def baselines(self) -> dict[str, Any]:
         """Return the answer, whether some source matters to it, and the figures of leave-one-out and the baselines."""
-        rows = {name: self.figures(*scored) for name, scored in self.reference_scores.items()} if self.matter else {}
+        matters = bool(self.parts_that_matter)
+        rows = {name: self.figures(*scored) for name, scored in self.reference_scores.items()} if matters else {}
         return {
             "question": self.question.question,
             "answer": self.answer,
             "tokens": len(self.sequence.offsets),
             "explained": [part.name for part in self.parts],
-            "matters": bool(self.matter),
-            "leave_one_out": self.removed.tolist() if self.words else self.removed.ravel().tolist(),
+            "matters": matters,
+            "leave_one_out": self.drops.tolist() if self.by_words else self.drops.ravel().tolist(),
             "methods": rows,
         }
 
@@ -216,13 +223,14 @@ class Prompt:
         """Return the figures of a method, with whole answers also after its first sources were measured or reduced."""
         values, passes = scored = self.reference_scores.get(method.spec) or self._scored(method)
         rows = {method.spec: scored}
-        if not self.words and not isinstance(method, Perturbation):
+        if not self.by_words and not isinstance(method, Perturbation):
             lost = verified(self.measure, self.weights[0], values[0])
             first = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
             order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
-            rows[method.spec + VERIFIED] = (-order.argsort()[None].astype(np.float64), passes + len(lost) + 1.0)
+            ranks = -order.argsort()[None].astype(np.float64)  # (1, S)
+            rows[method.spec + VERIFIED] = Scored(ranks, passes + len(lost) + 1.0)
             share = values.sum() / self.lengths.sum()  # long sources score high for being long
-            rows[method.spec + EXCESS] = (values - share * self.lengths, passes)
+            rows[method.spec + EXCESS] = Scored(values - share * self.lengths, passes)
         return {name: self.figures(*scores) for name, scores in rows.items()}
 
     def figures(self, values: Array, passes: float) -> dict[str, Any]:
@@ -230,7 +238,7 @@ class Prompt:
         subsets, measured = self.datamodel
         (full,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
         rows = []
-        for k in self.matter:
+        for k in self.parts_that_matter:
             order = np.argsort(-values[k], kind="stable")
             kept_sources = np.ones((len(TOP), len(self.sources)), bool)
             for row, count in enumerate(TOP):
@@ -238,16 +246,16 @@ class Prompt:
             drops = full[k] - self.measure(kept_sources) @ self.weights[k]  # (3,)
             figures = {f"top {count}": float(drop) for count, drop in zip(TOP, drops, strict=True)}
             lds = rank_correlation(subsets @ values[k], measured[:, k])
-            rows.append(figures | agreement(values[k], self.removed[k]) | {"lds": lds})
+            rows.append(figures | agreement(values[k], self.drops[k]) | {"lds": lds})
         means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-        scores = values.tolist() if self.words else values.ravel().tolist()
+        scores = values.tolist() if self.by_words else values.ravel().tolist()
         return {"scores": scores, "passes": passes, "figures": means}
 
     def _scored(self, method: Method) -> Scored:
         """Return a method's scores and their cost."""
 
         def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
-            merge: Merging = "max" if self.words and method.word_merge == "max" else "sum"
+            merge: Merging = "max" if self.by_words and method.word_merge == "max" else "sum"
             explained = explain_sources(self.model, self.completed, Options(method=method), *self.division, merge)
             return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
 
@@ -257,8 +265,8 @@ class Prompt:
         else:
             table, passes = direct(method)
         if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice
-            return table, float(method.samples)
-        return table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
+            return Scored(table, float(method.samples))
+        return Scored(table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))
 
 
 def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator) -> list[int]:

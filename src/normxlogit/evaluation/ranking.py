@@ -85,7 +85,7 @@ def summarise(
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], by: str) -> str:
     """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure."""
-    first, others = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
+    leave_one_out, ranked = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
 
     def cell(result: RankingResult, figure: str, digits: int) -> str:
         if figure in result.shares:
@@ -93,7 +93,7 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], b
         return interval_text(result.means[figure], digits) if figure in result.means else ""
 
     rows = []
-    for r in (first, *others):
+    for r in (leave_one_out, *ranked):
         passes = f"{r.passes:.3g}" if isinstance(r.passes, float) else r.passes or ""
         rows.append([r.method, passes, *(cell(r, figure, digits) for _, figure, digits in columns)])
     return markdown_table(["method", "passes", *(title for title, _, _ in columns)], rows)

@@ -33,12 +33,12 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 
 
 def report(
-    about: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
+    metadata: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
 ) -> str:
     """Return a report in Markdown: a line that says what was measured, and tables.
 
     Args:
-        about: What was measured; nothing where the tables say it.
+        metadata: What was measured; nothing where the tables say it.
         table: The results in Markdown.
         folder: Where the report is also written, as JSON and Markdown; None writes nothing.
         name: Name of both files, without suffix.
@@ -47,10 +47,10 @@ def report(
     Raises:
         DataError: If a file cannot be written.
     """
-    text = ", ".join(f"{key}: {value}" for key, value in about.items()) + f"\n\n{table}" if about else table
+    text = ", ".join(f"{key}: {value}" for key, value in metadata.items()) + f"\n\n{table}" if metadata else table
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(plain({"about": about, **state} if about else state), folder / f"{name}.json")
+        write_json(plain({"metadata": metadata, **state} if metadata else state), folder / f"{name}.json")
         write_text(text, folder / f"{name}.md")
     return text
 
@@ -141,15 +141,17 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     return figure
 
 
-def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Refused], about: Mapping[str, Any]) -> str:
+def write_faithfulness(
+    folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
+) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
     from ..render.figures.figure import save_figure
 
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]
     tables = [faithfulness_table(results), flips_table([r for r in measured if r is not None])]
-    text = report(about, "\n".join(filter(None, tables)), folder, results=measured, methods=names)
-    panels = {str(about.get("dataset", "")): [r for r in measured if r is not None]}
+    text = report(metadata, "\n".join(filter(None, tables)), folder, results=measured, methods=names)
+    panels = {str(metadata.get("dataset", "")): [r for r in measured if r is not None]}
     if folder is not None:
         for curve in ("aopc", "quality"):
             save_figure(curves_figure(panels, curve=curve), folder / curve)

@@ -18,7 +18,7 @@ from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_text
 from ..results.storage.schema import check, plain
 from .datasets import Example
-from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, encode, evaluate
+from .faithfulness import Faithfulness, PredictionsWithout, Protocol, checked_labels, encode, evaluate
 
 BOTH_NORMS = ("normxlogit", "input-norm")
 
@@ -133,7 +133,7 @@ def run_methods(
     checked_labels(explainer._model, examples)
     shared = [[(e.text, e.label) for e in examples], protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer._model, shared, Faithfulness | Refused)
-    answers = Answers(explainer, encode(explainer, [example.text for example in examples], protocol))
+    answers = PredictionsWithout(explainer, encode(explainer, [example.text for example in examples], protocol))
     step = unfinished(on_progress)
 
     def measured(method: Method) -> Faithfulness | Refused:

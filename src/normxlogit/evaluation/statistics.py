@@ -63,11 +63,11 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def rank_correlation(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
+def rank_correlation(x: npt.NDArray[np.floating], y: npt.NDArray[np.floating]) -> float:
     """Return Spearman's rank correlation, 0 where one of them is constant."""
     from scipy.stats import spearmanr
 
-    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0  # pyright: ignore[reportAttributeAccessIssue]
+    return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class Candidate(NamedTuple):

@@ -60,8 +60,8 @@ class ScoreColumns:
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
     """Score the tokens of a forward pass, without an object for each of them."""
     method, batch = options.method, run.batch
-    each = None if options.targets is None else [options.targets[i] for i in batch.indices]
-    target = resolve(model, run, options.target, options.contrast, each)
+    batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
+    target = resolve(model, run, options.target, options.contrast, batch_targets)
     try:
         layers = layer_numbers(options.layers, model)
         request = Request(model, run, target, layers)
@@ -69,7 +69,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
     extractive = model.task.extractive
-    values, *others = to_host(
+    values, *optional_arrays = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
@@ -81,7 +81,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         None if scores.sinks is None else batch.real(scores.sinks),
     )
     measured = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
-    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = others
+    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = optional_arrays
     if predictions is not None:
         model.check_finite(predictions[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
@@ -129,8 +129,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         )
         targets, inputs = infos[row], model.task.result_inputs(encoding)
         ids = [chosen.id for chosen in targets if chosen.id is not None]
-        same = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
-        notes = (*inputs.pop("notes"), *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))
+        same_note = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
+        notes = (*inputs.pop("notes"), *precision, *same_note, *sink_note(encoding.tokens, encoding.special, sinks))
         results.append(
             Attribution(
                 scores=np.array(values, np.float32, order="C"),
@@ -191,16 +191,19 @@ def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str
     return {name: values if labelled else values[0] for name, values in of_row.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, shown: bool | None) -> Tensor | None:
-    """Return the head's prediction at each real token, (N, 3); by default only where that is nearly free."""
-    if shown is False or (shown is None and model.task.vocabulary):
-        return None
-    if not model.task.head_reads_tokens:
-        return None
-    if shown is None and not isinstance(run.final, Tensor):
+def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) -> Tensor | None:
+    """Return the head's prediction at each real token, (N, 3): class, value and probability.
+
+    Args:
+        model: The model.
+        run: A forward pass of it.
+        wanted: Whether they are asked for; None returns them where they are nearly free, so not of a vocabulary.
+    """
+    nearly_free = isinstance(run.final, Tensor) and not model.task.vocabulary
+    if not (nearly_free if wanted is None else wanted) or not model.task.head_reads_tokens:
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
             return model.task.top(run.token_logits)
-        parts = run.batch.real(run.hidden).split(256)  # a vocabulary is wide
+        parts = run.batch.real(run.hidden).split(256)  # the logits of a vocabulary are wide
         return torch.cat([model.task.top(model.head.tokens(part)) for part in parts])  # (N, 3)

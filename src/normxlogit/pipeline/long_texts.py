@@ -17,7 +17,7 @@ from ..tasks.base import units_of_tokens
 from .explain import explain_batch, sink_note, to_host
 from .options import Options
 
-SHARED = 4
+OVERLAP = 4
 """Neighbouring windows share one part in this many of the room for text."""
 
 Places = list[int]
@@ -66,9 +66,9 @@ def windows(encoding: Encoding, limit: int) -> list[Places]:
         InputError: If there is no room.
     """
     content, room = _content(encoding, limit)
-    step = max(1, room - room // SHARED)
+    step = room - room // OVERLAP
     starts = [*range(0, len(content) - room, step), len(content) - room]
-    return [_without(encoding, content, start, room) for start in starts]
+    return [_window_places(encoding, content, start, room) for start in starts]
 
 
 def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
@@ -87,7 +87,8 @@ def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
     return content, room
 
 
-def _without(encoding: Encoding, content: Places, start: int, room: int) -> Places:
+def _window_places(encoding: Encoding, content: Places, start: int, room: int) -> Places:
+    """Return the places of a window: `room` of the text that is cut, and all that every window keeps."""
     left_out = set(content[:start]) | set(content[start + room :])
     return [i for i in range(len(encoding)) if i not in left_out]
 
@@ -97,7 +98,7 @@ def _around(encoding: Encoding, limit: int, position: int) -> Places:
     content, room = _content(encoding, limit)
     middle = sum(i < position for i in content)
     start = min(max(0, middle - room // 2), len(content) - room)
-    return _without(encoding, content, start, room)
+    return _window_places(encoding, content, start, room)
 
 
 def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..errors import MethodError, UnsupportedModelError
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
 from ..inputs.media.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
 from ..results.storage.schema import FloatArray
@@ -44,51 +45,80 @@ def check_reads_media(method: Method) -> None:
 
 
 def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
-    """Return scores of words alone, and those of the pictures and sounds of their prompt.
+    """Separate the scores of a text's words from those of the pictures and sounds of its prompt.
 
-    What parts of padding contribute, which are nowhere in a picture, is added to the bias: the sum stays. So is what
-    attention sinks contribute if all of them are frames of a sound.
+    The padding of a picture has no place in it: what it contributes is added to the bias, so that the sum stays. So is
+    what attention sinks contribute where all of them are frames of a sound.
 
     Args:
         context: What was read.
         scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
 
+    Returns:
+        The scores with 0 at the tokens that stand for pictures and sounds, and the scores of these by their places.
+
     Raises:
         UnsupportedModelError: If the places of a picture are not known.
     """
-    media, signal = context.media, context.signal
+    media, scores = _media_of(context, scores)
+    if not media:
+        return scores, []
+    if scores.parts is None:
+        media_scores = [scores.values[..., list(medium.tokens)] for medium in media]  # (G, L, tokens) each
+        total = torch.cat(media_scores, -1).double().sum(-1)  # (G, L)
+        placed_media = [_placed_tokens(medium, s) for medium, s in zip(media, media_scores, strict=True)]
+    else:
+        total = scores.parts.double().sum(-1)  # (G, L)
+        placed_media = [_placed_parts(medium, scores.parts) for medium in media]
+    values = scores.values.clone()
+    for medium in media:
+        values[..., list(medium.tokens)] = 0
+    bias = scores.bias
+    if bias is not None:
+        with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
+        bias = bias + (total - torch.as_tensor(with_place)).to(bias)
+    return replace(scores, values=values, bias=bias, parts=None), placed_media
+
+
+def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium], Scores]:
+    """Return the pictures and sounds that were read, and the scores with those of an encoder's frames as parts."""
+    signal = context.signal
     if signal is not None and signal.sound is not None:
         scores, frames = _frames_as_parts(scores, len(context)), scores.values.shape[-1] - len(context)
         end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
-        media = (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),)
-    elif signal is not None and signal.picture is not None:
-        media = (signal.picture,)
-    if not media:
-        return scores, []
-    values = scores.values.clone()
-    nowhere = np.zeros(values.shape[:2]) if scores.parts is None else scores.parts.sum(-1).double().numpy()  # (G, L)
-    placed_media = []
-    for medium in media:
-        tokens = list(medium.tokens)
-        spread = medium.by_token if scores.parts is None else medium.by_part
-        if spread is None:
-            hint = "; read_at=0 reads its patches" if scores.parts is None else ""
-            raise UnsupportedModelError(
-                f"where in {medium.name} the model reads what cannot be told: its processor returns other numbers for "
-                f"it in a prompt than alone, or parts that form no grid{hint}"
-            )
-        part_scores = (values[..., tokens] if scores.parts is None else scores.parts).numpy()  # (G, L, N)
-        placed = spread(part_scores)  # (G, L, ...)
-        flat = placed.reshape(*placed.shape[:2], -1)  # (G, L, parts)
-        nowhere -= flat.sum(-1, dtype=np.float64)
-        if scores.parts is None:
-            nowhere += part_scores.sum(-1, dtype=np.float64)
-        values[..., tokens] = 0
-        kind: Literal["picture", "sound"] = "picture" if placed.ndim == 4 else "sound"
-        details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
-        placed_media.append(Placed(Medium(kind=kind, name=medium.name, first=0, **details), flat))
-    bias = None if scores.bias is None else scores.bias + torch.from_numpy(nowhere).to(scores.bias)
-    return replace(scores, values=values, bias=bias, parts=None), placed_media
+        return (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),), scores
+    if signal is not None and signal.picture is not None:
+        return (signal.picture,), scores
+    return context.media, scores
+
+
+def _placed_tokens(medium: EncodedMedium, scores: Tensor) -> Placed:
+    """Place the scores of the tokens that stand for a picture or sound, (G, L, tokens)."""
+    if medium.by_token is None:
+        raise _no_places(medium, "; read_at=0 reads its patches")
+    return _placed(medium, medium.by_token, scores)
+
+
+def _placed_parts(medium: EncodedMedium, scores: Tensor) -> Placed:
+    """Place the scores of the parts by which pictures and sounds enter the model, (G, L, parts)."""
+    if medium.by_part is None:
+        raise _no_places(medium, "")
+    return _placed(medium, medium.by_part, scores)
+
+
+def _placed(medium: EncodedMedium, spread: ScoreSpread, scores: Tensor) -> Placed:
+    at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
+    kind: Literal["picture", "sound"] = "picture" if at_places.ndim == 4 else "sound"
+    details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+    result_medium = Medium(kind=kind, name=medium.name, first=0, **details)
+    return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
+
+
+def _no_places(medium: EncodedMedium, hint: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"cannot tell which region of {medium.name} a score belongs to: its processor returns other numbers for it in "
+        f"a prompt than alone, or parts that form no grid{hint}"
+    )
 
 
 def appended(

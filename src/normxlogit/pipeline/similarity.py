@@ -27,7 +27,7 @@ from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
-from .verification import Answer, Measured, Tokens, parts_of, run_searches
+from .verification import Answer, MeasuredQuantity, Tokens, parts_of, run_searches
 
 
 class Side(NamedTuple):
@@ -74,16 +74,16 @@ def explain_similarity(
         UnsupportedModelError: If the model does not embed texts.
     """
     model.task.check_embeds(model)
-    others, single = model.task.items_compared(second)
-    if not others:
+    second_items, single = model.task.items_compared(second)
+    if not second_items:
         raise InputError("there is no text or picture to compare with")
     (item,), _ = model.task.items_compared([first])
-    results = _explain(model, item, others, method, matrix, verify)
+    results = _explain(model, item, second_items, method, matrix, verify)
     return results[0] if single else Attributions(results)
 
 
 def _explain(
-    model: TaskModel, first: Any, others: Sequence[Any], method: Method, matrix: bool, verify: Verify
+    model: TaskModel, first: Any, second_items: Sequence[Any], method: Method, matrix: bool, verify: Verify
 ) -> list[Attribution]:
     """Explain the cosine of a text with each of several others.
 
@@ -91,12 +91,12 @@ def _explain(
     text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant the shares of one
     text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs <u_i, v_j> / (|p| |q|). All u_i
     take a backward pass for each of the C dimensions of the vector; the pairs then take one for each token of the
-    first text through each of the others.
+    first text through each of the second ones.
 
     Args:
         model: The model.
         first: One text, such as a query.
-        others: The texts that it is compared with.
+        second_items: The texts that it is compared with.
         method: How tokens are scored.
         matrix: Whether pairs of tokens are scored too.
         verify: How many words are removed to test the explanation; None for none.
@@ -108,12 +108,12 @@ def _explain(
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    reader, *readers = (model.tower_for(item) for item in (first, *others))
+    reader, *readers = (model.tower_for(item) for item in (first, *second_items))
     other_reader = readers[0]
     if any(each is not other_reader for each in readers):
         raise InputError("compare with texts or with pictures, one kind at a time")
     (query,) = _read(reader, reader.task.encode_each(reader, [first]))
-    encodings = other_reader.task.encode_each(other_reader, others)
+    encodings = other_reader.task.encode_each(other_reader, second_items)
     documents = map_batches(other_reader, encodings, lambda places: _read(other_reader, [encodings[i] for i in places]))
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
     (query_shares,) = _score(reader, [query], method, vectors)
@@ -159,9 +159,11 @@ def _verified(
         firsts = vectors(models[0], [(query, [i for i in tokens if i < count]) for _, tokens in keys])
         seconds = [(documents[place], [i - count for i in tokens if i >= count]) for place, tokens in keys]
         pairs = zip(firsts, vectors(models[1], seconds), strict=True)
-        return [Answer(None, float(one.double() @ other.double()), None) for one, other in pairs]
+        return [Answer(None, float(left.double() @ right.double()), None) for left, right in pairs]
 
-    questions = [(parts_of(models[0], s), Measured("the cosine", "cosine", _part_of(s), "deleted")) for s in results]
+    questions = [
+        (parts_of(models[0], s), MeasuredQuantity("the cosine", "cosine", _part_of(s), "deleted")) for s in results
+    ]
     places = [place for place, (parts, _) in enumerate(questions) if parts]
 
     def of_places(keys: list[tuple[int, Tokens]]) -> list[Answer]:
@@ -210,7 +212,7 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
         run: ForwardPass = method.forward(model, batch)
     request = Request(model, run, Direction.of(model.task, vectors), ())
     scores = run_method(method, request)
-    each = []
+    text_shares = []
     for row, mask in enumerate(batch.mask):
         values = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
         check_finite(method, request, values[:, None].cpu().numpy())
@@ -218,8 +220,8 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
         if bias is not None and scores.sink is not None:
             bias = bias + scores.sink[row, :, 0].detach().to(values)  # (K,)
         sinks = () if scores.sinks is None else tuple(scores.sinks[row][mask].nonzero()[:, 0].tolist())
-        each.append(Shares(values, bias, sinks))
-    return each
+        text_shares.append(Shares(values, bias, sinks))
+    return text_shares
 
 
 def _result(
@@ -287,10 +289,10 @@ def _explained(side: Side, shares: Shares, sequence: int) -> Half:
     # Patches have no characters, and no vocabulary.
     units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
-    kept = _without_places(encoding)
+    units_kept = _without_places(encoding)
     return Half(
-        units.take(kept),
-        _host(scores.values[0, 0])[kept],
+        units.take(units_kept),
+        _host(scores.values[0, 0])[units_kept],
         [picture._replace(sequence=sequence) for picture in placed],
         None if scores.bias is None else scores.bias[0, 0],
     )
@@ -302,9 +304,9 @@ def _without_places(encoding: Encoding) -> list[int]:
     return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
 
 
-def _spelled(units: Units, other: Units) -> Units:
+def _spelled(units: Units, partner: Units) -> Units:
     """Return units with spans where the other ones have some: patches have no characters."""
-    return units if other.spans is None or units.spans is not None else replace(units, spans=((0, 0),) * len(units))
+    return units if partner.spans is None or units.spans is not None else replace(units, spans=((0, 0),) * len(units))
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -129,8 +129,8 @@ def explain_outputs(
     encodings = model.task.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
-    read = {"attention_mask", *encodings[0].inputs}
-    tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
+    names_read = {"attention_mask", *encodings[0].inputs}
+    tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in names_read}
     tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)
     ids = tensors.get("input_ids")
     if ids is None:

@@ -51,7 +51,7 @@ class Part(NamedTuple):
     score: float
 
 
-class Measured(NamedTuple):
+class MeasuredQuantity(NamedTuple):
     """What a verification measures, as in its result."""
 
     target: str
@@ -100,7 +100,7 @@ def with_verifications(
         else:
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
     for places in groups.values():
-        answers = Answers(model, [encodings[i] for i in places], [results[i] for i in places])
+        answers = AnswersWithout(model, [encodings[i] for i in places], [results[i] for i in places])
         for place, verification in zip(places, _run(answers, [results[i] for i in places], verify), strict=True):
             verified[place] = replace(results[place], verified=verification)
     return verified
@@ -136,7 +136,7 @@ def ranked_scores(a: Attribution) -> Attribution:
     return a if a.layers is None else a.layer(a.layers[-1])
 
 
-class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
+class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
     """A model's answers to inputs without some of their tokens.
 
     Args:
@@ -201,18 +201,19 @@ class Answers(PerturbedAnswers[tuple[int, Tokens], Answer]):
         return float(chances[position, target.id or 0])
 
 
-def _run(answers: Answers, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
+def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
     """Test several explanations with the answers of their model."""
     model = answers.model
     quantity: Quantity = "value" if model.task.outcomes is None and not model.task.extractive else "probability"
     questions = [
-        (parts_of(model, a), Measured(ranked_scores(a).target.name, quantity, *_unit(model, a))) for a in results
+        (parts_of(model, a), MeasuredQuantity(ranked_scores(a).target.name, quantity, *_unit(model, a)))
+        for a in results
     ]
     return run_searches(questions, verify, answers)
 
 
 def run_searches(
-    questions: Sequence[tuple[Sequence[Part], Measured]],
+    questions: Sequence[tuple[Sequence[Part], MeasuredQuantity]],
     verify: int | Literal["auto"],
     answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
 ) -> list[Verification]:
@@ -226,7 +227,7 @@ def run_searches(
     count, everything = (SHOWN, True) if verify == "auto" else (verify, False)
     searches = [search(parts, count, measured, everything) for parts, measured in questions]
     verifications: dict[int, Verification] = {}
-    pending = {place: next(each) for place, each in enumerate(searches)}
+    pending = {place: next(running) for place, running in enumerate(searches)}
     while pending:
         replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
         following = {}
@@ -239,7 +240,7 @@ def run_searches(
     return [verifications[place] for place in range(len(searches))]
 
 
-def search(parts: Sequence[Part], count: int, measured: Measured, everything: bool = False) -> Search:
+def search(parts: Sequence[Part], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
     """Ask for the answers without the parts of the highest scores, alone and together, and without others.
 
     Args:
@@ -249,7 +250,7 @@ def search(parts: Sequence[Part], count: int, measured: Measured, everything: bo
         everything: Whether a set is looked for among all parts, if these do not change the prediction.
     """
     order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
-    first, rest = order[:count], order[count:]
+    first, remaining = order[:count], order[count:]
     original, together, *single = yield [(), _tokens(parts, first), *[_tokens(parts, [i]) for i in first]]
 
     def removal(members: Sequence[int], answer: Answer) -> Removal:
@@ -261,14 +262,14 @@ def search(parts: Sequence[Part], count: int, measured: Measured, everything: bo
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
     if not alone and original.outcome is not None:  # a value has no other outcome
-        ranked = [i for i, _ in by_effect] + (rest if everything else [])
+        ranked = [i for i, _ in by_effect] + (remaining if everything else [])
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
-    untouched = [i for i in rest if smallest is None or i not in smallest[0]]
-    others = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
+    untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
+    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
     control = None
-    if len(others) >= size:
-        drawn = [others[i] for i in np.random.default_rng(0).permutation(len(others))[:size]]
+    if len(words) >= size:
+        drawn = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
         (answer,) = yield [_tokens(parts, drawn)]
         control = removal(drawn, answer)
     return Verification(
@@ -317,10 +318,10 @@ def _smallest(
     while True:
         fewer = [[i for i in members if i != back] for back in members]
         answers = yield [_tokens(parts, some) for some in fewer]
-        still = [(some, a) for some, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
-        if not still:
+        still_changed = [(some, a) for some, a in zip(fewer, answers, strict=True) if a.outcome != original.outcome]
+        if not still_changed:
             return members, answer
-        members, answer = min(still, key=lambda pair: pair[1].value)
+        members, answer = min(still_changed, key=lambda pair: pair[1].value)
 
 
 def _tokens(parts: Sequence[Part], members: Sequence[int]) -> Tokens:

@@ -18,7 +18,7 @@ class Piece(NamedTuple):
             "underlined" (the second best), "unsupported" (a sentence that does not rest on its sources).
         name: What a tooltip calls it.
         number: Its score as it is written.
-        about: What else to say of it.
+        details: What else to say of it.
         column: The column of its score, where a slider changes it.
         part: Which part of an answer it is, where links start there.
         source: Which source it is, where links end there.
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
     kind: str = ""
     name: str = ""
     number: str = ""
-    about: str = ""
+    details: str = ""
     column: int | None = None
     part: int | None = None
     source: int | None = None
@@ -197,7 +197,7 @@ class Table(Block):
         numbered: Whether a page numbers the rows, from 1.
         sortable: Whether a page sorts it by its columns.
         filtered: The column whose values a page offers as a filter, beside a field for words.
-        shown: The rows that a terminal shows; None for all.
+        terminal_rows: The rows that a terminal shows; None for all.
         stacked: Whether a narrow page draws each row as a card, because the columns do not fit beside each other.
     """
 
@@ -209,7 +209,7 @@ class Table(Block):
     numbered: bool = False
     sortable: bool = False
     filtered: str = ""
-    shown: Sequence[int] | None = None
+    terminal_rows: Sequence[int] | None = None
     stacked: bool = False
 
 

@@ -63,7 +63,7 @@ class Grid(Block):
         scores: float32, (R, C); NaN is an empty field.
         signed: Whether scores have a sign.
         special: The columns of special tokens, which have no colour.
-        about: What else to say of a column.
+        column_details: What else to say of a column.
         relative: Whether each row has a scale of its own.
         steps: How many rows belong to one label, where a slider marks the row it shows; 0 for no slider.
         more: How many columns are left out.
@@ -80,7 +80,7 @@ class Grid(Block):
     label: str = ""
     signed: bool = True
     special: frozenset[int] = frozenset()
-    about: Mapping[int, str] = field(default_factory=dict)
+    column_details: Mapping[int, str] = field(default_factory=dict)
     relative: bool = False
     steps: int = 0
     more: int = 0
@@ -114,14 +114,16 @@ class Grid(Block):
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
         sizes = np.abs(np.nan_to_num(self.strengths)).max(0, initial=0.0)  # (C,)
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if i not in self.special]
-        kept = sorted(order[: k or MOST])
+        strongest_columns = sorted(order[: k or MOST])
         return replace(
             self,
-            columns=[self.columns[i] for i in kept],
-            scores=self.scores[:, kept],
+            columns=[self.columns[i] for i in strongest_columns],
+            scores=self.scores[:, strongest_columns],
             special=frozenset(),
-            about={k: self.about[i] for k, i in enumerate(kept) if i in self.about},
-            more=len(order) - len(kept),
+            column_details={
+                k: self.column_details[i] for k, i in enumerate(strongest_columns) if i in self.column_details
+            },
+            more=len(order) - len(strongest_columns),
         )
 
     def transposed(self) -> "Grid":
@@ -142,9 +144,9 @@ class Grid(Block):
         if np.isnan(score):
             return Piece("")
         text = number(score, self.scales[row], signed=self.signed)
-        about = "\n".join(filter(None, [f"({self.rows[row]})", self.about.get(column, "")]))
+        details = "\n".join(filter(None, [f"({self.rows[row]})", self.column_details.get(column, "")]))
         kind = "special" if column in self.special else ""
-        return Piece(text, 0.0 if kind else strength, kind, self.columns[column], text, about)
+        return Piece(text, 0.0 if kind else strength, kind, self.columns[column], text, details)
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,10 @@ def facts(a: Attribution) -> Facts:
 def method_text(name: str, settings: Mapping[str, Any]) -> str:
     """Return a method with the settings that differ from its defaults in brackets."""
     usual = _default_settings(name)
-    shown = ", ".join(
+    changed_settings = ", ".join(
         f"{key}={setting_text(value)}" for key, value in settings.items() if key not in usual or usual[key] != value
     )
-    return f"{name} ({shown})" if shown else name
+    return f"{name} ({changed_settings})" if changed_settings else name
 
 
 def distinct_methods(methods: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
@@ -122,9 +122,9 @@ def _default_settings(name: str) -> Mapping[str, Any]:
 
 def _unknown(a: Attribution) -> list[str]:
     """Return a note if the model read words that are not in its vocabulary."""
-    read = [token for token, special in zip(a.tokens, a.special_tokens_mask, strict=True) if not special]
-    unknown = [token for token in read if token in UNKNOWN]
+    text_tokens = [token for token, special in zip(a.tokens, a.special_tokens_mask, strict=True) if not special]
+    unknown = [token for token in text_tokens if token in UNKNOWN]
     if not unknown or any("unknown to the tokenizer" in note for note in a.notes):
         return []
-    count = "the only token" if len(read) == 1 else f"{len(unknown)} of {len(read)} tokens"
+    count = "the only token" if len(text_tokens) == 1 else f"{len(unknown)} of {len(text_tokens)} tokens"
     return [f"not in the model's vocabulary: {count}, read as {unknown[0]}"]

@@ -115,7 +115,7 @@ def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
     if place:
         classes.append("nxl-patch")
         style = f"position:absolute;{place};{style}"
-    title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.about]))
+    title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.details]))
     return _markup(
         **{"class": " ".join(classes), "style": style, "title": title},
         data_i=str(piece.column) if live and piece.column is not None else None,
@@ -188,11 +188,11 @@ def _slider(block: Sentences) -> Markup:
     for row in block.rows:
         pieces = [p for _, text in row.texts for p in text if p.column is not None]
         names |= {p.column: safe(p.name) for p in pieces if p.column is not None}
-        shown = {
+        step = {
             "caption": safe(row.caption),
             "summary": safe(row.summary),
             "numbers": [p.number for p in pieces],
             "strengths": [round(p.strength, 3) for p in pieces],
         }
-        steps[row.step or 0].append(shown)
+        steps[row.step or 0].append(step)
     return _script_data({"steps": list(block.steps), "names": list(names.values()), "rows": steps})

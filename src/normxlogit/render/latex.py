@@ -76,8 +76,8 @@ def latex_of(text: ColouredText, *, greys: bool = False) -> str:
             lines.append(f"\\textbf{{{_escaped(row.caption)}}}\\par")
         lines += ["".join(_piece(piece, greys=greys) for piece in pieces).strip() + "\\par" for _, pieces in row.texts]
     keys = zip((1.0, -1.0), text.legend.meanings(FAINT), strict=True)
-    shown = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
-    return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(shown)}\\par}}", "}"])) + "\n"
+    key_boxes = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
+    return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(key_boxes)}\\par}}", "}"])) + "\n"
 
 
 def _piece(piece: Piece, *, greys: bool) -> str:

@@ -1,5 +1,6 @@
 """A text cut into scored pieces, and one scale for their colours."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,16 +27,16 @@ def cut_pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Pie
         pieces: First character, one past the last, and what is drawn there; its text is filled in.
         between: The kind of the pieces between them.
     """
-    cut, done = [], start
+    cut, cut_to = [], start
     for first, last, piece in sorted(pieces, key=lambda span: span[:2]):
-        first = max(first, done)
-        if first > done:
-            cut.append(Piece(text[done:first], kind=between))
+        first = max(first, cut_to)
+        if first > cut_to:
+            cut.append(Piece(text[cut_to:first], kind=between))
         name = f"[{piece.name}]" if piece.name else ""  # a region of a picture whose place is taken
         cut.append(piece._replace(text=text[first:last] or name))
-        done = max(done, last)
-    if text[done:end].strip():
-        cut.append(Piece(text[done:end], kind=between))
+        cut_to = max(cut_to, last)
+    if text[cut_to:end].strip():
+        cut.append(Piece(text[cut_to:end], kind=between))
     return cut
 
 
@@ -51,21 +52,21 @@ class Segment(NamedTuple):
     column: int | None = None
 
 
-class Column(NamedTuple):
+class ScoredColumn(NamedTuple):
     """What has one score: a token, a word, or several tokens that share a character.
 
     Attributes:
         name: Its text, never empty, white space made visible.
         special: Whether the tokenizer added it.
         sink: Whether a token of it is an attention sink.
-        read: Whether the answer is read there, which has no colour: see `Attribution.reads_at`.
+        answer_read: Whether the answer is read there, which has no colour: see `Attribution.reads_at`.
     """
 
     name: str
     tokens: tuple[int, ...]
     special: bool
     sink: bool = False
-    read: bool = False
+    answer_read: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Layout:
 
     texts: tuple[tuple[Segment, ...], ...]
     directions: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ScoredColumn, ...]
     rows: tuple[Row, ...]
 
     @property
@@ -127,37 +128,58 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    if words or (words is None and a.has_words):
-        merged_words = a.words(merge)
-        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
-        scores = np.stack([np.asarray(word.score) for word in merged_words], -1) if merged_words else a.scores[..., :0]
-    elif a.text is None or a.offsets is None:
-        texts, columns = _tokens(a)
-        scores = a.scores[..., : a.text_units]
-    else:
-        texts, columns = _cut(a, _shared(a, a.offsets))
-        scores = (
-            np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
-        )
-    columns = [c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), read=a.reads_at in c.tokens) for c in columns]
-    scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
-    plain = np.array([not c.special for c in columns], dtype=bool)
-    compared = np.array([not (c.special or c.read) for c in columns], dtype=bool)
-    compared = compared if compared.any() else plain if plain.any() else ~plain
-    scales = _scales(scores, compared, a.has_target_axis)  # (..., 1)
-    strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)  # (..., columns)
-    strengths[..., np.array([c.read for c in columns], dtype=bool) & ~compared] = 0.0
-    unread = [all(a.tokens[i] in UNKNOWN for i in c.tokens) for c in columns]
-    strengths[..., np.array(unread, dtype=bool)] = 0.0  # the model does not know which words these are
+    texts, columns, scores = _scored_pieces(a, words, merge)
+    columns = [
+        c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), answer_read=a.reads_at in c.tokens) for c in columns
+    ]
+    scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)  # (..., columns)
+    strengths, scales = _strengths(a, columns, scores)
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         layer = a.layers[index[-1]] if a.layers is not None else None
         label = [a.targets[index[0]].name] if a.has_target_axis else []
         name = ", ".join(label + ([f"layer {layer}"] if layer is not None else []))
         rows.append(Row(name, layer, scores[index], strengths[index], float(scales[index][0])))
-    # Special tokens do not decide: they are no part of the language.
-    directions = [direction("".join(p.text for p in pieces if p.column is None or plain[p.column])) for pieces in texts]
+    directions = []
+    for pieces in texts:  # special tokens are no part of the language, so they do not decide how it is written
+        body = [piece.text for piece in pieces if piece.column is None or not columns[piece.column].special]
+        directions.append(direction("".join(body)))
     return Layout(tuple(map(tuple, texts)), tuple(directions), tuple(columns), tuple(rows))
+
+
+def _scored_pieces(
+    a: Attribution, words: bool | None, merge: Merge | None
+) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
+    """Return the pieces of each text, what has a score in them, and the scores, (..., columns)."""
+    if words or (words is None and a.has_words):
+        merged_words = a.words(merge)
+        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
+        return texts, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
+    if a.text is None or a.offsets is None:
+        texts, columns = _tokens(a)
+        return texts, columns, a.scores[..., : a.text_units]
+    texts, columns = _cut(a, _shared(a, a.offsets))
+    return texts, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
+
+
+def _stacked(scores: Sequence[FloatArray], a: Attribution) -> FloatArray:
+    """Return the scores of columns, (...) each, as (..., columns); of a result that has none without a column."""
+    return np.stack(scores, -1) if scores else a.scores[..., :0]
+
+
+def _strengths(a: Attribution, columns: Sequence[ScoredColumn], scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how strongly each column is coloured, (..., columns), and the largest magnitude of each row, (..., 1)."""
+    special = np.array([column.special for column in columns], dtype=bool)
+    answer_read = np.array([column.answer_read for column in columns], dtype=bool)
+    compared = ~special & ~answer_read
+    if not compared.any():  # the token at which the answer is read is all that was written, or nothing was
+        compared = ~special if not special.all() else special
+    scales = _scales(scores, compared, a.has_target_axis)  # (..., 1)
+    strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0).astype(np.float32)
+    unknown = np.array([all(a.tokens[i] in UNKNOWN for i in column.tokens) for column in columns], dtype=bool)
+    strengths[..., unknown] = 0.0  # the model does not know which words these are
+    strengths[..., answer_read & ~compared] = 0.0  # drawn as the place where the answer is read
+    return strengths, scales
 
 
 def strongest(drawn: Layout, row: Row, k: int) -> list[int]:
@@ -165,7 +187,7 @@ def strongest(drawn: Layout, row: Row, k: int) -> list[int]:
 
     Special tokens, zeros and the token at which the answer is read are left out, the latter unless it is alone.
     """
-    apart = drawn.special | {i for i, column in enumerate(drawn.columns) if column.read}
+    apart = drawn.special | {i for i, column in enumerate(drawn.columns) if column.answer_read}
     apart = apart if len(apart) < len(drawn.columns) else drawn.special
     order = np.argsort(-np.abs(row.scores), kind="stable")
     return [int(i) for i in order if i not in apart and row.scores[i] != 0][:k]
@@ -184,7 +206,7 @@ class _Pen:
 
     def __init__(self, count: int) -> None:
         self.texts: list[list[Segment]] = [[] for _ in range(count)]
-        self.columns: list[Column] = []
+        self.columns: list[ScoredColumn] = []
 
     def plain(self, sequence: int, text: str) -> None:
         if text:
@@ -202,7 +224,7 @@ class _Pen:
         self.plain(sequence, text[:before])
         self.texts[sequence].append(Segment(body, len(self.columns)))
         self.plain(sequence, text[before + len(body) :])
-        self.columns.append(Column(quoted(visible(text)), tokens, special))
+        self.columns.append(ScoredColumn(quoted(visible(text)), tokens, special))
 
     def special(self, sequence: int, text: str, token: int) -> None:
         """Add a token that is not in the text, set apart by spaces."""
@@ -228,10 +250,10 @@ Span = tuple[tuple[int, ...], int, int]
 """Tokens, with the first character and the end of their text."""
 
 
-def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[Column]]:
+def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Cut the original text at the spans of tokens or words."""
     sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
-    pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
+    pen, cut_to, current = _Pen(len(sources)), [0] * len(sources), 0
     for tokens, start, end in spans:
         first, last = tokens[0], tokens[-1]
         current = (
@@ -241,14 +263,14 @@ def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[C
             if a.special_tokens_mask[first]:
                 pen.special(current, a.tokens[first], first)
             else:
-                pen.columns.append(Column(quoted(visible(a.tokens[first])), tokens, False))
+                pen.columns.append(ScoredColumn(quoted(visible(a.tokens[first])), tokens, False))
             continue
-        pen.plain(current, sources[current][done[current] : start])
+        pen.plain(current, sources[current][cut_to[current] : start])
         special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
         pen.scored(current, sources[current][start:end], tokens, special=special)
-        done[current] = max(done[current], end)
+        cut_to[current] = max(cut_to[current], end)
     for sequence, source in enumerate(sources):
-        pen.rest(sequence, source[done[sequence] :].rstrip())
+        pen.rest(sequence, source[cut_to[sequence] :].rstrip())
     return pen.trimmed(), pen.columns
 
 
@@ -269,7 +291,7 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     return spans
 
 
-def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
+def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
     pen = _Pen(1 + any(sequence == 1 for sequence in a.units.sequence))
     starts = any(token[:1] in _STARTS for token in a.tokens)
@@ -281,10 +303,10 @@ def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
             pen.special(current, token, index)
             continue
         glued = token.startswith("##") or (starts and token[:1] not in _STARTS)
-        shown = token.removeprefix("##") if glued else token.lstrip(_STARTS)
+        word_text = token.removeprefix("##") if glued else token.lstrip(_STARTS)
         if not glued:
             pen.space(current)
-        pen.scored(current, shown or token, (index,))
+        pen.scored(current, word_text or token, (index,))
     return pen.trimmed(), pen.columns
 
 

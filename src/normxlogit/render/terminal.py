@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..results.units.characters import safe
 from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
-from .builders.media import Picture, Waveform, region_shares
+from .builders.media import PictureBlock, Waveform, region_shares
 from .charts import GREY, Bars, Grid, Legend, Timeline, number
 
 STEPS = (0.1, 1 / 3, 2 / 3)
@@ -24,7 +24,7 @@ STEPS = (0.1, 1 / 3, 2 / 3)
 BAR = 16
 """Characters of the longest bar."""
 
-NAME = 32
+NAME_WIDTH = 32
 """Most characters of a name beside a bar."""
 
 NARROW = 60
@@ -139,6 +139,7 @@ def _paragraph(block: Paragraph, color: bool) -> RenderableType:
 
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
+    """Draw texts in colour: under their captions in a small block, otherwise beside them."""
     drawn = [Text("\n").join(_sentence(pieces, color) for _, pieces in row.texts) for row in block.rows]
     if not any(row.caption for row in block.rows):
         return Group(*drawn)
@@ -147,7 +148,8 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
             Text("\n").join([_text(row.caption, DIM), text]) for row, text in zip(block.rows, drawn, strict=True)
         )
     table = _columns("left", "left")
-    table.columns[0].no_wrap, table.columns[0].max_width = True, NAME
+    captions = table.columns[0]
+    captions.no_wrap, captions.max_width = True, NAME_WIDTH
     for row, text in zip(block.rows, drawn, strict=True):
         table.add_row(_text(row.caption, BOLD), text)
     return table
@@ -184,7 +186,7 @@ def _bars(block: Bars, color: bool) -> RenderableType:
     for row in block.rows:
         name, side = _text(row.name), _text("" if narrow and block.tested else row.side, DIM)
         for text in (name, side):
-            text.truncate(NAME_WHERE_NARROW if narrow else NAME, overflow="ellipsis")
+            text.truncate(NAME_WHERE_NARROW if narrow else NAME_WIDTH, overflow="ellipsis")
         bar = [] if narrow else [_bar(row.score / (block.scale or 1.0), color)]
         cells = [name, _text(number(row.score, block.scale, signed=block.signed)), *bar]
         table.add_row(*cells, *([_text(row.without)] if block.tested else []), side)
@@ -206,24 +208,24 @@ def _table(block: Table, color: bool) -> RenderableType:
     if any(column.name for column in block.columns):
         names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
         table.add_row(*(text for column in names for text in column))
-    shown = range(len(block.rows)) if block.shown is None else block.shown
-    for i in shown:
+    terminal_rows = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
+    for i in terminal_rows:
         cells = []
         for index, cell in enumerate(block.rows[i]):
             line = Text(overflow="fold")
             for piece in cell.pieces:
                 line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
-                about = "".join(f" {text}" for text in (piece.number, piece.about) if text)
-                line.append_text(_text(f"{about}   " if about else "", DIM))
+                details = "".join(f" {text}" for text in (piece.number, piece.details) if text)
+                line.append_text(_text(f"{details}   " if details else "", DIM))
             line.rstrip()
             line.append(", ".join(map(safe, cell.links)))
             if cell.bar:
                 line.append_text(_bar(cell.bar.end - cell.bar.start, color))
             cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (index in marked)]
         table.add_row(*cells)
-    more = len(block.rows) - len(shown)
+    left_out = len(block.rows) - len(terminal_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
-    return Group(*parts, table, *([Text(f"and {more} more", DIM)] if more else []))
+    return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 
 
 def _grid(block: Grid, color: bool) -> RenderableType:
@@ -248,7 +250,7 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
     return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
 
 
-def _strongest(block: Picture | Waveform) -> Text:
+def _strongest(block: PictureBlock | Waveform) -> Text:
     shares = [f"{name} {share:.0%}" for name, share in region_shares(block)[:NAMED] if share > 0]
     return _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
 
@@ -268,7 +270,7 @@ def _waveform(block: Waveform, color: bool) -> RenderableType:
     return Group(line, _strongest(block))
 
 
-def _picture(block: Picture, color: bool) -> RenderableType:
+def _picture(block: PictureBlock, color: bool) -> RenderableType:
     """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
     caption = _strongest(block)
     if not color:
@@ -276,9 +278,9 @@ def _picture(block: Picture, color: bool) -> RenderableType:
     rows, columns = block.medium.boxes.shape[:2]
     times = max(1, GRID // columns)
     strengths = np.array([piece.strength for piece in block.parts]).reshape(rows, columns)
-    shown = strengths.repeat(times, 0).repeat(times, 1)
+    enlarged = strengths.repeat(times, 0).repeat(times, 1)
     lines = []
-    for upper, lower in zip(shown[::2], np.pad(shown, ((0, len(shown) % 2), (0, 0)))[1::2], strict=True):
+    for upper, lower in zip(enlarged[::2], np.pad(enlarged, ((0, len(enlarged) % 2), (0, 0)))[1::2], strict=True):
         line = Text(overflow="fold")
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
             line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))
@@ -317,7 +319,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,
-    Picture.kind: _picture,
+    PictureBlock.kind: _picture,
     Timeline.kind: _timeline,
     Waveform.kind: _waveform,
     Legend.kind: _legend,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, SupportsIn
 
 import numpy as np
 
-from ..errors import DataError, MethodError, TargetError
+from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import Columns, Shap, text_pieces, text_row
@@ -303,7 +303,7 @@ class Attribution(Record):
         return chosen_alone._before(index) if self.generated and self.prompt_tokens is not None else chosen_alone
 
     def _index_of(self, target: str | SupportsIndex) -> int:
-        names = [each.name for each in self.targets]
+        names = [t.name for t in self.targets]
         if isinstance(target, str):
             if target not in names:
                 raise TargetError(f"no target {target!r} among {_listed(names)}")
@@ -320,7 +320,7 @@ class Attribution(Record):
     def _before(self, index: int) -> "Attribution":
         """Return the explanation of one generated token as that of the text before it."""
         count = (self.prompt_tokens or 0) + index
-        kept = [*range(count), *range(self.text_units, len(self.units))]
+        read_units = [*range(count), *range(self.text_units, len(self.units))]
         sinks = tuple(i for i in self.sinks if i < count - 1)  # the position that predicts is never held constant
         text, spans = None, self.units.spans
         if self.text is not None and spans is not None:
@@ -329,8 +329,8 @@ class Attribution(Record):
         moved = self.text_units - count
         return replace(
             self,
-            scores=np.ascontiguousarray(self.scores[..., kept]),
-            units=self.units.take(kept),
+            scores=np.ascontiguousarray(self.scores[..., read_units]),
+            units=self.units.take(read_units),
             media=tuple(replace(medium, first=medium.first - moved) for medium in self.media),
             sink=self.sink if sinks else None,
             sinks=sinks,
@@ -492,9 +492,10 @@ class Attribution(Record):
         return sources_of(self, sources, parts, merge=merge, centered=centered)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
-        """Return the `k` units with the highest scores, ties by position, without the one at `reads_at`.
+        """Return the `k` units with the highest scores, ties by position.
 
-        Of a completion they are those of the prompt, by their scores for the whole answer.
+        Special units and the token at which an answer is read (`reads_at`) are left out. Of a completion the units are
+        those of the prompt, by their scores for the whole answer.
 
         Args:
             k: How many.
@@ -503,18 +504,21 @@ class Attribution(Record):
 
         Raises:
             DataError: If there are several labels or layers; choose with a[target] and a.layer(...) first.
+            InputError: If `k` is negative.
         """
-        whole = self.whole() if self.completion is not None else self
-        if whole.scores.ndim != 1:
+        if k < 0:
+            raise InputError(f"k must be at least 0, not {k}")
+        summed = self.whole() if self.completion is not None else self
+        if summed.scores.ndim != 1:
             raise DataError("top() needs one score for each unit; choose with a[target] or a.layer(...)")
-        scores, shares = whole.scores, whole.shares
-        unread = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
+        scores, shares = summed.scores, summed.shares
+        answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
         order = np.argsort(scores if lowest else -scores, kind="stable")
         names = self.units.names
         return [
             UnitScore(i, self.units.text[i], float(scores[i]), float(shares[i]), names[i])
             for i in order.tolist()
-            if i not in unread and (special or not (self.units.special[i] or i == self.reads_at))
+            if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
 
     def moments(self, index: int = 0) -> list[WordMoments]:
@@ -541,8 +545,8 @@ class Attribution(Record):
         require(axes == 1 or (axes == 0 and targets == 1), "scores: not the axes of its targets and layers")
         shape = ((targets,) if axes else ()) + (() if self.layers is None else (len(self.layers),))
         require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
-        each = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
-        require(not axes or each, "diagnostics: not one for each target")
+        fits_targets = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
+        require(not axes or fits_targets, "diagnostics: not one for each target")
         expected = (2,) if self.quantity == "cosine" else shape
         for name, values in (("bias", self.bias), ("sink", self.sink)):
             require(values is None or values.shape == expected, f"{name}: of another shape than the scores")
@@ -591,14 +595,14 @@ class Attribution(Record):
         table: Columns = {name: [] for name in ("target", "label", "layer", *described, "score")}
         scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
         for k, (target, rows) in enumerate(zip(self.targets, scores, strict=True)):
-            shown = self._read_before(k)
+            units_read = self._read_before(k)
             for layer, row in zip(self.layers or (None,), rows, strict=True):
-                table["target"] += [k] * len(shown)
-                table["label"] += [target.name] * len(shown)
-                table["layer"] += [layer] * len(shown)
+                table["target"] += [k] * len(units_read)
+                table["label"] += [target.name] * len(units_read)
+                table["layer"] += [layer] * len(units_read)
                 for name, values in described.items():
-                    table[name] += [values[i] for i in shown]
-                table["score"] += row[shown].tolist()
+                    table[name] += [values[i] for i in units_read]
+                table["score"] += row[units_read].tolist()
         length, prediction = len(table["score"]), prediction_of(self)
         table["text"] = [self.prompt] * length
         if prediction is not None:
@@ -615,10 +619,10 @@ class Attribution(Record):
         return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
 
     def _text_row(self) -> Mapping[str, Any]:
-        whole = self.whole() if self.completion is not None else self
-        if whole.scores.ndim != 1:
+        summed = self.whole() if self.completion is not None else self
+        if summed.scores.ndim != 1:
             raise DataError("a row for each text needs one score for each unit; choose with a[target] or a.layer(...)")
-        scored = whole._scored()
+        scored = summed._scored()
         pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
         answer: dict[str, Any] = {}
         prediction = prediction_of(self)
@@ -630,8 +634,8 @@ class Attribution(Record):
                 "target": target,
                 **({} if self.verified is None else self.verified.text_row()),
             }
-        shown = self.completion or "" if prediction is None else prediction.label
-        return text_row(self.prompt, shown, scored, self.notes, truncated=self.truncated, **pair, **answer)
+        answer_text = self.completion or "" if prediction is None else prediction.label
+        return text_row(self.prompt, answer_text, scored, self.notes, truncated=self.truncated, **pair, **answer)
 
     def _shap(self) -> Shap:
         if self.layers is not None:
@@ -723,17 +727,17 @@ class Attribution(Record):
         """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
         if not (self.has_words and "token" in self.units.kind):
             return [(unit.name or unit.text, unit.score) for unit in self.top(len(self.units))]
-        others = [unit for unit in self.top(len(self.units)) if unit.position >= self.text_units]
+        media_units = [unit for unit in self.top(len(self.units)) if unit.position >= self.text_units]
         last = len(self.prompt or "")
         words = [word for word in self.words() if word.sequence == 1 or word.end <= last]
-        return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in others]
+        return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in media_units]
 
     def _strongest(self) -> str:
         """Return the units of the largest magnitude, or how many scores there are."""
-        whole = self.whole() if self.completion is not None else self
-        if whole.scores.ndim != 1:
+        summed = self.whole() if self.completion is not None else self
+        if summed.scores.ndim != 1:
             return f"scores {'x'.join(map(str, self.scores.shape))}"
-        scored = [(text.strip(), score) for text, score in whole._scored() if text.strip()]
+        scored = [(text.strip(), score) for text, score in summed._scored() if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
 
@@ -751,5 +755,5 @@ def _summed(values: FloatArray) -> FloatArray:
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(map(repr, names[:most]))
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    listed = ", ".join(map(repr, names[:most]))
+    return f"{listed} and {len(names) - most} more" if len(names) > most else listed

@@ -125,7 +125,7 @@ class Record(Exports):
                 object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether every field is equal, scores bit by bit; NaN equals NaN."""
+        """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
         return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
@@ -161,8 +161,10 @@ class Record(Exports):
         try:
             result: Self = check(cls)(state)
             result._validate()
-        except (RecursionError, ValueError) as error:
-            raise DataError(f"not {cls.described}: {error or 'nested too deeply'}") from None
+        except RecursionError:
+            raise DataError(f"not {cls.described}: nested too deeply") from None
+        except ValueError as error:
+            raise DataError(f"not {cls.described}: {error}") from None
         return result
 
     def _validate(self) -> None:

@@ -99,16 +99,16 @@ class Support(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The result in words: what it contradicts, or what it rests on."""
+        """The result in words: what it contradicts, what it rests on, or that nothing supports it."""
         if self.contradiction is not None:
             swap = self.contradiction
             return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
         if not self.rests:
             return self.wording.unsupported
-        marks: dict[str, str] = {}
+        numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
-            marks[message] = marks.get(message, "") + f"[{number}]"
-        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in marks.items())
+            numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
+        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
         return "rests on " + (cited or f"the {self.wording.sources}")
 
     @property
@@ -213,8 +213,8 @@ class Citations(Record):
         """What the answer's log-probability loses without a source, in nats, by the names of those left out in turn."""
         if self.verified is None:
             return {}
-        whole = self.verified.whole().tolist()  # (S,)
-        return {name: nats for name, nats in zip(self.names, whole, strict=True) if not math.isnan(nats)}
+        answer_losses = self.verified.whole().tolist()  # (S,)
+        return {name: nats for name, nats in zip(self.names, answer_losses, strict=True) if not math.isnan(nats)}
 
     def top(self, k: int = 5, *, sentence: int | None = None) -> list[UnitScore]:
         """Return the first `k` sources: verified ones by what the answer loses without them, then the others by score.
@@ -255,10 +255,10 @@ class Citations(Record):
         lost = np.full(len(self.sources), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
         measured = [int(i) for i in np.argsort(-lost, kind="stable") if not np.isnan(lost[i])]
         least = max([LEAST_LOSS, *(LEAST * float(lost[i]) for i in measured[:1])])
-        kept = [i for i in measured if lost[i] > least]
-        others = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(lost[i]) and shares[i] > 0]
-        kept += [i for rank, i in enumerate(others) if shares[i] >= LEAST or (not rank and not measured)]
-        return tuple(kept[:MOST])
+        cited = [i for i in measured if lost[i] > least]
+        unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(lost[i]) and shares[i] > 0]
+        cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
+        return tuple(cited[:MOST])
 
     def _rests(self, k: int, threshold: float) -> bool:
         """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""

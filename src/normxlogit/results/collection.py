@@ -155,7 +155,9 @@ class Attributions(Sequence[R], Exports):
         labels |= {(target.id, target.name) for target in targets if target.id is not None}
         right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
         pairs = zip(predictions, right, strict=True)
-        return [None if one is None else label.agrees(one.label, one.id) for one, label in pairs]
+        return [
+            None if prediction is None else label.agrees(prediction.label, prediction.id) for prediction, label in pairs
+        ]
 
     def top(self, k: int = 10, *, merge: Merge | None = None, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -209,9 +211,9 @@ class Attributions(Sequence[R], Exports):
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
         results: list[Any] = []
-        for index, one in enumerate(states):
+        for index, result_state in enumerate(states):
             try:
-                fields = checked_version(one)
+                fields = checked_version(result_state)
                 kind = fields.get("kind")
                 if not isinstance(kind, str) or kind not in KINDS:
                     raise DataError(f"not an attribution; its kind is none of {', '.join(KINDS)}")
@@ -280,8 +282,8 @@ class Attributions(Sequence[R], Exports):
         )
 
     def __str__(self) -> str:
-        more = len(self) - PRINTED
-        left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
+        left_out = len(self) - PRINTED
+        left = [f"and {left_out} more: slice them, or to_html(path) writes a page of all"] if left_out > 0 else []
         return "\n\n".join([*map(str, self[:PRINTED]), *left])
 
     def __repr__(self) -> str:
@@ -339,9 +341,9 @@ def load(path: str | Path) -> Any:
 
 def _method(result: Any) -> str:
     """Return a result's method as it is typed, with its settings."""
-    made = result.attribution if isinstance(result, Citations) else result
-    settings = ",".join(f"{key}={setting_text(value)}" for key, value in made.settings.items())
-    return f"{made.method}:{settings}" if settings else made.method
+    attribution = result.attribution if isinstance(result, Citations) else result
+    settings = ",".join(f"{key}={setting_text(value)}" for key, value in attribution.settings.items())
+    return f"{attribution.method}:{settings}" if settings else attribution.method
 
 
 def _text(result: Record) -> tuple[Any, ...]:

@@ -49,7 +49,7 @@ class Comparison(Attributions[Attribution]):
         if any(a.scores.ndim != 1 for a in self):
             raise DataError("methods are compared by one score for each token; choose a target and a layer first")
         inputs = [(a.units.text, a.text, a.text_pair, a.targets, a.model) for a in self]
-        if any(each != inputs[0] for each in inputs):
+        if any(explained != inputs[0] for explained in inputs):
             raise DataError("methods are compared on one text, one target and one model, and these results differ")
 
     @property

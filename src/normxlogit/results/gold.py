@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..errors import InputError
 
 BOOLEANS = {"true": 1, "false": 0}
@@ -43,7 +45,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices, and digits are where
             there is no such token.
     """
-    plain = [_plain(value) for value in values]
+    plain = [_plain_label(value) for value in values]
     index_of = {name: index for index, name in labels}
     numbered = {number: name for name in index_of if (number := _number(name)) is not None}
     as_names = not tokens and any(number != index_of[name] for number, name in numbered.items())
@@ -70,9 +72,14 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
     return [read(value) for value in plain]
 
 
-def _plain(value: Any) -> bool | int | float | Decimal | str | None:
-    """Return a value as Python's own type, None where it is missing."""
-    for unpack in ("as_py", "item"):  # of Arrow; of numpy and torch
+def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:
+    """Return a label as a Python boolean, number or string, None where it is missing or blank; dates become strings.
+
+    Raises:
+        InputError: If it is several values.
+    """
+    is_date = isinstance(value, np.datetime64 | np.timedelta64)  # whose items are numbers
+    for unpack in () if is_date else ("as_py", "item"):  # of Arrow; of numpy and torch
         if hasattr(value, unpack):
             try:
                 value = getattr(value, unpack)()
@@ -84,7 +91,7 @@ def _plain(value: Any) -> bool | int | float | Decimal | str | None:
         return value if value.strip() else None
     try:
         missing = value is None or bool(value != value)  # NaN and NaT
-    except (TypeError, ValueError, ArithmeticError):  # pandas.NA, and a signalling NaN
+    except (TypeError, ValueError, ArithmeticError):  # pandas.NA and a signalling NaN are missing, an array is not
         missing = not hasattr(value, "__len__")
     if missing:
         return None

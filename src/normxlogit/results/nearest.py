@@ -13,10 +13,14 @@ PREFIX = 3
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
     """Return the names most like a misspelt one, then those of which one is a prefix of the other, short ones first."""
     typed = _spelled(name)
-    spelled = {_spelled(one): one for one in names}
+    spelled = {_spelled(candidate): candidate for candidate in names}
     near = get_close_matches(typed, spelled, most, CLOSE)
-    longer = [one for one in spelled if min(len(one), len(typed)) >= PREFIX and one[: len(typed)] == typed[: len(one)]]
-    return [spelled[one] for one in dict.fromkeys([*near, *sorted(longer, key=len)])][:most]
+    longer = [
+        candidate
+        for candidate in spelled
+        if min(len(candidate), len(typed)) >= PREFIX and candidate[: len(typed)] == typed[: len(candidate)]
+    ]
+    return [spelled[candidate] for candidate in dict.fromkeys([*near, *sorted(longer, key=len)])][:most]
 
 
 def _spelled(name: str) -> str:

@@ -73,14 +73,14 @@ class Verification:
         removal = self.smallest or self.together
         answers = {"without": removal, "without_others": self.control}
         row: dict[str, Any] = {"removed": ", ".join(removal.units), "changed": removal.changed}
-        for name, one in answers.items():
-            label = None if one is None or one.prediction is None else one.prediction.label
-            row |= {f"prediction_{name}": label, f"value_{name}": None if one is None else one.value}
+        for name, removed in answers.items():
+            label = None if removed is None or removed.prediction is None else removed.prediction.label
+            row |= {f"prediction_{name}": label, f"value_{name}": None if removed is None else removed.value}
         return row
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
-        others = [removal for removal in (self.smallest, self.control) if removal is not None]
-        for removal in (self.original, *self.single, self.together, *others):
+        optional = [removal for removal in (self.smallest, self.control) if removal is not None]
+        for removal in (self.original, *self.single, self.together, *optional):
             require(all(token < tokens for token in removal.tokens), "verified: a token that is not there")
             require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")

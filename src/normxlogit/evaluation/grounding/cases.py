@@ -86,8 +86,10 @@ def answers_from_evidence(case: Case, answer: str) -> bool:
 
     It stands for a right answer where no answers are given to compare with, as in QNLI.
     """
-    rest = " ".join([case.question, *(text.replace(case.evidence, " ") for text in case.documents.values())])
-    return bool(_words(case.evidence) & _words(answer) - _words(rest))
+    without_evidence = " ".join(
+        [case.question, *(text.replace(case.evidence, " ") for text in case.documents.values())]
+    )
+    return bool(_words(case.evidence) & _words(answer) - _words(without_evidence))
 
 
 def _words(text: str) -> set[str]:
@@ -108,14 +110,16 @@ def swap_evidence(case: Case, answer: str, texts: Sequence[str], seed: int = 0) 
         The case that is not supported any more, or None if the answer has no number or name from the evidence, the
         rest of the prompt has it too, or the texts have no other.
     """
-    rest = " ".join([case.question, *(text.replace(case.evidence, " ") for text in case.documents.values())])
-    entities = {entity for text in (case.evidence, rest, answer) for entity in ENTITY.findall(text)}
-    others = sorted({entity for text in texts for entity in ENTITY.findall(text)} - entities)
+    without_evidence = " ".join(
+        [case.question, *(text.replace(case.evidence, " ") for text in case.documents.values())]
+    )
+    entities = {entity for text in (case.evidence, without_evidence, answer) for entity in ENTITY.findall(text)}
+    other_entities = sorted({entity for text in texts for entity in ENTITY.findall(text)} - entities)
     random = np.random.default_rng(seed)
     swapped = case.evidence
     for entity in dict.fromkeys(ENTITY.findall(case.evidence)):
-        alike = [other for other in others if _shape(other) == _shape(entity)]
-        if alike and holds(answer, entity) and not holds(rest, entity):
+        alike = [candidate for candidate in other_entities if _shape(candidate) == _shape(entity)]
+        if alike and holds(answer, entity) and not holds(without_evidence, entity):
             swapped = _entity(entity).sub(alike[int(random.integers(len(alike)))], swapped)
     if swapped == case.evidence:
         return None

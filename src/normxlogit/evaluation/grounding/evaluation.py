@@ -45,7 +45,7 @@ class MeasuredAnswer:
         return self.evidence == "there" and answers_from_evidence(self.case, self.figures.answer)
 
 
-class Signal(NamedTuple):
+class SignalQuality(NamedTuple):
     """How well a signal tells answers with evidence from answers without it.
 
     Attributes:
@@ -65,7 +65,7 @@ class Signal(NamedTuple):
     answers: tuple[int, int]
 
 
-class Comparison(NamedTuple):
+class SignalComparison(NamedTuple):
     """The signals on some of the answers.
 
     Attributes:
@@ -73,7 +73,7 @@ class Comparison(NamedTuple):
     """
 
     title: str
-    signals: list[Signal]
+    signals: list[SignalQuality]
 
 
 def evaluate_grounding(
@@ -135,7 +135,7 @@ def evaluate_grounding(
 
 def compare_signals(
     answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = (), seed: int = 0
-) -> list[Comparison]:
+) -> list[SignalComparison]:
     """Compare how well the signals tell answers with evidence from those without it, and from those with it swapped.
 
     Args:
@@ -163,20 +163,20 @@ def compare_signals(
     if swapped:
         titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
     comparisons = []
-    for title, other, questions in titles:
+    for title, evidence, questions in titles:
         chosen = [
             (answer, score)
             for answer, score in zip(answers, scores, strict=True)
-            if answer.evidence in ("there", other) and (questions is None or answer.case.question in questions)
+            if answer.evidence in ("there", evidence) and (questions is None or answer.case.question in questions)
         ]
         if len({answer.evidence for answer, _ in chosen}) == 2:
-            comparisons.append(Comparison(title, _signals(chosen, seed)))
+            comparisons.append(SignalComparison(title, _signals(chosen, seed)))
     if not comparisons or comparisons[0].title != titles[0][0]:
         raise DataError("the model answers no supported or no unsupported case")
     return comparisons
 
 
-def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[Signal]:
+def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
     """Return the signals of answers, best first."""
     signals = []
     for name in dict.fromkeys(name for _, score in chosen for name in score):
@@ -197,7 +197,7 @@ def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: in
         )
         first, second, third = (_interval(measure, labels, values, seed) for measure in measures)
         counts = int(labels.sum()), int((~labels).sum())
-        signals.append(Signal(name, first, second, third, float(np.mean(passes)), counts))
+        signals.append(SignalQuality(name, first, second, third, float(np.mean(passes)), counts))
     return sorted(signals, key=lambda signal: -signal.auroc[0])
 
 
@@ -256,11 +256,11 @@ def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredA
         LENS: lambda figures: figures.heads,
     }
     predicted = {}
-    for name, read in features.items():
-        if read(fitted[0].figures):
+    for name, features_of in features.items():
+        if features_of(fitted[0].figures):
             classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-            classifier.fit([read(answer.figures) for answer in fitted], labels)
-            predicted[name] = classifier.decision_function([read(answer.figures) for answer in answers])
+            classifier.fit([features_of(answer.figures) for answer in fitted], labels)
+            predicted[name] = classifier.decision_function([features_of(answer.figures) for answer in answers])
     return predicted
 
 
@@ -286,7 +286,7 @@ def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) 
 
 
 def grounding_table(
-    comparisons: Sequence[Comparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
+    comparisons: Sequence[SignalComparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
 ) -> str:
     """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right."""
     text = ""

@@ -145,9 +145,11 @@ def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sen
     documents = []
     for i in random.permutation(answered)[:count].tolist():
         question, evidence = str(rows[i]["question"]), _one_line(str(rows[i]["sentence"]))
-        drawn = [rows[other] for other in random.permutation(len(rows)).tolist()]
-        others = (_one_line(str(row["sentence"])) for row in drawn if row["label"] != 0 or row["question"] != question)
-        distinct = list(islice(dict.fromkeys(text for text in others if text != evidence), sentences))
+        drawn = [rows[index] for index in random.permutation(len(rows)).tolist()]
+        other_sentences = (
+            _one_line(str(row["sentence"])) for row in drawn if row["label"] != 0 or row["question"] != question
+        )
+        distinct = list(islice(dict.fromkeys(text for text in other_sentences if text != evidence), sentences))
         chosen, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
         order = random.permutation(len(chosen)).tolist()
         documents.append(QNLIDocument(question, [chosen[k] for k in order], order.index(0), "".join(spare)))
@@ -159,7 +161,7 @@ def qnli_questions(
 ) -> list[Asked]:
     """Make questions with one document of several sentences out of QNLI; see `qnli_documents`."""
     documents = qnli_documents(rows, count, seed, sentences)
-    return [Asked(each.question, {"text": "\n\n".join(each.sentences)}) for each in documents]
+    return [Asked(document.question, {"text": "\n\n".join(document.sentences)}) for document in documents]
 
 
 def _one_line(text: str) -> str:

@@ -136,9 +136,11 @@ class SignalReader:
         ids = torch.tensor(encoding.ids[start:], device=hidden.device)  # (G,)
         log_probabilities, entropies = [], []
         for states, chosen in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
-            each = model.head.tokens(states).float().log_softmax(-1)  # (G', V)
-            log_probabilities.append(each.gather(1, chosen[:, None].to(each.device))[:, 0])
-            entropies.append(-(each.exp() * each).sum(-1))
+            token_log_probabilities = model.head.tokens(states).float().log_softmax(-1)  # (G', V)
+            log_probabilities.append(
+                token_log_probabilities.gather(1, chosen[:, None].to(token_log_probabilities.device))[:, 0]
+            )
+            entropies.append(-(token_log_probabilities.exp() * token_log_probabilities).sum(-1))
         attentions = getattr(returned, "attentions", None) or ()
         ratios = [_lookback(layer[0, :, start - 1 :].float(), documents, start) for layer in attentions]  # (heads,)
         return (

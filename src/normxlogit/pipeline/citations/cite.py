@@ -229,9 +229,11 @@ def ask_in(
         max_new_tokens: Most tokens of the model's own answer, where the conversation has none.
     """
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
-    read = conversation_prompt(model, conversation, turn, answer)
-    completed = ask(model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens)
-    return Answered(completed, read.question, read.messages)
+    rendered = conversation_prompt(model, conversation, turn, answer)
+    completed = ask(
+        model, None, rendered.spans, messages=rendered.prompt, answer=rendered.answer, max_new_tokens=max_new_tokens
+    )
+    return Answered(completed, rendered.question, rendered.messages)
 
 
 def ask(
@@ -280,18 +282,32 @@ def ask(
     return cited.with_sources(sources)
 
 
-def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, before: str) -> Completed:
-    """Encode a prompt and an answer; special tokens that end it are left out, others are read as their text."""
+def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str) -> Completed:
+    """Encode a prompt and an answer that was written elsewhere.
+
+    Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
+    text.
+
+    Args:
+        model: A causal language model.
+        prompt: The prompt.
+        answer: The answer.
+        opening: White space that the answer begins with.
+
+    Raises:
+        InputError: If the tokenizer cannot read a special token inside the answer as text.
+    """
     tokenizer = private_tokenizer(model.tokenizer)
-    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    special = {token for token in special | set(tokenizer.all_special_tokens) if token}
-    while ending := next((token for token in special if answer.endswith(token)), None):
-        answer = answer.removesuffix(ending).rstrip()
-    if not (held := [token for token in special if token in answer]):
-        return read_completion(model, prompt, before + answer)
-    ids = tokenizer(before + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in held}:
-        raise InputError(f"the answer holds {min(held)!r}, a special token of the model; take it out")
+    added_special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
+    while endings := [token for token in special_tokens if answer.endswith(token)]:
+        answer = answer.removesuffix(endings[0]).rstrip()
+    inside = sorted(token for token in special_tokens if token in answer)
+    if not inside:
+        return read_completion(model, prompt, opening + answer)
+    ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in inside}:
+        raise InputError(f"the answer holds {inside[0]!r}, a special token of the model; take it out")
     return read_completion(model, prompt, ids)
 
 
@@ -379,11 +395,11 @@ def _tested(
     sequence = completed.sequenced()
     sources, sentences = prompt_sources(sequence, completed.named_sources), answer_parts(sequence, parts)
     weights = part_weights(completed, sentences)  # (K, G)
-    whole = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
+    answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)
     if count is None:
         scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        places = list(verified(ablations, whole[0], scores))
+        places = list(verified(ablations, answer_weights[0], scores))
     else:
         places = [source.position for source in ranked.top(count)]
     losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)

@@ -33,13 +33,13 @@ def continuation_log_probabilities(model: TaskModel, before: Encoding, endings: 
         endings: Token ids of the continuations.
     """
     keys = [tuple(ending) for ending in endings]
-    whole = WholeTexts(model, before)
+    without_cache = WholeTexts(model, before)
     if len(set(keys)) < 3 or before.source is not None or before.media or len(before) < 2:
-        return whole(keys)
-    (first,) = whole(keys[:1])
+        return without_cache(keys)
+    (first,) = without_cache(keys[:1])
     cached = _cached(model, before, keys)
     if cached is None or not abs(cached[0] - first) <= TOLERANCE:
-        return whole(keys)
+        return without_cache(keys)
     return cached
 
 
@@ -71,12 +71,12 @@ def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[
     module, device = model.unmodified, model.device
     one_row = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(type(module).forward).parameters else {}
     context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
-    most = max(1, model.budget.tokens // (len(before) + max(map(len, keys))))
+    at_once = max(1, model.budget.tokens // (len(before) + max(map(len, keys))))
     sums: list[float] = []
     try:
         cache = module(input_ids=context, use_cache=True, **one_row).past_key_values
-        for start in range(0, len(keys), most):
-            some = keys[start : start + most]
+        for start in range(0, len(keys), at_once):
+            some = keys[start : start + at_once]
             sums += _continued(module, copy.deepcopy(cache), context.shape[1], before.ids[-1], some, model.pad_id)
     except Exception as error:  # whatever a model without a cache raises
         reraise_out_of_memory(error)
@@ -84,15 +84,17 @@ def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[
     return sums
 
 
-def _continued(module: Any, cache: Any, read: int, last: int, keys: Sequence[Tokens], pad: int) -> list[float]:
+def _continued(
+    module: Any, cache: Any, context_length: int, last: int, keys: Sequence[Tokens], pad: int
+) -> list[float]:
     """Return the log-probabilities of continuations of what a cache holds, (B,), and one more token."""
     device = next(module.parameters()).device
     longest = max(map(len, keys))
     rows = [[last, *ids, *[pad] * (longest - len(ids))] for ids in keys]
-    mask = [[1] * (read + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in keys]
+    mask = [[1] * (context_length + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in keys]
     inputs = torch.tensor(rows, device=device)  # (B, n + 1)
     cache.batch_repeat_interleave(len(keys))
     attended = torch.tensor(mask, device=device)  # (B, T + n)
     logits: Tensor = module(input_ids=inputs, attention_mask=attended, past_key_values=cache, use_cache=True).logits
-    each = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
-    return [float(values[: len(ids)].double().sum()) for values, ids in zip(each, keys, strict=True)]
+    token_log_probabilities = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
+    return [float(values[: len(ids)].double().sum()) for values, ids in zip(token_log_probabilities, keys, strict=True)]

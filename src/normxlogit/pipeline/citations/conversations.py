@@ -26,7 +26,14 @@ AS_TEXT: dict[Kind, str] = {
 DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
 """What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
 
-TITLES: dict[str, str] = {"system": "System", "user": "User", "assistant": "Assistant"}
+TITLES: dict[str, str] = {
+    "system": "System",
+    "user": "User",
+    "assistant": "Assistant",
+    "reasoning": "Reasoning",
+    "tool call": "Assistant",
+}
+"""The headings of messages in a plain text; others are the results of tools."""
 
 
 @dataclass(frozen=True)
@@ -205,36 +212,36 @@ def _by_template(model: TaskModel, conversation: Conversation, as_text: frozense
         last -= 1
     chat = chat_messages(messages[:last], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
-    rows = [one.message for one in chat]
+    rows = [chat_message.message for chat_message in chat]
     if PARTS in as_text:
         rows = [{**row, "content": [{"type": "text", "text": row["content"]}]} for row in rows]
     prompt: dict[str, Any] = {"messages": rows}
     if conversation.tools and DEFINITIONS not in as_text:
         prompt["tools"] = conversation.tools
-    read = read_prompt(model.reader, prompt, options)
-    contents = {content.message: content for content in read.contents or ()}
+    rendered = read_prompt(model.reader, prompt, options)
+    contents = {content.message: content for content in rendered.contents or ()}
     starts: dict[int, int] = {}
     position = 0
-    for number, one in enumerate(chat):
+    for number, chat_message in enumerate(chat):
         if (content := contents.get(number)) is not None:
-            for place, offset in one.places:
+            for place, offset in chat_message.places:
                 starts[place] = content.start - content.trimmed + offset
             position = content.end
-        for place in one.calls:
-            at = read.text.find(messages[place].text, position)
-            limit = next((contents[n].start for n in range(number + 1, len(chat)) if n in contents), len(read.text))
+        for place in chat_message.calls:
+            at = rendered.text.find(messages[place].text, position)
+            limit = next((contents[n].start for n in range(number + 1, len(chat)) if n in contents), len(rendered.text))
             if 0 <= at < limit:
                 starts[place], position = at, at + len(messages[place].text)
-    text, opened = read.text, read.text.rstrip().endswith("<think>")
+    text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
     if last < len(messages):
-        text = read.text if opened else f"{read.text}<think>\n"
+        text = rendered.text if opened else f"{rendered.text}<think>\n"
         for place in range(last, len(messages)):
             starts[place] = len(text)
             text += messages[place].text + "\n"
         text += "</think>\n\n"
     elif opened:  # the answer has no reasoning, so it is closed
         text += "\n</think>\n\n"
-    return Rendering(replace(read, text=text, notes=()), starts)
+    return Rendering(replace(rendered, text=text, notes=()), starts)
 
 
 def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozenset()) -> list[ChatMessage]:
@@ -249,15 +256,17 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
         plain = AS_TEXT.get(message.kind) in as_text
         if message.kind == "tool call" and not plain:
             call = {"name": message.name, "arguments": _arguments(message.text)}
-            one = {"type": "function", "id": _call_id(message, messages), "function": call}
+            tool_call = {"type": "function", "id": _call_id(message, messages), "function": call}
             if chat and chat[-1].message["role"] == "assistant":
-                chat[-1].message.setdefault("tool_calls", []).append(one)
+                chat[-1].message.setdefault("tool_calls", []).append(tool_call)
                 chat[-1] = replace(chat[-1], calls=(*chat[-1].calls, place))
             else:
-                chat.append(ChatMessage({"role": "assistant", "content": "", "tool_calls": [one]}, calls=(place,)))
+                chat.append(
+                    ChatMessage({"role": "assistant", "content": "", "tool_calls": [tool_call]}, calls=(place,))
+                )
         elif message.kind == "tool result" and not plain:
-            about = {"name": message.name, "tool_call_id": _call_id(message, messages)}
-            chat.append(ChatMessage({"role": "tool", **about, "content": message.text}, ((place, 0),)))
+            call = {"name": message.name, "tool_call_id": _call_id(message, messages)}
+            chat.append(ChatMessage({"role": "tool", **call, "content": message.text}, ((place, 0),)))
         elif message.role == "assistant":
             before, after = _around(message, plain=plain)
             follows = message.kind == "tool call" or (bool(chat) and _ends_with_reasoning(chat[-1], messages))
@@ -313,8 +322,8 @@ def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everyth
 
 def _may_join(previous: ChatMessage, following: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
     """Return whether two messages in a row are written as one."""
-    same = previous.message["role"] == following.message["role"] != "tool" and not previous.calls
-    return same and (everything or messages[previous.places[-1][0]].kind == "system")
+    same_role = previous.message["role"] == following.message["role"] != "tool" and not previous.calls
+    return same_role and (everything or messages[previous.places[-1][0]].kind == "system")
 
 
 def _arguments(text: str) -> Any:
@@ -335,8 +344,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     """Write a conversation as one text, for readers without a chat template."""
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
-        title = TITLES.get(message.kind, f"Result of {message.name or 'the tool'}")
-        title = {"reasoning": "Reasoning", "tool call": "Assistant"}.get(message.kind, title)
+        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
         before, after = _around(message, plain=True) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)

@@ -15,7 +15,7 @@ from ...inputs.encoding import Encoding
 from ...inputs.private_tokenizer import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.citation_test import Swap
-from ...results.units.spans import Piece
+from ...results.units.spans import NamedSpan
 from ..completions.completed import Completed
 from .continuations import continuation_log_probabilities
 
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 def swaps(
-    model: TaskModel, completed: Completed, parts: Sequence[Piece], sources: Mapping[str, tuple[int, int]]
+    model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], sources: Mapping[str, tuple[int, int]]
 ) -> tuple[Swap, ...]:
     """Put other values of the documents in the place of each value of an answer.
 
@@ -64,10 +64,10 @@ def swaps(
     source_values = {name: values_in(text, named) for name, text in texts.items()}
     every = [value for values in source_values.values() for value in values]
     questions = [
-        Question(k, value, tuple(others[:MOST]))
+        Question(k, value, tuple(alternatives[:MOST]))
         for k, sentence in enumerate(sentences)
         for value in values_in(sentence, named)
-        if (others := candidates(value, every, sentence))
+        if (alternatives := candidates(value, every, sentence))
     ]
     nats: dict[tuple[int, str], float] = {}
     for k in sorted({question.sentence for question in questions}):
@@ -79,10 +79,10 @@ def swaps(
     results = []
     for question in questions:
         sentence = sentences[question.sentence]
-        each = [nats[question.sentence, text] for text in _swapped(sentence, question)]
-        best = int(np.argmax(each))
-        other = question.others[best]
-        names = [n for n, values in source_values.items() if any(v.text.lower() == other.lower() for v in values)]
+        swapped_nats = [nats[question.sentence, text] for text in _swapped(sentence, question)]
+        best = int(np.argmax(swapped_nats))
+        likeliest = question.others[best]
+        names = [n for n, values in source_values.items() if any(v.text.lower() == likeliest.lower() for v in values)]
         start = parts[question.sentence].start + question.value.start
         results.append(
             Swap(
@@ -90,9 +90,9 @@ def swaps(
                 value=question.value.text,
                 start=start,
                 end=start + len(question.value.text),
-                other=other,
+                other=likeliest,
                 source=names[0],
-                margin=nats[question.sentence, sentence] - each[best],
+                margin=nats[question.sentence, sentence] - swapped_nats[best],
             )
         )
     return tuple(results)
@@ -100,10 +100,10 @@ def swaps(
 
 def _swapped(sentence: str, question: Question) -> list[str]:
     value = question.value
-    return [sentence[: value.start] + other + sentence[value.end :] for other in question.others]
+    return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]
 
 
-def _before(completed: Completed, sentence: Piece) -> tuple[Encoding, str]:
+def _before(completed: Completed, sentence: NamedSpan) -> tuple[Encoding, str]:
     """Return what the model reads before a sentence of the answer, and the white space that it begins with."""
     encoding = completed.encoding
     source_tokens = len(completed.joined().encoding) - len(encoding)  # of an encoder-decoder model

@@ -13,7 +13,7 @@ from ...inputs.encoding import Encoding
 from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
 from ...model.task_model import TaskModel
-from ...results.units.spans import Piece
+from ...results.units.spans import NamedSpan
 from .completed import Completed
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +37,7 @@ class Ablations:
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:
+    def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
         self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self._without, self._read)
@@ -54,11 +54,14 @@ class Ablations:
         return np.stack(self._answers([tuple(row) for row in present.tolist()]))
 
     def _without(self, present: tuple[bool, ...]) -> Encoding:
+        """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = {
             i for source, is_present in zip(self.sources, present, strict=True) if not is_present for i in source.tokens
         }
         remaining = self.completed.without(removed)
-        if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
+        encoder_input = remaining.source
+        prompt_left = len(remaining) - self._generated if encoder_input is None else len(encoder_input)
+        if prompt_left == 0:
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
         return remaining
 
@@ -66,12 +69,12 @@ class Ablations:
         """Return the log-probabilities of the answer's tokens in each text, (G,) each."""
         batch = self.model.batch(encodings, list(range(len(encodings))))
         hidden = self.model.states(batch)  # (B, T, H)
-        each = []
+        answers = []
         for row, mask in enumerate(batch.mask):
             states = hidden[row][mask][-self._generated - 1 : -1]  # (G, H)
             ids = batch.inputs["input_ids"][row][mask][-self._generated :]  # (G,)
-            each.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
-        return each
+            answers.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
+        return answers
 
 
 class SourceScores(NamedTuple):
@@ -160,9 +163,9 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
 
 def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
-    each = []
+    parts = []
     for states, tokens in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
         logits = model.head.tokens(states).float()  # (G', V)
         chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-        each.append(chosen - logits.logsumexp(-1))  # (G',)
-    return torch.cat(each)
+        parts.append(chosen - logits.logsumexp(-1))  # (G',)
+    return torch.cat(parts)

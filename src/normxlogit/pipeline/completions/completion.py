@@ -40,7 +40,7 @@ NO_SOURCE = (
 )
 
 
-class Explained(NamedTuple):
+class CompletionRequest(NamedTuple):
     """A completion with its options and targets.
 
     Attributes:
@@ -62,15 +62,16 @@ class Explained(NamedTuple):
         return self.completed.prompt_tokens
 
     @property
-    def written(self) -> list[int]:
+    def generated_ids(self) -> list[int]:
         """The generated tokens."""
         return self.completed.encoding.ids[self.start :]
 
-    def part(self, first: int, last: int) -> "Explained":
-        """Return a part of the completion, with the tokens before it as the prompt."""
-        sequence, end = self.completed.encoding, self.start + last
-        completed = replace(self.completed, encoding=sequence.take(range(end)), prompt_tokens=self.start + first)
-        return self._replace(completed=completed, context=sequence.take(range(end - 1)), ids=self.ids[first:last])
+    def part(self, first: int, stop: int) -> "CompletionRequest":
+        """Return the generated tokens from `first` to before `stop` as a completion of all tokens before them."""
+        encoding, end = self.completed.encoding, self.start + stop
+        completed = replace(self.completed, encoding=encoding.take(range(end)), prompt_tokens=self.start + first)
+        context = encoding.take(range(end - 1))  # nothing is predicted from the last token
+        return self._replace(completed=completed, context=context, ids=self.ids[first:stop])
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> Attribution:
@@ -94,24 +95,27 @@ def explain_completions(
         TargetError: If a requested token does not exist.
     """
     model.refresh()
-    every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
-    if every[0].context.source is not None or model.task.is_speech:  # a source each
-        return [_with_source(model, one) for one in every]
-    if any(one.context.media for one in every):  # read one by one
-        return [_explain(model, [one])[0] for one in every]
+    requests = [
+        completion_request(model, completion, completion_options)
+        for completion, completion_options in zip(completed, options, strict=True)
+    ]
+    if requests[0].context.source is not None or model.task.is_speech:  # a source each
+        return [_explain_with_source(model, completion) for completion in requests]
+    if any(completion.context.media for completion in requests):  # read one by one
+        return [_explain(model, [completion])[0] for completion in requests]
 
     def work(places: list[int]) -> list[Attribution]:
-        batch = [every[i] for i in places]
+        batch = [requests[i] for i in places]
         results = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
         advance(len(places))
         return results
 
-    contexts = [one.context for one in every]
-    with progress_bar(len(every), None) as advance:
-        return map_batches(model, contexts, work, share=options[0].method.memory if len(every) > 1 else 1)
+    contexts = [completion.context for completion in requests]
+    with progress_bar(len(requests), None) as advance:
+        return map_batches(model, contexts, work, share=options[0].method.memory if len(requests) > 1 else 1)
 
 
-def explained(model: TaskModel, completed: Completed, options: Options) -> Explained:
+def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
     """Return a completion with its options and targets.
 
     Raises:
@@ -120,40 +124,40 @@ def explained(model: TaskModel, completed: Completed, options: Options) -> Expla
     context = completed.encoding.take(range(len(completed.encoding) - 1))
     options = options.for_media if context.media else options
     ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
-    return Explained(completed, options, context, ids, contrast)
+    return CompletionRequest(completed, options, context, ids, contrast)
 
 
-def _parts(batch: list[Explained], vocabulary: int) -> Iterator[list[Explained]]:
+def _parts(batch: list[CompletionRequest], vocabulary: int) -> Iterator[list[CompletionRequest]]:
     """Split a batch whose logits would need too much memory."""
-    part: list[Explained] = []
-    for one in batch:
-        if part and (sum(len(p.ids) for p in part) + len(one.ids)) * vocabulary > LOGITS_AT_ONCE:
+    part: list[CompletionRequest] = []
+    for completion in batch:
+        if part and (sum(len(p.ids) for p in part) + len(completion.ids)) * vocabulary > LOGITS_AT_ONCE:
             yield part
             part = []
-        part.append(one)
+        part.append(completion)
     yield part
 
 
-def _explain(model: TaskModel, batch: list[Explained]) -> list[Attribution]:
+def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attribution]:
     """Explain completions from one forward pass over all."""
     options = batch[0].options
     method = options.method
     if batch[0].context.media:
         check_reads_media(method)
-    contexts = model.batch([one.context for one in batch], list(range(len(batch))))
+    contexts = model.batch([completion.context for completion in batch], list(range(len(batch))))
     run = method.forward(model, contexts, options.layers, predict=False)
-    if is_causal(model, run, min(one.start for one in batch)):
+    if is_causal(model, run, min(completion.start for completion in batch)):
         return explain_run(model, run, batch)
     del run  # for memory
     if len(batch) > 1:
-        return [_explain(model, [one])[0] for one in batch]
+        return [_explain(model, [completion])[0] for completion in batch]
     return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
 
 
-def _in_halves(one: Explained, explain: Callable[[Explained], Attribution]) -> Attribution:
+def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionRequest], Attribution]) -> Attribution:
     """Explain the first half of the generated tokens by itself, so that no pass over more tokens is needed for it."""
-    half = len(one.ids) // 2
-    first, second = explain(one.part(0, half)), explain(one.part(half, len(one.ids)))
+    middle = len(completion.ids) // 2
+    first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
     count = first.text_units
     after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
     padded = np.pad(first.scores[..., :count], after)  # the later tokens have no scores
@@ -180,50 +184,58 @@ def _in_halves(one: Explained, explain: Callable[[Explained], Attribution]) -> A
     )
 
 
-def _with_source(model: TaskModel, one: Explained) -> Attribution:
+def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
     """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
-    method = one.options.method
-    if not isinstance(method, FrozenGradient):
-        if method.needs_grad:
-            raise MethodError(
-                f"{method.info.name} backpropagates through one stack of layers, {type(model.module).__name__} "
-                "has two: frozen-gradient scores source and completion, normxlogit the completion alone"
-            )
-        return _explain(model, [one])[0]
-    batch = model.batch([one.context], [0], encode_sources=False)
-    run = method.forward(model, batch, one.options.layers, predict=False)
-    if not is_causal(model, run, one.start):
+    method = completion.options.method
+    if isinstance(method, FrozenGradient):
+        return _explain_both_sides(model, completion, method)
+    if method.needs_grad:
+        raise MethodError(
+            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
+        )
+    return _explain(model, [completion])[0]
+
+
+def _explain_both_sides(model: TaskModel, completion: CompletionRequest, method: FrozenGradient) -> Attribution:
+    """Explain a completion by the tokens of the source, S, and by those that the decoder read, T - 1."""
+    batch = model.batch([completion.context], indices=[0], encode_sources=False)
+    run = method.forward(model, batch, completion.options.layers, predict=False)
+    # One pass gives the scores of every token only if none answers otherwise because of later ones.
+    if not is_causal(model, run, completion.start):
         del run  # for memory
-        return _in_halves(one, lambda part: _with_source(model, part))
+        return _in_halves(completion, lambda part: _explain_with_source(model, part))
+    count, first = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
     with torch.inference_mode():
-        described = predictions_of(model, run.hidden[0][one.start - 1 :], one.written)
-    count = len(one.ids)
-    request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
-    each = method.score_each(request, torch.arange(count)[None] + one.start - 1)
-    if each is None:
+        described = predictions_of(model, run.hidden[0][first:], completion.generated_ids)
+    target = _target(model, torch.tensor([completion.ids]), completion.contrast, run)
+    request = Request(model, run, target, layers=())
+    token_scores = method.score_each(request, first + torch.arange(count)[None])
+    if token_scores is None:
         raise MethodError(f"{method.info.name} gives no scores of completions")
-    scores = _row(each, 0, count)  # of S + T - 1 tokens
+    scores = _row(token_scores, 0, count)  # (G, L, S + T - 1)
     check_finite(method, request, scores.values.numpy())
     model.check_finite(scores.values.numpy(), run.batch)
-    is_speech = one.context.signal is not None
-    return _result(model, one if is_speech else one._replace(completed=one.completed.joined()), (), scores, described)
+    if completion.context.signal is None:  # the units are the tokens of both sides; a sound is added as moments
+        completion = completion._replace(completed=completion.completed.joined())
+    return _result(model, completion, (), scores, described)
 
 
-def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[Attribution]:
+def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
         layers = layer_numbers(batch[0].options.layers, model)
         described = [
-            predictions_of(model, states[one.start - 1 :], one.written)
-            for states, one in zip(_rows(run, run.hidden), batch, strict=True)
+            predictions_of(model, states[completion.start - 1 :], completion.generated_ids)
+            for states, completion in zip(_rows(run, run.hidden), batch, strict=True)
         ]
     all_scores = _scored(model, run, batch, layers)
     results = []
-    for one, scores, predictions in zip(batch, all_scores, described, strict=True):
+    for completion, scores, predictions in zip(batch, all_scores, described, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
-        result = _result(model, one, layers, scores, predictions)
-        same = contrast_note(one.ids, one.contrast, result.targets[0].contrast)
-        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified, *same)
+        result = _result(model, completion, layers, scores, predictions)
+        same_note = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified, *same_note)
         results.append(replace(result, notes=notes))
     return results
 
@@ -233,48 +245,55 @@ def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
     return [states[mask.to(states.device)] for states, mask in zip(values, run.batch.mask, strict=True)]
 
 
-def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]) -> list[Scores]:
+def _scored(
+    model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest], layers: tuple[int, ...]
+) -> list[Scores]:
     """Return the scores of each text on the host, (G, L, T - 1), with one diagnostic for each generated token."""
     method = batch[0].options.method
     if method.info.tokenwise:
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
-        return [_at_once(model, one_run, one, layers) for one_run, one in zip(rows, batch, strict=True)]
-    count = max(len(one.ids) for one in batch)
+        return [_at_once(model, row_run, completion, layers) for row_run, completion in zip(rows, batch, strict=True)]
+    count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
     ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
-    for row, (one, before) in enumerate(zip(batch, starts, strict=True)):
-        ids[row, : len(one.ids)] = torch.tensor(one.ids)
-        places[row, : len(one.ids)] = torch.arange(len(one.ids)) + before + one.start - 1
+    for row, (completion, before) in enumerate(zip(batch, starts, strict=True)):
+        ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
+        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + before + completion.start - 1
     request = Request(model, run, _target(model, ids, batch[0].contrast, run), layers)
-    each = method.score_each(request, places)
-    if each is None:
-        return [_one_by_one(model, one, layers) for one in batch]
-    return [_row(each, row, len(one.ids), run.batch.mask[row]) for row, one in enumerate(batch)]
+    batch_scores = method.score_each(request, places)
+    if batch_scores is None:
+        return [_one_by_one(model, completion, layers) for completion in batch]
+    return [_row(batch_scores, row, len(completion.ids), run.batch.mask[row]) for row, completion in enumerate(batch)]
 
 
-def _row(each: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
-    """Return the scores of one text of a batch on the host: `count` generated tokens, (G, L, T), of the real tokens."""
-    row_scores = each.map(lambda values: values[row, :count].detach().float().cpu())
-    sinks = None if each.sinks is None else each.sinks[row].cpu()
-    if mask is None:
-        return replace(row_scores, sinks=sinks)
-    return replace(
-        row_scores, values=row_scores.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()]
-    )
+def _row(batch_scores: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
+    """Return the scores of one text of a batch on the host, (G, L, T).
+
+    Args:
+        batch_scores: The scores of the batch, (B, G, L, T).
+        row: Which text.
+        count: How many tokens of it were generated.
+        mask: Its real tokens, (T,); None for all.
+    """
+    row_scores = batch_scores.map(lambda values: values[row, :count].detach().float().cpu())
+    values, sinks = row_scores.values, None if batch_scores.sinks is None else batch_scores.sinks[row].cpu()
+    if mask is not None:
+        values, sinks = values[..., mask.cpu()], None if sinks is None else sinks[mask.cpu()]
+    return replace(row_scores, values=values, sinks=sinks)
 
 
 def _result(
     model: TaskModel,
-    one: Explained,
+    completion: CompletionRequest,
     layers: tuple[int, ...],
     row_scores: Scores,
     described: tuple[list[Prediction], list[Prediction]],
 ) -> Attribution:
-    completed, options, start = one.completed, one.options, one.start
+    completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
-    row_scores, placed = with_media(one.context, row_scores)
+    row_scores, placed = with_media(completion.context, row_scores)
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
-    is_read = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
+    is_read = places < start + torch.arange(len(completion.ids))[:, None]  # (G, T - 1)
     token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
     alone = sequence.source is not None  # the decoder's tokens without those of the source
     axes = (slice(None), slice(None) if layers else 0)
@@ -290,7 +309,7 @@ def _result(
         prompt_tokens=start,
         predictions=tuple(described[0]),
         generated=tuple(described[1]),
-        targets=_explained_targets(model, one),
+        targets=_explained_targets(model, completion),
         layers=layers or None,
         **provenance(model, options.method),
         notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
@@ -303,15 +322,15 @@ def _result(
     )
 
 
-def _explained_targets(model: TaskModel, one: Explained) -> tuple[ExplainedTarget, ...]:
+def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
     """Return what each generated token is explained for, with its own place in the text."""
-    sequence = one.completed.encoding
-    other = None if one.contrast is None else name_of(model, one.contrast)
+    sequence = completion.completed.encoding
+    contrast_name = None if completion.contrast is None else name_of(model, completion.contrast)
     targets = []
-    for position, index in enumerate(one.ids, start=one.start):
+    for position, index in enumerate(completion.ids, start=completion.start):
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
         name = name_of(model, index)
-        targets.append(ExplainedTarget("token", name, index, other, one.contrast, position - 1, span))
+        targets.append(ExplainedTarget("token", name, index, contrast_name, completion.contrast, position - 1, span))
     return tuple(targets)
 
 
@@ -337,31 +356,31 @@ def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[i
 def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
     """Return the target of vocabulary entries for each text, (B, G)."""
     device = run.hidden.device
-    other = None if contrast is None else torch.full((len(ids),), contrast, device=device)
-    return BatchTargets(ids.to(device), other, run.positions, True, model.task)
+    contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
+    return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task)
 
 
-def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[int, ...]) -> Scores:
+def _at_once(model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
     """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
-    distinct = list(dict.fromkeys(one.ids))
-    target = _target(model, torch.tensor([distinct]), one.contrast, run)
+    distinct = list(dict.fromkeys(completion.ids))
+    target = _target(model, torch.tensor([distinct]), completion.contrast, run)
     request = Request(model, run, target, layers)
-    scores = _row(run_method(one.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
-    check_finite(one.options.method, request, scores.values.numpy())
-    return scores.map(lambda values: values[[distinct.index(i) for i in one.ids]])
+    scores = _row(run_method(completion.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
+    check_finite(completion.options.method, request, scores.values.numpy())
+    return scores.map(lambda values: values[[distinct.index(i) for i in completion.ids]])
 
 
-def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Scores:
+def _one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
     """Score by a method that reads texts as a whole, each generated token explained on the tokens before it."""
     rows: list[Scores] = []
-    for g, index in enumerate(one.ids):
-        batch = model.batch([one.context.take(range(one.start + g))], [g])
+    for g, index in enumerate(completion.ids):
+        batch = model.batch([completion.context.take(range(completion.start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
-        target = _target(model, torch.tensor([[index]]), one.contrast, run)
+        target = _target(model, torch.tensor([[index]]), completion.contrast, run)
         request = Request(model, run, target, layers)
-        scores = _row(run_method(one.options.method, request), 0, 1)  # (1, L, P + g)
-        check_finite(one.options.method, request, scores.values.numpy())
-        later = len(one.context) - one.start - g
+        scores = _row(run_method(completion.options.method, request), 0, 1)  # (1, L, P + g)
+        check_finite(completion.options.method, request, scores.values.numpy())
+        later = len(completion.context) - completion.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)

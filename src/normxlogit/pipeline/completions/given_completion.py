@@ -19,7 +19,7 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ..options import Options
 from .completed import Completed
-from .completion import Explained, explain_run, explained
+from .completion import CompletionRequest, completion_request, explain_run
 
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
 
@@ -43,7 +43,7 @@ def explain_generation(
     every = []
     for encoding, ids in zip(model.encoder.from_batch(_given(inputs)), written, strict=True):
         sequence = append_tokens(model.tokenizer, encoding, ids)
-        every.append(explained(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
+        every.append(completion_request(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
     batch = _as_read(model, inputs, prompts, every)
     with torch.inference_mode():
         run = _run(model, batch, states, layers=options.layers is not None)
@@ -88,14 +88,14 @@ def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
 
 
-def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[Explained]) -> Batch:
+def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[CompletionRequest]) -> Batch:
     """Return the tokens that the model read: all but each row's last."""
-    written = [one.written for one in every]
-    longest = max(map(len, written)) - 1
+    generated_ids = [completion.generated_ids for completion in every]
+    longest = max(map(len, generated_ids)) - 1
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
-    after = torch.zeros(len(written), longest, dtype=torch.long)  # (B, G - 1)
+    after = torch.zeros(len(generated_ids), longest, dtype=torch.long)  # (B, G - 1)
     ids = torch.full_like(after, model.pad_id)  # (B, G - 1)
-    for row, row_ids in enumerate(written):
+    for row, row_ids in enumerate(generated_ids):
         after[row, : len(row_ids) - 1] = 1
         ids[row, : len(row_ids) - 1] = torch.tensor(row_ids[:-1], dtype=torch.long)
     attended = torch.cat([mask.long(), after], 1)  # (B, T)
@@ -103,7 +103,9 @@ def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every
     tensors = {"input_ids": tokens.to(model.device), "attention_mask": attended.to(model.device)}
     if not mask.all() and "position_ids" in inspect.signature(model.module.forward).parameters:
         tensors["position_ids"] = (attended.cumsum(-1) - 1).clamp(min=0).to(model.device)  # as generate counts
-    return Batch(tensors, tensors["attention_mask"].bool(), [one.context for one in every], list(range(len(every))))
+    return Batch(
+        tensors, tensors["attention_mask"].bool(), [completion.context for completion in every], list(range(len(every)))
+    )
 
 
 def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) -> ForwardPass:

@@ -92,30 +92,30 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
         tokens += replace(units, spans=None if units.spans is None else moved)
         text += (result.text or "")[: spans[-1][1]] if spans else result.completion or ""
     note = f"the sound has {sound.seconds or 0.0:.1f} s and was read in {len(results)} windows, cut at quiet moments"
-    whole = replace(
+    whole_sound = replace(
         first.media[0],
         first=width,
         places=np.concatenate(times),
         seconds=sound.seconds or first.media[0].seconds,
         loudness=sound.loudness,
     )
-    parts = Units.of_parts("moment", whole.part_names(), spans=tokens.spans is not None, ids=bool(tokens.ids))
-    kept = [(result, slice(0, count)) for (_, result), count in zip(results, counts, strict=True)]
+    parts = Units.of_parts("moment", whole_sound.part_names(), spans=tokens.spans is not None, ids=bool(tokens.ids))
+    windows = [(result, slice(0, count)) for (_, result), count in zip(results, counts, strict=True)]
     return replace(
         first,
         scores=np.concatenate(scores),
         units=tokens + parts,
-        media=(whole,),
+        media=(whole_sound,),
         text=None if first.text is None else text,
         completion=text,
-        predictions=tuple(p for result, part in kept for p in result.predictions[part]),
-        generated=tuple(p for result, part in kept for p in result.generated[part]),
+        predictions=tuple(p for result, part in windows for p in result.predictions[part]),
+        generated=tuple(p for result, part in windows for p in result.generated[part]),
         targets=tuple(targets),
-        diagnostics={n: tuple(v for r, part in kept for v in r.diagnostics[n][part]) for n in first.diagnostics},
+        diagnostics={n: tuple(v for r, part in windows for v in r.diagnostics[n][part]) for n in first.diagnostics},
         bias=None if first.bias is None else np.concatenate(biases),
         sink=None,
         sinks=(),
-        notes=tuple(dict.fromkeys((*(note for result, _ in kept for note in result.notes), note))),
+        notes=tuple(dict.fromkeys((*(note for result, _ in windows for note in result.notes), note))),
     )
 
 

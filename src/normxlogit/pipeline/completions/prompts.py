@@ -20,12 +20,12 @@ from .speech import explain_speech
 from .verification import with_completion_verifications
 from .writing import generate_each, read_completion
 
-Explained = Attribution | Attributions[Attribution]
+Results = Attribution | Attributions[Attribution]
 
 
 def explain_generated(
     model: TaskModel, prompts: Any, max_new_tokens: int | None, options: Options, settings: Mapping[str, Any]
-) -> Explained:
+) -> Results:
     """Let a language model continue prompts, and explain every token that it generated.
 
     Returns:
@@ -36,8 +36,8 @@ def explain_generated(
         settings["max_new_tokens"] = max_new_tokens
     if model.task.is_speech:
         return explain_speech(model, prompts, options, settings)
-    each, single = _each(model, prompts)
-    completed = generate_each(model, each, settings)
+    prompt_list, single = _prompt_list(model, prompts)
+    completed = generate_each(model, prompt_list, settings)
     results = explain_completions(model, completed, [options] * len(completed))
     results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single and len(results) == 1 else Attributions(results)
@@ -51,7 +51,7 @@ def explain_written(
     sources: Any = None,
     parts: PartSpec = None,
     merge: Merging | None = None,
-) -> Explained:
+) -> Results:
     """Explain completions, whoever wrote them: each token by tokens, or the parts by the sources of the prompt.
 
     Returns:
@@ -62,13 +62,15 @@ def explain_written(
     """
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
-    each, single = _each(model, prompts)
+    prompt_list, single = _prompt_list(model, prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources}
     if isinstance(sources, str) and not single:
-        lists["sources"] = [sources] * len(each)
-    rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
+        lists["sources"] = [sources] * len(prompt_list)
+    rows = {name: [value] if single else _one_each(name, value, len(prompt_list)) for name, value in lists.items()}
     each_options = [replace(options, targets=targets) for targets in rows["targets"]]
-    completed = [read_completion(model, before, after) for before, after in zip(each, rows["completion"], strict=True)]
+    completed = [
+        read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
+    ]
     if sources is None and parts is None:
         results = explain_completions(model, completed, each_options)
     else:
@@ -82,7 +84,7 @@ def explain_written(
     return results[0] if single else Attributions(results)
 
 
-def _each(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
+def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     """Return one or several prompts as a list, those that were tokenised before as encodings, and whether it is one."""
     encoded = model.encoder.read_encoded(prompts)
     if encoded is not None and not model.task.left_to_right:

@@ -18,7 +18,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.grouping import Merging, check_merging, part_targets, source_units
 from ...results.units.regions import is_box
-from ...results.units.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
+from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets
 from ..explain import sink_note
@@ -87,8 +87,8 @@ def explain_sources(
         quantity: Literal["nats", "log odds"] = "nats" if scored.unit == "nats" else "log odds"
         settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
         return replace(result, quantity=quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
-    if (direct := _direct(model, completed, options, part_pieces, weights)) is not None:
-        result = direct if sources is None else direct.group(sources, merge=merge)
+    if (by_token := _token_scores(model, completed, options, part_pieces, weights)) is not None:
+        result = by_token if sources is None else by_token.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(part_pieces))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(
@@ -106,7 +106,7 @@ def explain_sources(
 
 
 def _of_parts(
-    model: TaskModel, completed: Completed, method: Method, parts: list[Piece], scores: FloatArray, units: Units
+    model: TaskModel, completed: Completed, method: Method, parts: list[NamedSpan], scores: FloatArray, units: Units
 ) -> Attribution:
     """Return the scores of the parts of an answer, (K, U), as a result."""
     sequence, encoding = completed.sequenced(), completed.joined().encoding
@@ -125,7 +125,7 @@ def _of_parts(
 
 def sources_and_parts(
     completed: Completed, sources: SourceSpec | None, parts: PartSpec
-) -> tuple[list[Piece], list[Piece]]:
+) -> tuple[list[NamedSpan], list[NamedSpan]]:
     """Return the sources of a prompt, none where it is not divided, and the parts of its answer."""
     sequence = completed.sequenced()
     part_pieces = answer_parts(sequence, parts)
@@ -140,7 +140,7 @@ def sources_and_parts(
     return source_pieces, part_pieces
 
 
-def part_weights(completed: Completed, parts: list[Piece]) -> Array:
+def part_weights(completed: Completed, parts: list[NamedSpan]) -> Array:
     """Return which generated tokens are of which part, (K, G)."""
     start = completed.joined().prompt_tokens
     weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
@@ -149,49 +149,56 @@ def part_weights(completed: Completed, parts: list[Piece]) -> Array:
     return weights
 
 
-def _direct(
-    model: TaskModel, completed: Completed, options: Options, parts: list[Piece], weights: Array
+def _token_scores(
+    model: TaskModel, completed: Completed, options: Options, parts: list[NamedSpan], weights: Array
 ) -> Attribution | None:
-    """Return what the parts of an answer rest on, by tokens, from one backward pass for each part.
+    """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer.
+        options: The caller's options.
+        parts: The parts of the answer.
+        weights: Which tokens are of which part, (K, G).
 
     Returns:
-        None if the method cannot.
+        None where the method or the model has no such backward pass.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
-    if method.info.tokenwise or not options.own_tokens:
-        return None
     context = sequence.take(range(len(sequence) - 1))
-    if context.media:  # which are sources as a whole
+    if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
-    if context.source is not None and not isinstance(method, FrozenGradient):
+    if context.media:  # scored token by token: pictures and sounds are sources as a whole
         return None
-    batch = model.batch([context], [0], encode_sources=False)
+    if context.source is not None and not isinstance(method, FrozenGradient):  # it would not reach the encoder
+        return None
+    batch = model.batch([context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, None, predict=False)
-    if not is_causal(model, run, start):
+    if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
         return None
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
-    request = Request(model, run, BatchTargets(ids, None, run.positions, True, model.task), layer_numbers(None, model))
-    places = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G)
+    target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
+    predicted_at = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G): a token is predicted at the one before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
-    scores = method.score_each(request, places, sums)
+    scores = method.score_each(Request(model, run, target, layer_numbers(None, model)), predicted_at, sums)
     if scores is None:
         return None
-    values = scores.values[0, :, 0].detach().float().cpu()  # (K, T - 1), T of `joined`
-    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T)
-    bias, sink = (
-        None if part is None else part[0, :, 0].detach().float().cpu().numpy() for part in (scores.bias, scores.sink)
-    )
+    bias, sink_share = (
+        None if values is None else values[0, :, 0].detach().float().cpu().numpy()
+        for values in (scores.bias, scores.sink)
+    )  # (K,) each
     sinks = () if scores.sinks is None else tuple(scores.sinks[0].nonzero()[:, 0].tolist())
-    joined = completed.joined()
+    joined = completed.joined()  # of an encoder-decoder model with the source in front, as the scores are
     encoding = joined.encoding
+    values = scores.values[0, :, 0].detach().float().cpu()  # (K, T - 1)
+    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T): the last token is never read
     units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
     result = _of_parts(model, completed, method, parts, table, units)
-    notes = (*result.notes, *sink_note(encoding.tokens, encoding.special, sinks))
     return replace(
         result,
         prompt_tokens=joined.prompt_tokens,
         bias=bias,
-        sink=sink if sinks else None,
+        sink=sink_share if sinks else None,
         sinks=sinks,
-        notes=notes,
+        notes=(*result.notes, *sink_note(encoding.tokens, encoding.special, sinks)),
     )

@@ -94,8 +94,8 @@ def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: M
     if silent is not None and not results:
         raise silent
     ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
-    whole = joined(sound, results, ends if isinstance(ends, int) else None)
-    return whole if options.verify is None else replace(whole, notes=(*whole.notes, NOT_VERIFIED))
+    transcript = joined(sound, results, ends if isinstance(ends, int) else None)
+    return transcript if options.verify is None else replace(transcript, notes=(*transcript.notes, NOT_VERIFIED))
 
 
 def _explain_one(
@@ -132,17 +132,17 @@ def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, A
     copy: Any = private_clone(model.unmodified)
     path = str(path_of(copy, table_of(copy.get_decoder())))
     limit = model.encoder.limit
-    most = most_new_tokens(settings, DECODER_PROMPT)
-    room = most if limit is None else min(most, max(limit - DECODER_PROMPT, 1))
+    requested = most_new_tokens(settings, DECODER_PROMPT)
+    room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
     config, generate_options = generation_config(model, settings, room)
     first = Site(path, is_input=True)
     values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
     with torch.no_grad(), reading(copy, values, doing="transcribe"):
         call = partial(copy.generate, generation_config=config, **generate_options)
-        done = run(copy, values, record=[first], call=call)
-    output = done.output
+        recorded = run(copy, values, record=[first], call=call)
+    output = recorded.output
     sequence = (output if isinstance(output, torch.Tensor) else output["sequences"])[0].tolist()
-    prompt: list[int] = done.last(first)[0].tolist()
+    prompt: list[int] = recorded.last(first)[0].tolist()
     ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
     if not ids:
         raise NothingHeardError(f"{model.name} generates nothing of this sound")

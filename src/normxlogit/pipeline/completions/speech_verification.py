@@ -13,7 +13,7 @@ from ...inputs.media.sounds import Sound
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ..options import Verify
-from ..verification import SHOWN, Answer, Measured, Tokens, moment_parts, run_searches
+from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, moment_parts, run_searches
 
 
 def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, verify: Verify) -> Attribution:
@@ -39,7 +39,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
         for _, moments in keys:
             yield Answer(None, measure(_silenced(sound, [times[i] for i in moments])), None)
 
-    measured = Measured("the transcript", "log-probability", "moment", "silenced")
+    measured = MeasuredQuantity("the transcript", "log-probability", "moment", "silenced")
     (verification,) = run_searches([(parts, measured)], count, answers)
     return replace(g, verified=verification)
 

@@ -8,10 +8,10 @@ import numpy as np
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
-from ...results.units.spans import Piece
+from ...results.units.spans import NamedSpan
 from ...results.verification import Unit
 from ..options import Verify
-from ..verification import SHOWN, Answer, Measured, Part, Tokens, run_searches
+from ..verification import SHOWN, Answer, MeasuredQuantity, Part, Tokens, run_searches
 from .ablations import Ablations
 from .completed import Completed
 
@@ -29,7 +29,7 @@ def with_completion_verifications(
     """
     if verify is None:
         return list(results)
-    return [_verified(model, one, result, verify) for one, result in zip(completed, results, strict=True)]
+    return [_verified(model, prompt, result, verify) for prompt, result in zip(completed, results, strict=True)]
 
 
 def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Verify) -> Attribution:
@@ -38,7 +38,7 @@ def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Ve
         unit, (parts, pieces) = "source", _sources(g, completed)
     else:
         parts = _words(g) if g.text_units == len(completed.joined().encoding) else []
-        pieces = [Piece(part.text, 0, 0, part.tokens) for part in parts]
+        pieces = [NamedSpan(part.text, 0, 0, part.tokens) for part in parts]
     if len(parts) < 2 or verify is None:
         kind = "sources" if unit == "source" else "words"
         return replace(g, notes=(*g.notes, f"not verified: the prompt has no two {kind} that could be removed"))
@@ -50,12 +50,12 @@ def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Ve
         present = np.array([[not units.issuperset(part.tokens) for part in parts] for units in removed])  # (N, W)
         return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
 
-    measured = Measured("the completion", "log-probability", unit, "deleted")
+    measured = MeasuredQuantity("the completion", "log-probability", unit, "deleted")
     (verification,) = run_searches([(parts, measured)], count, answers)
     return replace(g, verified=verification)
 
 
-def _sources(g: Attribution, completed: Completed) -> tuple[list[Part], list[Piece]]:
+def _sources(g: Attribution, completed: Completed) -> tuple[list[Part], list[NamedSpan]]:
     """Return the sources of the prompt that are text, by their places among the units, and where their tokens are."""
     sequence, totals = completed.sequenced(), _totals(g)
     parts, pieces = [], []
@@ -64,7 +64,7 @@ def _sources(g: Attribution, completed: Completed) -> tuple[list[Part], list[Pie
         tokens = sequence.tokens_in(start, end, of_answer=False) if g.units.kind[i] not in ("medium", "region") else ()
         if tokens:
             parts.append(Part(g.units.names[i], (i,), float(totals[i])))
-            pieces.append(Piece(parts[-1].text, start, end, tokens))
+            pieces.append(NamedSpan(parts[-1].text, start, end, tokens))
     return parts, pieces
 
 

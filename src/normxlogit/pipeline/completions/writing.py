@@ -55,10 +55,10 @@ def generate_each(
     prompted = [opened(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
     lengths = [len(prompt.encoding) if prompt.encoding.source is None else 1 for prompt in prompted]
-    most = [most_new_tokens(options, length) for length in lengths]
+    new_tokens = [most_new_tokens(options, length) for length in lengths]
     rooms = [
         count if limit is None else min(count, limit - len(prompt.encoding))
-        for count, prompt in zip(most, prompted, strict=True)
+        for count, prompt in zip(new_tokens, prompted, strict=True)
     ]
     completions: dict[int, list[Completed]] = {}
     with torch.inference_mode():
@@ -67,7 +67,9 @@ def generate_each(
             config, generate_options = generation_config(model, options, room)
             written = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
             for i, sequences in zip(places, written, strict=True):
-                note = (f"the model reads {limit} tokens, so it could write only {room}",) if room < most[i] else ()
+                note = (
+                    (f"the model reads {limit} tokens, so it could write only {room}",) if room < new_tokens[i] else ()
+                )
                 completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]
     return [completed for i in range(len(prompted)) for completed in completions[i]]
 
@@ -109,13 +111,13 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
 
 def opened(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
     """Encode a prompt, without a completion."""
-    encoding, read = _read_prompt(model, prompt)
+    encoding, rendered = _read_prompt(model, prompt)
     limit = model.encoder.limit
     if limit is not None and limit <= len(encoding):
         raise InputError(
             f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
         )
-    return Completed(encoding, len(encoding), len(encoding.text or ""), read.contents)
+    return Completed(encoding, len(encoding), len(encoding.text or ""), rendered.contents)
 
 
 def read_completion(
@@ -135,11 +137,13 @@ def read_completion(
     """
     model.refresh()
     model.task.check_generates(model)
-    before, read = _read_prompt(model, prompt)
+    before, rendered = _read_prompt(model, prompt)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
-        encoding, count = model.task.read_completion(model, read, before, completion, special=read.contents is None)
+        encoding, count = model.task.read_completion(
+            model, rendered, before, completion, special=rendered.contents is None
+        )
     else:
         encoding, count = model.task.appended(model, before, _token_ids(model, completion)), len(before)
     if count == 0:
@@ -149,7 +153,7 @@ def read_completion(
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit:
         raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
-    return Completed(encoding, count, len(before.text or ""), read.contents)
+    return Completed(encoding, count, len(before.text or ""), rendered.contents)
 
 
 def generation_config(
@@ -196,7 +200,7 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
         return model.task.read_prompt(model, prompt, special=prompt.contents is None), prompt
     if isinstance(prompt, str):
         prompt = model.pipeline.prefix + prompt
-    read = read_prompt(model.reader, prompt, model.pipeline.chat)
-    if read.pictures and not model.task.reads_pictures:
+    rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
+    if rendered.pictures and not model.task.reads_pictures:
         raise InputError(f"{model.name} reads texts alone, and a message holds a picture")
-    return model.task.read_prompt(model, read, special=isinstance(prompt, str)), read
+    return model.task.read_prompt(model, rendered, special=isinstance(prompt, str)), rendered

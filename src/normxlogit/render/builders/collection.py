@@ -49,12 +49,12 @@ def cards(
             return blocks_of(result, words=words, merge=merge, cost=prices[0])
         return result._blocks()
 
-    drawn = [blocks(group) for group in groups]
+    blocks_by_group = [blocks(group) for group in groups]
     if len(groups) == 1:
-        return [Card(drawn[0])]
+        return [Card(blocks_by_group[0])]
     result_cards = [
-        Card(one, shortened(group[0]._heading()), opened=len(groups) <= OPEN)
-        for group, one in zip(groups, drawn, strict=True)
+        Card(blocks_of_group, shortened(group[0]._heading()), opened=len(groups) <= OPEN)
+        for group, blocks_of_group in zip(groups, blocks_by_group, strict=True)
     ]
     texts = [[a for a in group if isinstance(a, Attribution) and prediction_of(a) is not None] for group in groups]
     if sum(map(len, texts)) < len(results) or not results:
@@ -114,11 +114,11 @@ def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge
     rows = []
     for i, (a, group) in enumerate(zip(results, groups, strict=True)):
         chance = a.prediction.probability
-        shown = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
+        answer = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
         cells = [Cell(links={shortened(text_of(a)): f"result-{i + 1}"})]
         cells += [cell(_named(a))] if alone and len(methods) > 1 else []
         cells += [cell(a.prediction.label)] if labels else []
-        cells.append(cell(shown, a.prediction.value if chance is None else chance))
+        cells.append(cell(answer, a.prediction.value if chance is None else chance))
         by_method = {_named(one): Cell(_strongest(one, words, merge)) for one in group}
         cells += [Cell(_strongest(a, words, merge))] if alone else [by_method.get(name, Cell()) for name in methods]
         rows.append(cells)

@@ -35,31 +35,33 @@ def comparison_blocks(
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
-    drawn, each_facts = _layouts(results, words, merge), [facts(a) for a in results]
+    layouts, facts_by_method = _layouts(results, words, merge), [facts(a) for a in results]
     titles = distinct_methods([(a.method, a.settings) for a in results])
-    signed = next((i for i, one in enumerate(each_facts) if one.negative), 0)
+    signed = next((i for i, method_facts in enumerate(facts_by_method) if method_facts.negative), 0)
     unit = "word" if words or (words is None and results[0].has_words) else "token"
-    paid = costs or [""] * len(results)
-    methods = [f"{one.method}: {cost}" if cost else one.method for one, cost in zip(each_facts, paid, strict=True)]
-    rows: list[tuple[str, str]] = [
-        ("explained", each_facts[0].target),
-        *(("method", method) for method in methods),
-        ("model", each_facts[0].model),
+    methods = [
+        f"{method_facts.method}: {cost}" if cost else method_facts.method
+        for method_facts, cost in zip(facts_by_method, costs or [""] * len(results), strict=True)
     ]
-    notes = list(dict.fromkeys(note for one in each_facts for note in one.notes))
+    rows: list[tuple[str, str]] = [
+        ("explained", facts_by_method[0].target),
+        *(("method", method) for method in methods),
+        ("model", facts_by_method[0].model),
+    ]
+    notes = list(dict.fromkeys(note for method_facts in facts_by_method for note in method_facts.notes))
     sentences = [
-        sentence_of(one, one.rows[0], signed=a.signed, caption=title)
-        for a, one, title in zip(results, drawn, titles, strict=True)
+        sentence_of(method_layout, method_layout.rows[0], signed=a.signed, caption=title)
+        for a, method_layout, title in zip(results, layouts, titles, strict=True)
     ]
     tested = [
         (f"tested, {title}", text) for title, a in zip(titles, results, strict=True) if (text := verdict(a.verified))
     ]
     rows += tested
-    meanings = each_facts[signed].positive, each_facts[signed].negative
+    meanings = facts_by_method[signed].positive, facts_by_method[signed].negative
     blocks: list[Block] = [
-        Header(each_facts[0].prediction, rows, notes),
+        Header(facts_by_method[0].prediction, rows, notes),
         Sentences(sentences),
-        _scores(results, drawn, titles, unit),
+        _scores(results, layouts, titles, unit),
         Legend(*meanings, notes=["each method by its own largest score"]),
     ]
     return [*blocks, _agreement(titles, agreement)] if len(results) > 1 else blocks
@@ -67,13 +69,13 @@ def comparison_blocks(
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:
     """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
-    drawn = _layouts(results, None, None)
+    layouts = _layouts(results, None, None)
     return Grid(
         rows=distinct_methods([(a.method, a.settings) for a in results]),
-        columns=[column.name for column in drawn[0].columns],
-        scores=np.stack([one.rows[0].scores for one in drawn]),  # (M, columns)
+        columns=[column.name for column in layouts[0].columns],
+        scores=np.stack([method_layout.rows[0].scores for method_layout in layouts]),  # (M, columns)
         label="score / largest of the method",
-        special=drawn[0].special,
+        special=layouts[0].special,
         relative=True,
     )
 
@@ -82,35 +84,37 @@ def curves_card(curves: Sequence[Curve]) -> list[Card]:
     """Return a card of deletion curves; none without curves."""
     if not curves:
         return []
-    about = (
+    explanation = (
         f"The {curves[0].quantity} while {curves[0].unit} are {curves[0].way} one after the other. An explanation is "
         "faithful where the solid line falls at once and the dashed one stays: the gap is the area between them, "
         "about 0 for a random order."
     )
-    return [Card([Paragraph(about), Curves(curves)], "Is it faithful?", result=False)]
+    return [Card([Paragraph(explanation), Curves(curves)], "Is it faithful?", result=False)]
 
 
 def _layouts(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> list[Layout]:
-    drawn = [layout(a, words=words, merge=merge) for a in results]
-    if any(len(one.rows) != 1 or not one.same_pieces(drawn[0]) for one in drawn):
+    """Lay out one result a method; each has a row for its one target and layer, and all cut the text alike."""
+    layouts = [layout(a, words=words, merge=merge) for a in results]
+    first = layouts[0]
+    if not all(len(method_layout.rows) == 1 and method_layout.same_pieces(first) for method_layout in layouts):
         raise DataError("methods side by side need one score for each token of the same text")
-    return drawn
+    return layouts
 
 
-def _scores(results: Sequence[Attribution], drawn: Sequence[Layout], titles: Sequence[str], unit: str) -> Table:
+def _scores(results: Sequence[Attribution], layouts: Sequence[Layout], titles: Sequence[str], unit: str) -> Table:
     """Return a row for each word; a terminal shows those that are strongest by any method."""
-    strengths = np.stack([one.rows[0].strengths for one in drawn])  # (M, columns)
-    shown = sorted(drawn[0].plain, key=lambda i: -float(np.abs(strengths[:, i]).max()))[:STRONGEST]
+    strengths = np.stack([method_layout.rows[0].strengths for method_layout in layouts])  # (M, columns)
+    strongest_rows = sorted(layouts[0].plain, key=lambda i: -float(np.abs(strengths[:, i]).max()))[:STRONGEST]
     rows = []
-    for i, column in enumerate(drawn[0].columns):
+    for i, column in enumerate(layouts[0].columns):
         cells = [Cell((Piece(column.name, kind="special" if column.special else ""),))]
-        for a, one in zip(results, drawn, strict=True):
-            row = one.rows[0]
+        for a, method_layout in zip(results, layouts, strict=True):
+            row = method_layout.rows[0]
             score, strength = float(row.scores[i]), 0.0 if column.special else float(row.strengths[i])
             cells.append(cell(number(score, row.scale, signed=a.signed), score, strength=strength))
         rows.append(cells)
     columns = [Column(unit), *(Column(title, numbers=True) for title in titles)]
-    return Table(columns, rows, f"Scores of each {unit}", numbered=True, sortable=True, shown=shown)
+    return Table(columns, rows, f"Scores of each {unit}", numbered=True, sortable=True, terminal_rows=strongest_rows)
 
 
 def _agreement(titles: Sequence[str], agreement: Agreement) -> Table:

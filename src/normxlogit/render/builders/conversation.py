@@ -39,7 +39,7 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
     numbers: dict[int, tuple[int, ...]] = {citation.source: (citation.number,) for citation in cited.citations()}
     matters = {s for s in range(len(cited.sources)) if s in numbers or sentences[:, s].max() >= MATTERS}
-    whole, indices, names = np.nan_to_num(cited.shares), cited.message_indices, cited.names
+    answer_shares, indices, names = np.nan_to_num(cited.shares), cited.message_indices, cited.names
     turns = []
     for index, message in enumerate(cited.messages):
         sources = [source for source, of in enumerate(indices) if of == index]
@@ -49,7 +49,7 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
                 Piece(
                     "",
                     name=names[source],
-                    number=f"{whole[source]:.0%}",
+                    number=f"{answer_shares[source]:.0%}",
                     source=source,
                     cited=numbers.get(source, ()),
                 ),
@@ -58,7 +58,7 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
         ]
         cut = cut_pieces(cited.text, message.start, message.end, pieces)
         runs = _folded(cut, matters) if message.end - message.start > LONG else [("", cut)]
-        share = float(np.clip(whole[sources].sum(), 0.0, 1.0))
+        share = float(np.clip(answer_shares[sources].sum(), 0.0, 1.0))
         turns.append(Turn(message.kind, message.name, share, runs))
     last = max((i for i, message in enumerate(cited.messages) if message.kind == "user"), default=-1)
     important = {indices[source] for source in matters} | {last}
@@ -68,15 +68,15 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
 def _folded(cut: Sequence[Piece], matters: set[int]) -> list[tuple[str, Sequence[Piece]]]:
     """Return the pieces of a long message; what does not matter and is not its beginning is folded."""
     first = next((piece.source for piece in cut if piece.source is not None and len(piece.text) < LONG), None)
-    kept: list[bool] = []
+    is_open: list[bool] = []
     for piece in cut:  # what is between two sources goes with the first of them
-        shown = piece.source in matters or piece.source == first
-        kept.append(shown if piece.source is not None else not kept or kept[-1])
+        matters_here = piece.source in matters or piece.source == first
+        is_open.append(matters_here if piece.source is not None else not is_open or is_open[-1])
     runs: list[tuple[str, Sequence[Piece]]] = []
-    for shown, run in _runs(list(zip(cut, kept, strict=True)), lambda pair: pair[1]):
+    for matters_here, run in _runs(list(zip(cut, is_open, strict=True)), lambda pair: pair[1]):
         pieces = [piece for piece, _ in run]
         length = sum(len(piece.text) for piece in pieces)
-        runs.append(("" if shown or length < GAP else f"{length:,} more characters", pieces))
+        runs.append(("" if matters_here or length < GAP else f"{length:,} more characters", pieces))
     return [(summary, [p for _, pieces in run for p in pieces]) for summary, run in _runs(runs, lambda run: run[0])]
 
 
@@ -85,10 +85,10 @@ def _folded_turns(turns: Sequence[Turn], important: set[int]) -> list[tuple[str,
     if len(turns) < MANY:
         return [("", turns)]
     runs: list[tuple[str, Sequence[Turn]]] = []
-    for shown, run in _runs(list(enumerate(turns)), lambda pair: pair[0] in important):
+    for is_important, run in _runs(list(enumerate(turns)), lambda pair: pair[0] in important):
         part = [turn for _, turn in run]
         share = sum(turn.share or 0.0 for turn in part)
-        folded = not shown and len(part) >= ROW
+        folded = not is_important and len(part) >= ROW
         runs.append((f"{len(part)} messages with a share of {share:.0%}" if folded else "", part))
     return runs
 

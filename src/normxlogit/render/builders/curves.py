@@ -80,10 +80,10 @@ def _drawing(curve: Curve, low: float, high: float, *, chances: bool) -> Drawing
         (f"{share:.0%}", shown(first), shown(last))
         for share, first, last in zip(curve.shares, curve.highest_first, curve.lowest_first, strict=True)
     ]
-    half = min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))
+    middle = min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))
     summary = (
-        f"{curve.quantity}: {rows[0][1]} for the whole text; with {rows[half][0]} of the {curve.unit} {curve.way}, "
-        f"{rows[half][1]} without the highest scored ones and {rows[half][2]} without the lowest scored ones"
+        f"{curve.quantity}: {rows[0][1]} for the whole text; with {rows[middle][0]} of the {curve.unit} {curve.way}, "
+        f"{rows[middle][1]} without the highest scored ones and {rows[middle][2]} without the lowest scored ones"
     )
     marks = [low + (high - low) * k / 2 for k in range(3)]
     ticks = [

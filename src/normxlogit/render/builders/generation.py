@@ -135,18 +135,22 @@ def _strongest(
     """Return the words of the largest magnitude, as far as a generated token has seen them."""
     words = []
     for tokens in groups:
-        read = [i for i in tokens if i < (g.prompt_tokens or 0) + index]
-        if read and (score := float(merged(row[read], g.merge))):
-            words.append((score, read))
+        context_tokens = [i for i in tokens if i < (g.prompt_tokens or 0) + index]
+        if context_tokens and (score := float(merged(row[context_tokens], g.merge))):
+            words.append((score, context_tokens))
     words.sort(key=lambda pair: -abs(pair[0]))
     scale = abs(words[0][0]) if words else 1.0
     pieces = []
-    for score, read in words[:STRONGEST]:
-        name = _token_name(g, read[0])
-        if len(read) > 1 and g.text is not None and g.offsets is not None:
-            name = quoted(visible(g.text[min(g.offsets[i][0] for i in read) : max(g.offsets[i][1] for i in read)]))
+    for score, context_tokens in words[:STRONGEST]:
+        name = _token_name(g, context_tokens[0])
+        if len(context_tokens) > 1 and g.text is not None and g.offsets is not None:
+            name = quoted(
+                visible(
+                    g.text[min(g.offsets[i][0] for i in context_tokens) : max(g.offsets[i][1] for i in context_tokens)]
+                )
+            )
         side = (described.negative or "") if score < 0 else ""
-        pieces.append(Piece(name, score / scale, number=number(score, scale, signed=g.signed), about=side))
+        pieces.append(Piece(name, score / scale, number=number(score, scale, signed=g.signed), details=side))
     return tuple(pieces)
 
 
@@ -157,15 +161,15 @@ def _matrix(g: Attribution, rows: FloatArray) -> Block:
         return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
     is_context = np.arange(total - 1) < start + np.arange(count)[:, None]  # (G, T - 1)
     placeholders = {token for medium in g.media for token in medium.tokens}
-    shown = [i for i in range(total - 1) if i not in placeholders]
-    scores = np.where(is_context, rows[:, :-1], np.nan)[:, shown]
+    text_columns = [i for i in range(total - 1) if i not in placeholders]
+    scores = np.where(is_context, rows[:, :-1], np.nan)[:, text_columns]
     return Grid(
         rows=[_token_name(g, start + i) for i in range(count)],
-        columns=[_token_name(g, i) for i in shown],
+        columns=[_token_name(g, i) for i in text_columns],
         scores=scores,
         caption="Rows: generated tokens; columns: what they have seen",
         signed=g.signed,
-        special=frozenset(k for k, i in enumerate(shown) if g.special_tokens_mask[i]),
+        special=frozenset(k for k, i in enumerate(text_columns) if g.special_tokens_mask[i]),
         relative=True,
     )
 
@@ -173,13 +177,13 @@ def _matrix(g: Attribution, rows: FloatArray) -> Block:
 def _pieces(g: Attribution) -> tuple[list[Piece], list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     pieces: list[Piece] = []
-    done, prompt, first = 0, 0, g.prompt_tokens or 0
+    drawn_to, prompt, first = 0, 0, g.prompt_tokens or 0
     placeholders = {token: medium.name for medium in g.media for token in medium.tokens}
     for i, token in enumerate(g.tokens):
         if i in placeholders:  # one name in the place of all of them
             if placeholders[i] != placeholders.get(i - 1):
                 pieces.append(Piece(f"[{placeholders[i]}]", kind="special"))
-            done = max(done, g.offsets[i][1]) if g.offsets is not None else done
+            drawn_to = max(drawn_to, g.offsets[i][1]) if g.offsets is not None else drawn_to
             continue
         prompt = len(pieces) if i == first else prompt
         part = i - first if i >= first else None
@@ -187,21 +191,21 @@ def _pieces(g: Attribution) -> tuple[list[Piece], list[Piece]]:
         text = token
         if g.text is not None and g.offsets is not None:
             start, end = g.offsets[i]
-            if start > done:
-                pieces.append(Piece(g.text[done:start]))
-            text = g.text[max(start, done) : end]
-            done = max(done, end)
+            if start > drawn_to:
+                pieces.append(Piece(g.text[drawn_to:start]))
+            text = g.text[max(start, drawn_to) : end]
+            drawn_to = max(drawn_to, end)
         if not text:  # a special token, or a piece of a character that stands at another token
             text = visible(token) if special else "·"
         space = len(text) - len(text.lstrip(" ")) if text.strip() else 0  # white space before a word has no colour
         if space:
             pieces.append(Piece(text[:space]))
-        shown = text[space:] if text.strip() and "\n" not in text else text[space:].replace("\n", "↵\n")
+        drawn_text = text[space:] if text.strip() and "\n" not in text else text[space:].replace("\n", "↵\n")
         kind = "special" if special else "strong" if part is not None else ""
-        chance, about = ("", "") if part is None else (_chance(g, part), _likelier(g, part))
-        pieces.append(Piece(shown, 0.0, kind, _token_name(g, i), chance, about, part=part, source=i))
-    if g.text is not None and g.offsets is not None and g.text[done:].strip():
-        pieces.append(Piece(g.text[done:]))
+        chance, likelier = ("", "") if part is None else (_chance(g, part), _likelier(g, part))
+        pieces.append(Piece(drawn_text, 0.0, kind, _token_name(g, i), chance, likelier, part=part, source=i))
+    if g.text is not None and g.offsets is not None and g.text[drawn_to:].strip():
+        pieces.append(Piece(g.text[drawn_to:]))
     return pieces[:prompt], pieces[prompt:]
 
 

@@ -22,7 +22,7 @@ ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 
 
 @dataclass(frozen=True)
-class Picture(Block):
+class PictureBlock(Block):
     """A grid of patches over a picture.
 
     Attributes:
@@ -37,10 +37,11 @@ class Picture(Block):
 
     @property
     def region_names(self) -> list[str]:
-        """The ninth of the picture that each patch lies in."""
-        areas = self.medium.areas
-        ninths = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)
-        return [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in ninths.tolist()]
+        """Where each patch's middle is on a grid of three by three, such as "top left"."""
+        areas = self.medium.areas  # (N, 4): left, top, right and bottom as shares of the picture
+        middles = (areas[:, :2] + areas[:, 2:]) / 2
+        cells = np.clip(3 * middles, 0, 2).astype(int)
+        return [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in cells.tolist()]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Waveform(Block):
         return [piece.name for piece in self.parts]
 
 
-def placed(block: Picture | Waveform) -> list[tuple[str, Piece]]:
+def placed(block: PictureBlock | Waveform) -> list[tuple[str, Piece]]:
     """Return each part with its place as a style, in percent of the picture or sound."""
     low, high = 100 * block.medium.areas[:, :2], 100 * block.medium.areas[:, 2:]
     return [
@@ -81,7 +82,7 @@ def placed(block: Picture | Waveform) -> list[tuple[str, Piece]]:
     ]
 
 
-def region_shares(block: Picture | Waveform) -> list[tuple[str, float]]:
+def region_shares(block: PictureBlock | Waveform) -> list[tuple[str, float]]:
     """Return the share of each region in what speaks for the answer, the largest first."""
     strengths = [max(piece.strength, 0.0) for piece in block.parts]
     total = sum(strengths) or 1.0
@@ -98,7 +99,7 @@ def coarser(medium: MediumScores) -> MediumScores:
 
 def media_block(
     medium: MediumScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
-) -> Picture | Waveform:
+) -> PictureBlock | Waveform:
     """Return a picture or a sound in the colours of its parts, each by the largest of all.
 
     Args:
@@ -123,4 +124,4 @@ def media_block(
             strict=True,
         )
     ]
-    return Picture(medium, parts) if medium.kind == "picture" else Waveform(medium, parts)
+    return PictureBlock(medium, parts) if medium.kind == "picture" else Waveform(medium, parts)

@@ -64,12 +64,12 @@ def word_pairs(s: Attribution, pairs: Pairs) -> FloatArray:
 def _strongest(s: Attribution, pairs: Pairs) -> Table:
     """Return the pairs of words that add most to the cosine."""
     table, (first, second) = word_pairs(s, pairs), _names(s, pairs)  # (W1, W2)
-    most = float(np.abs(table).max(initial=0.0)) or 1.0
+    largest = float(np.abs(table).max(initial=0.0)) or 1.0
     rows = []
     for index in np.argsort(-table, axis=None, kind="stable")[:STRONGEST]:
         i, j = divmod(int(index), len(second))
         score = float(table[i, j])
-        rows.append([cell(first[i]), cell(second[j]), cell(f"{score:+.3f}", score, strength=score / most)])
+        rows.append([cell(first[i]), cell(second[j]), cell(f"{score:+.3f}", score, strength=score / largest)])
     return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")
 
 

@@ -18,6 +18,9 @@ from .verification import verdict
 SHOWN = 8
 """Sources that are listed where none is cited."""
 
+SHARE = "share of the sources' total support for a part of the answer"
+"""What the colours mean."""
+
 SHARED = 12
 """Most sources beside the sentences of an answer in a figure."""
 
@@ -29,35 +32,55 @@ HINT = (
 
 def source_blocks(s: Attribution) -> list[Block]:
     """Return what drawings of an answer and its sources consist of."""
-    return _blocks(s, None)
+    return [
+        Header("", _facts(s), s.notes, verdict(s.verified)),
+        _text_in_colour(_answer(s, None)),
+        _links(s),
+        *_listed(s),
+        Legend(SHARE),
+        _whole_prompt(s),
+    ]
 
 
 def citation_blocks(citations: Citations) -> list[Block]:
-    """Return what drawings of an answer with citations consist of."""
-    return _blocks(citations.attribution, citations)
-
-
-def _blocks(s: Attribution, cited: Citations | None) -> list[Block]:
-    question = [] if cited is None else [("question", cited.question)]
-    shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
-    links: dict[str, Any] = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
-    if cited is not None and s.bias is not None:
-        links["verdicts"] = [sentence.verdict for sentence in cited.support]
-    answer, prompt = Sentence("", [("auto", _answer(s, cited))]), Sentence("", [("auto", _prompt(s))])
-    whole_prompt = Fold("What the model was given", [Sentences([prompt], small=True)], opened=True)
-    if cited is not None and cited.messages:
-        text = Sentence("", [("auto", [Piece(s.prompt or "")])])
-        whole_prompt = Fold("The prompt as the model reads it", [Sentences([text], small=True)])
-    described = [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))]
+    """Return what drawings of an answer with citations consist of: the text, or the conversation, and verdicts."""
+    s = citations.attribution
+    answer = _answer(s, citations)
+    verdicts = [] if s.bias is None else [sentence.verdict for sentence in citations.support]  # shares need the bias
     return [
-        Header("", described, s.notes, verdict(s.verified)),
-        Sentences([answer]) if cited is None or not cited.messages else chat_of(cited, _answer(s, cited)),
-        Links(links, HINT),
-        *([] if cited is None else _support(cited)),
-        *(_listed(s) if cited is None else _listed_citations(cited)),
-        Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(cited)),
-        whole_prompt,
+        Header("", [("question", citations.question), *_facts(s)], s.notes, verdict(s.verified)),
+        chat_of(citations, answer) if citations.messages else _text_in_colour(answer),
+        _links(s, verdicts),
+        *_support(citations),
+        *_listed_citations(citations),
+        Legend(SHARE, notes=_underlined(citations)),
+        _rendered_prompt(s) if citations.messages else _whole_prompt(s),
     ]
+
+
+def _facts(s: Attribution) -> list[tuple[str, str]]:
+    return [("method", method_text(s.method, s.settings)), ("model", model_text(s.model))]
+
+
+def _text_in_colour(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
+    return Sentences([Sentence("", [("auto", pieces)])], small=small)
+
+
+def _links(s: Attribution, verdicts: Sequence[str] = ()) -> Links:
+    """Return the shares by which parts of the answer and sources light each other up."""
+    shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
+    data: dict[str, Any] = {"shares": [[float(f"{v:.3g}") for v in row] for row in shares]}
+    return Links({**data, "verdicts": list(verdicts)} if verdicts else data, HINT)
+
+
+def _whole_prompt(s: Attribution) -> Fold:
+    """Return the prompt with its sources, which the answer's parts light up."""
+    return Fold("What the model was given", [_text_in_colour(_prompt(s), small=True)], opened=True)
+
+
+def _rendered_prompt(s: Attribution) -> Fold:
+    """Return the prompt of a conversation, whose messages are drawn above it."""
+    return Fold("The prompt as the model reads it", [_text_in_colour([Piece(s.prompt or "")], small=True)])
 
 
 def scores_grid(s: Attribution) -> Grid:
@@ -70,7 +93,7 @@ def scores_grid(s: Attribution) -> Grid:
 def shares_grid(s: Attribution) -> Grid:
     """Return what share of each part of the answer each source has."""
     shares = np.nan_to_num(_by_part(s.shares))[:, s.units.sources]  # (K, S)
-    label = "share of what the sources have in favour of each part of the answer"
+    label = "share of the sources' total support for each part of the answer"
     return Grid([t.name for t in s.targets], _source_texts(s), shares, label=label, signed=False)
 
 
@@ -93,7 +116,7 @@ def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
         for k, (numbers, sentence) in enumerate(zip(cited.marks, support, strict=True)):
             start, end, piece = pieces[k]
             if sentence is not None and (sentence.contradiction is not None or not sentence.rests):
-                piece = piece._replace(kind="unsupported", about=f"{sentence.verdict}: {sentence.reason}")
+                piece = piece._replace(kind="unsupported", details=f"{sentence.verdict}: {sentence.reason}")
             pieces[k] = start, end, piece._replace(cited=numbers)
     return cut_pieces(s.text or "", len(s.prompt or ""), len(s.text or ""), pieces)
 
@@ -109,9 +132,9 @@ def _prompt(s: Attribution) -> list[Piece]:
     return cut_pieces(s.text or "", 0, len(s.prompt or ""), pieces, between="grey")
 
 
-def _underlined(cited: Citations | None) -> list[str]:
+def _underlined(cited: Citations) -> list[str]:
     """Return what underlined sentences of the answer are, if there are some."""
-    if cited is None or cited.attribution.bias is None:
+    if cited.attribution.bias is None:
         return []
     flawed = any(sentence.contradiction is not None or not sentence.rests for sentence in cited.support)
     names = cited.wording
@@ -150,8 +173,8 @@ def _listed_citations(cited: Citations) -> list[Block]:
     """Return the cited sources and others that were left out."""
     rows = [_Source(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in cited.citations()]
     listed, losses = {row.name for row in rows}, cited.losses
-    others = [t for t in cited.top(len(cited.sources)) if t.name in losses and t.name not in listed]
-    rows += [_Source("", t.share, t.name, t.text, losses[t.name]) for t in others]
+    left_out = [t for t in cited.top(len(cited.sources)) if t.name in losses and t.name not in listed]
+    rows += [_Source("", t.share, t.name, t.text, losses[t.name]) for t in left_out]
     if not rows:
         return [Paragraph("no sentence of the answer cites a source")]
     return [_table(rows, "Sources")]
@@ -172,7 +195,7 @@ def _loss(s: Attribution, unit: int) -> float | None:
 
 
 def _table(rows: Sequence[_Source], caption: str) -> Table:
-    most = max(row.share for row in rows) or 1.0
+    largest = max(row.share for row in rows) or 1.0
     measured = any(row.nats is not None for row in rows)
     named = any(row.label or row.name for row in rows)
     columns = [*([Column("source")] if named else []), Column("text"), Column("share", numbers=True)]
@@ -180,6 +203,6 @@ def _table(rows: Sequence[_Source], caption: str) -> Table:
     body = []
     for label, share, name, text, nats in rows:
         cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
-        cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / most)]
+        cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
         body.append([*cells, *([cell("" if nats is None else f"{-nats:+.1f} nats", nats)] if measured else [])])
     return Table(columns, body, caption)

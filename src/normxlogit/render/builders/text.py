@@ -58,15 +58,17 @@ def attribution_blocks(
     if shape := signal_block(a, drawn):
         blocks.append(shape)
     unit = "word" if words or (words is None and a.has_words) else "token"
-    shown = strongest(drawn, drawn.rows[0], STRONGEST)
-    bars = bars_of(drawn, described, shown, signed=a.signed, without=[_without(a, drawn, i) for i in shown])
+    strongest_columns = strongest(drawn, drawn.rows[0], STRONGEST)
+    bars = bars_of(
+        drawn, described, strongest_columns, signed=a.signed, without=[_without(a, drawn, i) for i in strongest_columns]
+    )
     blocks.append(bars if bars.rows else Paragraph(f"no {unit} has a score other than zero"))
-    read = [
+    answer_positions = [
         (c.name, number(float(s), drawn.rows[0].scale, signed=a.signed))
         for c, s in zip(drawn.columns, drawn.rows[0].scores, strict=True)
-        if c.read
+        if c.answer_read
     ]
-    blocks += [Paragraph(f"read here: {name} {score}. {READ_HERE}") for name, score in read if bars.rows]
+    blocks += [Paragraph(f"read here: {name} {score}. {READ_HERE}") for name, score in answer_positions if bars.rows]
     blocks.append(legend_of(described, drawn, layers=False))
     if drawn.columns:
         count = len(drawn.columns)
@@ -100,18 +102,18 @@ def sentence_of(
         if segment.column is None:
             if not segment.text.strip():
                 return Piece(segment.text)
-            return Piece(segment.text, kind="rest", about=UNREAD)
+            return Piece(segment.text, kind="rest", details=UNREAD)
         i = segment.column
         column = drawn.columns[i]
-        about = [f"({row.name})"] if row.name else []
-        about += [f"{WITHOUT}: {without[i]}"] if without and without[i] else []
-        about += [f"the head at this token alone: {alone[i]}"] if alone and alone[i] else []
-        about += [READ_HERE] if column.read else []
-        about += ["an attention sink: what it contributes besides is in no score"] if column.sink else []
-        kind = "special" if column.special else "sink" if column.sink else "read" if column.read else ""
+        details = [f"({row.name})"] if row.name else []
+        details += [f"{WITHOUT}: {without[i]}"] if without and without[i] else []
+        details += [f"the head at this token alone: {alone[i]}"] if alone and alone[i] else []
+        details += [READ_HERE] if column.answer_read else []
+        details += ["an attention sink: what it contributes besides is in no score"] if column.sink else []
+        kind = "special" if column.special else "sink" if column.sink else "read" if column.answer_read else ""
         strength = 0.0 if column.special else float(row.strengths[i])
-        shown = number(float(row.scores[i]), row.scale, signed=signed)
-        return Piece(_drawable(segment), strength, kind, column.name, shown, "\n".join(about), i)
+        score_text = number(float(row.scores[i]), row.scale, signed=signed)
+        return Piece(_drawable(segment), strength, kind, column.name, score_text, "\n".join(details), i)
 
     texts = [(d, [piece(s) for s in segments]) for d, segments in zip(drawn.directions, drawn.texts, strict=True)]
     return Sentence(caption or row.name, texts, step, _summary(drawn, row, signed=signed))
@@ -156,7 +158,9 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
         label="score / largest of the layer" if layers else label,
         signed=a.signed,
         special=drawn.special,
-        about={i: f"the head at this token alone: {prediction}" for i, prediction in enumerate(alone) if prediction},
+        column_details={
+            i: f"the head at this token alone: {prediction}" for i, prediction in enumerate(alone) if prediction
+        },
         relative=layers,
         steps=len(a.layers or ()),
         scales=[row.scale for row in drawn.rows],
@@ -210,11 +214,11 @@ def _sentences(a: Attribution, drawn: Layout, alone: Sequence[str]) -> Sentences
     return Sentences(rows, steps, opening(a))
 
 
-def _detail(summary: str, grid: Grid) -> list[Block]:
-    """Return a heat map as it stands on a page, or that it is too large."""
+def _detail(title: str, grid: Grid) -> list[Block]:
+    """Return a heat map in an open fold, or a notice in its place where it is too large for a page."""
     size = grid.scores.size
-    cut = Paragraph(f"The table of {size:,} scores is too large for a page; the saved JSON has it.")
-    return [Fold(summary, [cut if size > LARGEST else grid], opened=True)]
+    notice = Paragraph(f"The table of {size:,} scores is too large for a page; the saved JSON has it.")
+    return [Fold(title, [notice if size > LARGEST else grid], opened=True)]
 
 
 def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Table:
@@ -246,8 +250,10 @@ def _head_alone(a: Attribution, drawn: Layout) -> list[str]:
 
 def _summary(drawn: Layout, row: Row, *, signed: bool) -> str:
     columns = strongest(drawn, row, SUMMARY)
-    shown = [f"{drawn.columns[i].name} {number(float(row.scores[i]), row.scale, signed=signed)}" for i in columns]
-    return ", ".join(shown) or NOTHING
+    strongest_scores = [
+        f"{drawn.columns[i].name} {number(float(row.scores[i]), row.scale, signed=signed)}" for i in columns
+    ]
+    return ", ".join(strongest_scores) or NOTHING
 
 
 def _shared_level(drawn: Layout, row: Row, *, signed: bool) -> list[str]:

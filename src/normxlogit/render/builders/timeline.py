@@ -30,14 +30,14 @@ def heard_blocks(g: Attribution, described: Facts) -> list[Block]:
     words = [word for word in g.words() if word.tokens[-1] >= start]
     moments = word_moments(audio, words, start)
     text = g.text or ""
-    pieces, done = [], len(g.prompt or "")
+    pieces, drawn_to = [], len(g.prompt or "")
     for part, word in enumerate(words):
         pieces += [
-            Piece(text[done : word.start] if part else ""),
+            Piece(text[drawn_to : word.start] if part else ""),
             Piece(word.text, 0.0, "strong", quoted(visible(word.text)), part=part),
         ]
-        done = word.end
-    pieces.append(Piece(text[done:]))
+        drawn_to = word.end
+    pieces.append(Piece(text[drawn_to:]))
     data = {"signed": g.signed, "scores": [[float(str(score)) for score in word.scores] for word in moments]}
     return [
         Sentences([Sentence("transcript", [(direction(text), pieces)])]),

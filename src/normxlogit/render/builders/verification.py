@@ -23,14 +23,14 @@ def verdict(verified: Verification | None) -> str:
     if verified is None:
         return ""
     removal = verified.smallest or verified.together
-    still = "still " if verified.smallest is None and verified.original.prediction is not None else ""
-    still = "" if verified.quantity == "value" else still
-    whole = f" ({verified.original.value:.3g} with all)" if verified.quantity in ("value", "cosine") else ""
-    parts = [f"Without {_names(verified, removal)}: {still}{answer_text(verified, removal)}{whole}."]
+    unchanged = "still " if verified.smallest is None and verified.original.prediction is not None else ""
+    unchanged = "" if verified.quantity == "value" else unchanged
+    original = f" ({verified.original.value:.3g} with all)" if verified.quantity in ("value", "cosine") else ""
+    parts = [f"Without {_names(verified, removal)}: {unchanged}{answer_text(verified, removal)}{original}."]
     if verified.control is not None:
         count = len(verified.control.units)
-        others = f"{count} other {verified.unit}{'s' if count > 1 else ''}"
-        parts.append(f"Without {others}: {answer_text(verified, verified.control)}.")
+        control_units = f"{count} other {verified.unit}{'s' if count > 1 else ''}"
+        parts.append(f"Without {control_units}: {answer_text(verified, verified.control)}.")
     return " ".join(parts)
 
 

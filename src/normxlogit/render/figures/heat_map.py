@@ -41,20 +41,20 @@ def heat_map(block: Grid) -> PlotFigure:
     wide = max(map(len, block.columns)) > LABEL
     rows = [wrapped(name, LABEL) for name in block.rows]
     columns = [wrapped(name, COLUMN_LABEL) if wide else shortened(name, LABEL) for name in block.columns]
-    named = LETTER * max(len(line) for name in rows for line in name.split("\n"))
-    each = WIDE if wide else NARROW
-    most = max(1, int((PAGE - SCALE - named) / each))
-    strips = [columns[i : i + most] for i in range(0, len(columns), most)]
+    names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
+    column_width = WIDE if wide else NARROW
+    strip_columns = max(1, int((PAGE - SCALE - names_width) / column_width))
+    strips = [columns[i : i + strip_columns] for i in range(0, len(columns), strip_columns)]
     heights = [max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows]
     labels = LINE * (1 + max(name.count("\n") for name in columns)) if wide else LETTER * max(map(len, columns))
-    width = SCALE + named + each * min(most, len(columns))
+    width = SCALE + names_width + column_width * min(strip_columns, len(columns))
     figure = PlotFigure(max(3.5, width), 0.3 + len(strips) * (0.25 + labels + max(sum(heights), 0.5)))
     table = np.nan_to_num(block.strengths if block.relative else block.scores, posinf=0.0, neginf=0.0)  # (R, C)
     scale = float(np.abs(table).max(initial=0.0)) or 1.0
     signed = block.signed or bool((table < 0).any())
     every = figure.subplots(len(strips), squeeze=False)[:, 0]
     for strip, axes in enumerate(every):
-        part = slice(strip * most, strip * most + len(strips[strip]))
+        part = slice(strip * strip_columns, strip * strip_columns + len(strips[strip]))
         axes.imshow(
             table[:, part],
             cmap="RdBu_r" if signed else "Reds",
@@ -63,7 +63,7 @@ def heat_map(block: Grid) -> PlotFigure:
             aspect="auto",
             interpolation="nearest",
         )
-        axes.set_xlim(-0.5, min(most, len(columns)) - 0.5)  # the last strip has columns as wide as the others'
+        axes.set_xlim(-0.5, min(strip_columns, len(columns)) - 0.5)  # the last strip has columns as wide as the others'
         axes.set_yticks(range(len(rows)), rows)
         _name_columns(axes, strips[strip], wide=wide)
         axes.tick_params(length=0)

@@ -60,13 +60,13 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         picture = medium.kind == "picture"
         rows = medium.scores  # (parts, ...)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
-        kept = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
-        whole = [medium.scores.sum(0)[None]] if picture and len(parts) > 1 else []
-        names = [*(["the whole answer"] if whole else []), *(one_line(parts[i]) for i in kept)]
+        largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
+        answer_scores = [medium.scores.sum(0)[None]] if picture and len(parts) > 1 else []
+        names = [*(["the whole answer"] if answer_scores else []), *(one_line(parts[i]) for i in largest)]
         height = 1.4 + ROW * len(names)
         if picture:
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
-        scores = np.concatenate([*whole, rows[kept]])
+        scores = np.concatenate([*answer_scores, rows[largest]])
         drawn.append((replace(medium, scores=scores), [shortened(name, LABEL) for name in names], height))
     with plot_style():
         figure = PlotFigure(PAGE, sum(height for *_, height in drawn))
@@ -88,8 +88,8 @@ def _pictures(area: Any, image: MediumScores, names: list[str], parts: int, *, s
     for axes, name, scores in zip(every, names, image.scores, strict=False):
         draw_picture(axes, image, scores)
         axes.set_title(f"{name}  {number(float(scores.sum()), scale, signed=signed)}", size=8)
-    whole = parts > 1
-    say_more(every[min(len(names), ACROSS) - 1], len(names) - whole, parts - len(names) + whole)
+    has_total = parts > 1
+    say_more(every[min(len(names), ACROSS) - 1], len(names) - has_total, parts - len(names) + has_total)
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 

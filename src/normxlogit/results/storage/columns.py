@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import DataError
 from ..attribution import Attribution, prediction_of
 from ..citations import Citations
-from ..units.media import grid_medium, times_medium
+from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART
 from .files import json_text
 from .schema import plain
@@ -215,15 +215,18 @@ def result_row(result: "Record") -> dict[str, Any]:
 
 
 def _message_columns(result: Citations) -> dict[str, Any]:
-    """Return the messages that the sources of an answer are of, and those that each of its sentences cites."""
+    """Return the messages that contain the sources of an answer, and those that each of its sentences cites."""
     messages = result.messages
     if not messages:
         return {}
     shares = np.zeros(len(messages), np.float32)
     np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
-    documents = result.documents
+    name_of_message = result.documents  # by source
     return {
-        "sentence_messages": [list(dict.fromkeys(documents[i] for i in cited)) for cited in result.cited],
+        "sentence_messages": [
+            list(dict.fromkeys(name_of_message[source] for source in cited))
+            for cited in result.cited  # each once
+        ],
         "message_names": [message.name for message in messages],
         "message_kinds": [message.kind for message in messages],
         "message_tools": [message.tool for message in messages],
@@ -259,10 +262,10 @@ def attribution_of(result: "Record") -> Attribution:
 def _saved_row(result: "Record") -> dict[str, Any]:
     a = attribution_of(result)
     state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
-    rest = plain(state | {"units": {"special": a.units.special}})
+    extras = plain(state | {"units": {"special": a.units.special}})
     if isinstance(result, Citations):
-        rest = {"attribution": rest, "verified": plain(result.verified)}
-    return result_row(result) | {"kind": result.kind, "rest": json_text(rest)}
+        extras = {"attribution": extras, "verified": plain(result.verified)}
+    return result_row(result) | {"kind": result.kind, "rest": json_text(extras)}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -297,12 +300,12 @@ def result_states(table: Any) -> list[dict[str, Any]]:
 
 def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of a result from its row and what all rows share."""
-    rest = json.loads(row.get("rest") or "{}")
+    extras = json.loads(row.get("rest") or "{}")
     kind = row["kind"] if "shard" not in common else common["kind"]
     if kind not in (*CORPUS, Attribution.kind):
         raise ValueError(f"kind: {kind!r}")
     cited = kind == Citations.kind
-    a = _attribution_state(row, common, rest.get("attribution", rest))
+    a = _attribution_state(row, common, extras.get("attribution", extras))
     a["format_version"] = common.get("format_version", FORMAT_VERSION)
     if not cited:
         return a
@@ -311,7 +314,7 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "format_version": a["format_version"],
         "question": row.get("question") or "",
         "attribution": a,
-        "verified": rest.get("verified"),
+        "verified": extras.get("verified"),
         "messages": _messages_state(row),
     }
 
@@ -322,9 +325,9 @@ def _messages_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": n, "kind": k, "tool": t, "start": start, "end": end} for n, k, t, (start, end) in parts]
 
 
-def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], extras: dict[str, Any]) -> dict[str, Any]:
     shared = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
-    state: dict[str, Any] = {**DEFAULTS, **shared, **rest, "kind": Attribution.kind}
+    state: dict[str, Any] = {**DEFAULTS, **shared, **extras, "kind": Attribution.kind}
     state |= {name: row.get(name) for name in FIELDS}
     state |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
     state["sinks"], state["notes"] = state["sinks"] or (), state["notes"] or ()
@@ -333,8 +336,8 @@ def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dic
         if state[name] is not None:
             axes = shape if name == "scores" else [2] if state["quantity"] == "cosine" else shape[:-1]
             state[name] = np.asarray(state[name], np.float32).reshape(axes)
-    state["units"] = _units_state(row, rest)
-    if "targets" not in rest:
+    state["units"] = _units_state(row, extras)
+    if "targets" not in extras:
         shared_target = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
         count = len(row["target"])
         names, spans = row["target"], row.get("target_spans") or [None] * count
@@ -343,14 +346,14 @@ def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], rest: dic
             {**shared_target, "name": name, "id": id_, "position": row.get("position"), "span": span}
             for name, id_, span in zip(names, ids, spans, strict=True)
         ]
-    if "predictions" not in rest and "target_spans" not in row and row["prediction"] is not None:
+    if "predictions" not in extras and "target_spans" not in row and row["prediction"] is not None:
         state["predictions"] = [{part: row[column] for column, part in PREDICTION.items()}]
-    if "media" not in rest:
+    if "media" not in extras:
         state["media"] = _media_state(row)
     return state
 
 
-def _units_state(row: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+def _units_state(row: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
     sequences = row["sequence_ids"]
     kinds = row.get("unit_kinds")
     if kinds is None:
@@ -360,7 +363,7 @@ def _units_state(row: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, A
     return {
         "kind": kinds,
         "text": row["units"],
-        "special": rest.get("units", {}).get("special", special),
+        "special": extras.get("units", {}).get("special", special),
         "sequence": sequences,
         "spans": row.get("spans"),
         "ids": row.get("unit_ids") or (),
@@ -373,7 +376,7 @@ def _media_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     if row.get("rows"):
         return [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
     if times := row.get("times"):
-        medium = times_medium(times)
+        medium = sound_of_times(times)
         return [] if medium is None else [plain(medium)]
     return []
 

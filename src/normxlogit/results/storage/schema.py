@@ -118,13 +118,13 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 def described(hint: Any) -> str:
     """Return the values that a type hint allows, in words."""
     parts: list[str] = []
-    for one in alternatives(hint):
-        if get_origin(one) is Literal:
-            parts += map(repr, get_args(one))
-        elif get_origin(one) is tuple:
-            parts.append(f"several values, each {described(get_args(one)[0])}")
+    for alternative in alternatives(hint):
+        if get_origin(alternative) is Literal:
+            parts += map(repr, get_args(alternative))
+        elif get_origin(alternative) is tuple:
+            parts.append(f"several values, each {described(get_args(alternative)[0])}")
         else:
-            parts.append(WORDS.get(one) or f"a {one.__name__}")
+            parts.append(WORDS.get(alternative) or f"a {alternative.__name__}")
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -214,9 +214,9 @@ def _union(hint: Any) -> Check:
             return None
         if len(checks) == 1:
             return checks[0](value)  # whose error says more
-        for one in checks:
+        for checker in checks:
             with suppress(ValueError):
-                return one(value)
+                return checker(value)
         raise _refusal(described(hint), value)
 
     return checked
@@ -232,18 +232,18 @@ def _entries(checks: Check | tuple[Check, ...]) -> Check:
             return tuple(map(checks, value))
         if len(value) != len(checks):
             raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
-        return tuple(one(v) for one, v in zip(checks, value, strict=True))
+        return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
 
     return checked
 
 
-def _mapping(each: Check) -> Check:
+def _mapping(value_of: Check) -> Check:
     name_of = check(str)
 
     def checked(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise _refusal("names with values", value)
-        return {name_of(name): each(v) for name, v in value.items()}
+        return {name_of(name): value_of(v) for name, v in value.items()}
 
     return checked
 
@@ -258,11 +258,11 @@ def _record(record: Any) -> Check:
         if not isinstance(state, Mapping):
             raise _refusal("fields with values", state)
         values = {}
-        for name, one in checks.items():
+        for name, field_of in checks.items():
             if name not in state:
                 raise ValueError(f"{name} is missing")
             try:
-                values[name] = one(state[name])
+                values[name] = field_of(state[name])
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
         return record(**values)

@@ -69,16 +69,16 @@ def text_row(
     notes: Iterable[str],
     *,
     truncated: bool = False,
-    **others: Any,
+    **extra_columns: Any,
 ) -> Mapping[str, Any]:
     """Return one row, with the words of the highest positive scores and those of the lowest negative ones."""
     words = [(word, float(score)) for word, score in scored if any(c.isalnum() for c in word)]
-    shown = {}
+    strongest_words = {}
     for name, sign in (("top_for", 1), ("top_against", -1)):
         strongest = sorted((pair for pair in words if sign * pair[1] > 0), key=lambda pair: -sign * pair[1])[:TOP]
-        shown[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
+        strongest_words[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
     reading = {"truncated": truncated, "notes": "; ".join(notes)}
-    return {"text": text, "prediction": prediction, **others, **shown, **reading}
+    return {"text": text, "prediction": prediction, **extra_columns, **strongest_words, **reading}
 
 
 def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
@@ -92,7 +92,7 @@ def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
 
 
 def to_csv(columns: Columns) -> str:
-    """Return a table as CSV with a line of names; without control characters, for people and spreadsheets."""
+    """Return a table as CSV with a header line, for people and spreadsheets: without control characters."""
     buffer = StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -125,15 +125,15 @@ def to_shap(part: Shap | Sequence[Shap]) -> Any:
         base: Any = part.base.astype(np.float64) if names else float(part.base)
         return shap.Explanation(part.values.astype(np.float64), base, np.array(part.data, object), output_names=names)
     values, data = np.empty(len(part), dtype=object), np.empty(len(part), dtype=object)
-    for i, one in enumerate(part):
-        values[i], data[i] = one.values.astype(np.float64), np.array(one.data, object)
+    for i, text in enumerate(part):
+        values[i], data[i] = text.values.astype(np.float64), np.array(text.data, object)
     # Names of the features let SHAP average a word over texts of different lengths.
-    pieces = {"data": data, "feature_names": [[piece.strip() for piece in one.data] for one in part]}
-    first, shapes = part[0].names, {one.base.shape for one in part}
+    pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in part]}
+    first, shapes = part[0].names, {text.base.shape for text in part}
     # Texts with different numbers of labels have no common array.
-    bases = [one.base.astype(np.float64) for one in part]
+    bases = [text.base.astype(np.float64) for text in part]
     base = np.stack(bases) if len(shapes) == 1 else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
-    if isinstance(first, str) or any(one.names != first for one in part):
+    if isinstance(first, str) or any(text.names != first for text in part):
         return shap.Explanation(values, base, **pieces)
     return shap.Explanation(values, base, **pieces, output_names=list(first))
 

@@ -12,7 +12,7 @@ from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
 from .regions import regions_of
-from .spans import PartSpec, Piece, Sequenced, SourceSpec, answer_parts, prompt_sources
+from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .units import APART, UnitKind, Units
 from .words import merged
 
@@ -59,13 +59,13 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     _check_coarser(a, groups)
     in_groups = {unit for group in groups for unit in group.weights}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    others: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
+    remaining: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
     if a.completion is not None:
-        others["answer"] = list(range(start, a.text_units))
+        remaining["answer"] = list(range(start, a.text_units))
     scores = np.stack(
         [
             *(_merged(a.scores, group, merge) for group in groups),
-            *(a.scores[..., units].sum(-1, dtype=np.float64) for units in others.values()),
+            *(a.scores[..., units].sum(-1, dtype=np.float64) for units in remaining.values()),
         ],
         -1,
     )  # (..., groups + others)
@@ -74,8 +74,8 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
         sums = scores[..., : len(groups)]
         scores[..., : len(groups)] = sums - sums.sum(-1, keepdims=True) / sizes.sum() * sizes
     names = OTHERS if a.completion is not None else {"rest": "the rest of the text"}
-    units = _units(groups, {kind: names[kind] for kind in others})
-    members = [*(group.weights.keys() for group in groups), *others.values()]
+    units = _units(groups, {kind: names[kind] for kind in remaining})
+    members = [*(group.weights.keys() for group in groups), *remaining.values()]
     sinks = tuple(place for place, units_of in enumerate(members) if not set(a.sinks).isdisjoint(units_of))
     changes: dict[str, Any] = {"sinks": sinks}
     if merge != "sum":  # bias and sink add up with sums only
@@ -142,7 +142,7 @@ def _check_coarser(a: Attribution, groups: Sequence[Group]) -> None:
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
-def source_units(text: str, by: SourceSpec, pieces: Sequence[Piece]) -> Units:
+def source_units(text: str, by: SourceSpec, pieces: Sequence[NamedSpan]) -> Units:
     """Return sources as units, for methods that leave out whole sources and not tokens.
 
     Args:
@@ -153,19 +153,19 @@ def source_units(text: str, by: SourceSpec, pieces: Sequence[Piece]) -> Units:
     return _units([_group(text, by, piece, 0) for piece in pieces], {})
 
 
-def _units(groups: Sequence[Group], others: Mapping[UnitKind, str]) -> Units:
+def _units(groups: Sequence[Group], remaining: Mapping[UnitKind, str]) -> Units:
     """Return groups, and by their names what is in none of them, as units."""
     return Units(
-        kind=(*(group.kind for group in groups), *others),
-        text=(*(group.text for group in groups), *("" for _ in others)),
-        special=(*(False for _ in groups), *(True for _ in others)),
-        sequence=(*(group.sequence for group in groups), *(None for _ in others)),
-        spans=(*(group.span for group in groups), *((0, 0) for _ in others)),
-        name=(*(group.name for group in groups), *others.values()),
+        kind=(*(group.kind for group in groups), *remaining),
+        text=(*(group.text for group in groups), *("" for _ in remaining)),
+        special=(*(False for _ in groups), *(True for _ in remaining)),
+        sequence=(*(group.sequence for group in groups), *(None for _ in remaining)),
+        spans=(*(group.span for group in groups), *((0, 0) for _ in remaining)),
+        name=(*(group.name for group in groups), *remaining.values()),
     )
 
 
-def part_targets(pieces: Sequence[Piece]) -> tuple[Target, ...]:
+def part_targets(pieces: Sequence[NamedSpan]) -> tuple[Target, ...]:
     """Return parts of an answer as targets."""
     return tuple(Target("part", piece.name, span=(piece.start, piece.end)) for piece in pieces)
 
@@ -198,7 +198,7 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[Group]:
     return groups
 
 
-def _group(text: str, by: SourceSpec, piece: Piece, sequence: int) -> Group:
+def _group(text: str, by: SourceSpec, piece: NamedSpan, sequence: int) -> Group:
     kind: UnitKind = by if isinstance(by, str) else "span"
     body = text[piece.start : piece.end]
     name = piece.name if kind in ("span", "message") else ""
@@ -215,13 +215,13 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[Group]:
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
         view = medium.with_scores(a.scores[..., medium.units])
         chosen = [r for r in regions if medium in pictures and pictures.index(medium) == r.picture]
-        rest = np.ones(medium.shape, np.float64)
+        outside = np.ones(medium.shape, np.float64)
         for region in chosen:
-            inside = region.inside(view)  # (h, w)
-            rest -= inside
+            inside = region.shares_inside(view)  # (h, w)
+            outside -= inside
             groups.append(Group("region", "", region.name, span, None, _weights(medium.first, inside)))
         name = f"the rest of {medium.name}" if chosen else medium.name
-        groups.append(Group("medium", "", name, span, None, _weights(medium.first, rest)))
+        groups.append(Group("medium", "", name, span, None, _weights(medium.first, outside)))
     return groups
 
 

@@ -109,10 +109,10 @@ class MediumScores(Medium):
 
     @property
     def boxes(self) -> FloatArray:
-        """Left, top, right and bottom of every patch, (h, w, 4).
+        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4); see `places`.
 
         Raises:
-            DataError: If it is a sound.
+            DataError: If the medium is a sound.
         """
         return self._places("picture")
 
@@ -121,7 +121,7 @@ class MediumScores(Medium):
         """Beginning and end of every moment in seconds, (n, 2).
 
         Raises:
-            DataError: If it is a picture.
+            DataError: If the medium is a picture.
         """
         return self._places("sound")
 
@@ -206,17 +206,17 @@ def grid_medium(rows: int, columns: int, first: int) -> Medium:
     return Medium(kind="picture", name="the picture", first=first, places=boxes, width=columns, height=rows)
 
 
-def times_medium(times: Sequence[Sequence[float]]) -> Medium | None:
-    """Return a sound whose moments are units; None where none has a time.
+def sound_of_times(times: Sequence[Sequence[float]]) -> Medium | None:
+    """Return the sound that timed units are the moments of; None where no unit has a time.
 
     Args:
-        times: Beginning and end of each unit in seconds, (0, 0) of those before the first moment.
+        times: Beginning and end of each unit in seconds; (0, 0) of those before the first moment and after the last.
     """
     timed = [i for i, (start, end) in enumerate(times) if end > start]
     if not timed:
         return None
-    places = np.array(times[timed[0] : timed[-1] + 1], np.float32)
-    return Medium(kind="sound", name="the sound", first=timed[0], places=places, seconds=float(places.max()))
+    moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
+    return Medium(kind="sound", name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ class Region(NamedTuple):
     picture: int
     box: tuple[int, int, int, int]
 
-    def inside(self, image: MediumScores) -> npt.NDArray[np.float64]:
-        """Return the share of each patch's area that lies in the box, (h, w)."""
+    def shares_inside(self, image: MediumScores) -> npt.NDArray[np.float64]:
+        """Return the share of each patch's area that lies in the box, (h, w); both are in pixels of the picture."""
         left, top, right, bottom = self.box
         x0, y0, x1, y1 = np.moveaxis(image.boxes.astype(np.float64), -1, 0)  # (h, w) each
         wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)

@@ -38,7 +38,7 @@ class MessageSpan(NamedTuple):
     end: Index
 
 
-class Piece(NamedTuple):
+class NamedSpan(NamedTuple):
     """A source of the prompt or a part of the answer.
 
     Attributes:
@@ -91,7 +91,7 @@ class Sequenced:
         return begins
 
 
-def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
+def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
     """Return the sources of a prompt; text between sources is in none of them.
 
     Args:
@@ -111,19 +111,19 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
             for message in messages
             for start, end in _pieces(sequence, sources, message.start, message.end, of_answer=False)
         ]
-        pieces = [Piece(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
+        pieces = [NamedSpan(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
         return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
     order = sorted(named, key=lambda piece: piece.start)
-    for one, other in pairwise(order):
-        if other.start < one.end:
-            raise InputError(f"the sources {one.name!r} and {other.name!r} overlap")
+    for source, following in pairwise(order):
+        if following.start < source.end:
+            raise InputError(f"the sources {source.name!r} and {following.name!r} overlap")
     return named
 
 
-def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
+def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
     """Return the parts of an answer.
 
     Args:
@@ -133,7 +133,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
     """
     first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
     if parts is None:
-        return [Piece(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
+        return [NamedSpan(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
     if isinstance(parts, int) and not isinstance(parts, bool):
         parts = [parts]
     if parts == "token" or (isinstance(parts, list) and parts and all(type(i) is int for i in parts)):
@@ -142,7 +142,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
             index = min(parts) if min(parts) < -count else max(parts)
             raise InputError(f"no generated token {index}; there are {count}")
         tokens = [first + i % count for i in parts] if isinstance(parts, list) else range(first, last)
-        return [Piece(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
+        return [NamedSpan(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
     if isinstance(parts, str):
         if parts not in ("word", "sentence", "paragraph"):
             raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {parts!r}")
@@ -156,7 +156,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
         raise InputError(
             f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {parts!r}"
         )
-    pieces = [Piece(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
+    pieces = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
     pieces = [piece for piece in pieces if piece.tokens]
     if not pieces:
         raise InputError("no token of the answer begins there")
@@ -178,7 +178,7 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
     return [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
 
 
-def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> Piece:
+def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
     if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
     start, end = span[0], span[1]
@@ -190,4 +190,4 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> Piece:
     tokens = sequence.tokens_in(start, end, of_answer=False)
     if not tokens:
         raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")
-    return Piece(name, start, end, tokens)
+    return NamedSpan(name, start, end, tokens)

@@ -9,7 +9,7 @@ from transformers import AutoFeatureExtractor
 
 from ...inputs.encoding import Encoding
 from ...inputs.media.sounds import feature_extractor_of, is_sound, read_sound
-from ...results.units.media import Medium, times_medium
+from ...results.units.media import Medium, sound_of_times
 from ...results.units.units import Units
 from ..base import TaskName
 from ..interfaces import ModelInterface
@@ -38,7 +38,7 @@ class AudioClassification(SignalTask):
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the frames, with their seconds where these are known."""
-        medium = times_medium(() if encoding.signal is None else encoding.signal.times)
+        medium = sound_of_times(() if encoding.signal is None else encoding.signal.times)
         return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
 
     @property
