@@ -113,7 +113,7 @@ class FrozenModel:
         """Return a pass that the caller ran with gradients as one of the frozen network, once the model was proved.
 
         Args:
-            run: What was read of it.
+            run: The caller's pass, as it was read from `outputs`.
             outputs: What the model returned, with a graph, hidden states among it.
             places: Where contributions will be read, as for `run`.
             sink_threshold: As for `run`.
@@ -123,10 +123,12 @@ class FrozenModel:
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
-        offset, count = int(parts.states_lack_embeddings), len(states) - 1
+        offset = int(parts.states_lack_embeddings)  # the place of the first of the states
+        count = len(states) - 1
         last = count - 1 if parts.tail is not None or offset else count  # the last state may have passed what follows
         if lowest < offset or max(places) > last:
             return None
+        # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
         sample = first_text(self.model, run.batch)
         if not self._passes.is_proved(sample, lowest):
             self._passes.release(self.run(sample, places, sink_threshold=sink_threshold, predict=False))
@@ -138,7 +140,9 @@ class FrozenModel:
         answer = states[-1] if self._passes.ends_at_head else answer_of(outputs)
         leaves = [readouts[lowest].leaf]
         state_nodes = [readout.leaf.grad_fn for readout in readouts.values()]
-        if answer is None or None in state_nodes or not nodes_with_gradient(answer, leaves).issuperset(state_nodes):
+        if answer is None or None in state_nodes:
+            return None
+        if not nodes_with_gradient(answer, leaves).issuperset(state_nodes):
             return None
         return FrozenPass.of(run, readouts=readouts, answer=answer, entries=leaves, lease=None)
 

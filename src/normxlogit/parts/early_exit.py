@@ -120,7 +120,16 @@ def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs:
 
 
 def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a layer's output with its states replaced by the input states of the same shape: the layer is skipped."""
+    """Return a layer's output with its states replaced by the input states of the same shape: the layer is skipped.
+
+    Of several states, one that the layer returns under the name of an argument is replaced by that argument; the others
+    by the arguments that are left, in their order.
+
+    Args:
+        output: What the layer returned: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
+        args: The layer's positional arguments.
+        kwargs: Its keyword arguments.
+    """
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     fields: dict[Any, Any]

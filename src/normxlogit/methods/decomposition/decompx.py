@@ -305,6 +305,7 @@ class _HeadOnShares:
             weight, bias = self.dense
             pre_activation = states @ weight.T + bias  # (b, P, H)
             activated = self.act(pre_activation)  # (b, P, H)
+            # The activation multiplies by f(z) / z, as in the layers.
             shares = _apply_linear(shares, weight, bias).mul_((activated / (pre_activation + TINY))[..., None, :])
             if self.norm is not None:
                 shares = _apply_norm(shares, *norm_parts(self.norm, activated))

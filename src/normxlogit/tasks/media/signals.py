@@ -35,6 +35,8 @@ MASK_INPUT = "signal_mask"
 MAX_REPEATS = 16
 """Places before the patches that a head may leave out: the class token and the registers."""
 
+TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
+
 Grid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
@@ -117,7 +119,7 @@ class SignalTask(Classification):
     def encode(
         self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
-        """Encode pictures or sounds.
+        """Return the encodings of pictures or sounds, and whether there was a single one.
 
         Args:
             model: The model.
@@ -128,7 +130,7 @@ class SignalTask(Classification):
             InputError: If an input cannot be read.
         """
         if long_text is not None:
-            self.locate([], 0)
+            raise InputError(TEXTS_ONLY)
         is_processed = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
         if is_processed:
             return [self._encoding_of(model, signal, None) for signal in _split_signals(inputs)], False
@@ -164,7 +166,7 @@ class SignalTask(Classification):
             InputError: If there is one.
         """
         if position is not None:
-            raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
+            raise InputError(TEXTS_ONLY)
         return encodings
 
     def _prepare_item(
