@@ -96,6 +96,6 @@ class Direction(BatchTargets):
         length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
 
-    def rows(self) -> tuple[Tensor, Any]:
+    def vocabulary_rows(self) -> tuple[Tensor, Any]:
         """Refuse: there is no vocabulary."""
         raise NotImplementedError
