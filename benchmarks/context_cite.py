@@ -48,7 +48,7 @@ def published_context_cite(prompt: Prompt, samples: int) -> Scored:
             removed = {i for source, kept in zip(prompt.sources, mask, strict=True) if not kept for i in source.tokens}
             return [token for index, token in enumerate(ids[:start]) if index not in removed]
 
-        reference: Any = prompt.model.copy.reference
+        reference: Any = prompt.model.copy.unmodified
         masks, logits = utils.get_masks_and_logit_probs(
             reference, prompt.model.tokenizer, samples, len(prompt.sources), prompt_ids, answer, 0.5, 1,
             base_seed=prompt.seed,

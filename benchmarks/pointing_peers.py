@@ -15,9 +15,9 @@ from normxlogit.copies.clone import returning_attention
 from normxlogit.copies.pool import private_clone
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
-from normxlogit.inputs.encoding import Medium, Spread
+from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.inputs.media.sounds import moments_of, read_sound
-from normxlogit.methods.base import imported
+from normxlogit.methods.base import import_package
 from normxlogit.methods.decomposition.rollout import with_residual
 from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.completions.writing import read_completion
@@ -52,7 +52,7 @@ class SignalAnswer:
     entry: SignalEntry
     places: Tensor
     ids: Tensor
-    medium: Medium
+    medium: EncodedMedium
 
     @property
     def values(self) -> Tensor:
@@ -92,7 +92,7 @@ class SignalAnswer:
         return np.asarray(chosen, np.float64)
 
     @property
-    def _spread(self) -> Spread:
+    def _spread(self) -> ScoreSpread:
         if self.medium.by_part is None:
             raise UnsupportedModelError(f"where in {self.medium.name} its parts are cannot be told")
         return self.medium.by_part
@@ -100,8 +100,8 @@ class SignalAnswer:
     @cached_property
     def parts(self) -> Tensor:
         """Which part each number belongs to, in the shape of the numbers; -1 where it belongs to none."""
-        values = torch.zeros(self.entry.given, requires_grad=True)
-        means = self.entry.mean(values)  # (N,)
+        values = torch.zeros(self.entry.input_shape, requires_grad=True)
+        means = self.entry.patch_means(values)  # (N,)
         order = torch.arange(len(means), dtype=means.dtype)
         (weight,) = torch.autograd.grad(means.sum(), values, retain_graph=True)
         (weighted,) = torch.autograd.grad((means * order).sum(), values)
@@ -128,7 +128,7 @@ class SignalAnswer:
         return np.asarray(self._spread(scores.double().numpy()), np.float64)
 
     def _captum(self, method: str, token: int) -> Tensor:
-        captum = imported("captum.attr")
+        captum = import_package("captum.attr")
         values = self.values.detach()[None].clone()
         scores: Tensor
         if method == "occlusion":
@@ -173,22 +173,22 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs
-        parts: Medium | partial[Medium] = encoding.media[0]
+        parts: EncodedMedium | partial[EncodedMedium] = encoding.media[0]
     else:
         task: Any = model.task
         sound = read_sound(prompt, task.rate, 0)
         heard = task.read_signal(model, sound)
         inputs = {name: value[None] for name, value in heard.inputs.items()} | {"decoder_input_ids": ids[None]}
         parts = partial(moments_of, sound, end=heard.times[-1][1])
-    entry = find_signal_entry(private_clone(model.reference), inputs)
+    entry = find_signal_entry(private_clone(model.unmodified), inputs)
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
-    if entry is None or math.prod(entry.given) != inputs[signal].numel():
+    if entry is None or math.prod(entry.input_shape) != inputs[signal].numel():
         raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")
-    medium = parts if isinstance(parts, Medium) else parts(_count(entry))
+    medium = parts if isinstance(parts, EncodedMedium) else parts(_count(entry))
     places = torch.arange(count - 1, len(ids) - 1)
     return SignalAnswer(explainer.model, inputs, signal, entry, places, ids[count:], medium)
 
 
 def _count(entry: SignalEntry) -> int:
     """Return how many parts there are at an entry."""
-    return len(entry.mean(torch.zeros(entry.given)))
+    return len(entry.patch_means(torch.zeros(entry.input_shape)))

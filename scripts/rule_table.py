@@ -20,14 +20,14 @@ def table() -> str:
     """Return the table in Markdown."""
     groups: dict[str, list[str]] = {}
     for name, rule in rules.RULES.items():
-        if rule is not None and name not in rules.SIGNAL and (name == "Div" or name not in rules.ONE_HELD):
+        if rule is not None and name not in rules.PASSED_INPUT and (name == "Div" or name not in rules.HELD_INPUT):
             groups.setdefault((rule.__doc__ or "").splitlines()[0].partition(" (")[0].rstrip("."), []).append(name)
     rows = [
         ("linear: Add, View, Embedding, Mean, ...", len(rules.LINEAR), "torch's own"),
         ("choices: Max, Where, Relu, ...", len(rules.CHOICES), "torch's own, to what was chosen"),
         *((_listed(names), len(names), rule) for rule, names in groups.items()),
-        (_listed(set(rules.ONE_HELD) - {"Div"}), len(rules.ONE_HELD) - 1, "None to the kernel, weight or matrix"),
-        (_listed(rules.SIGNAL), len(rules.SIGNAL), "That of the values alone: queries and keys are held"),
+        (_listed(set(rules.HELD_INPUT) - {"Div"}), len(rules.HELD_INPUT) - 1, "None to the kernel, weight or matrix"),
+        (_listed(rules.PASSED_INPUT), len(rules.PASSED_INPUT), "That of the values alone: queries and keys are held"),
         (_listed(rules.FACTORS), len(rules.FACTORS), "None to the factor that is held, see below"),
     ]
     lines = "".join(f"| {names} | {count} | {rule} |\n" for names, count, rule in rows)

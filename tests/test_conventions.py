@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 CHANGED_WHILE_MADE = {
     "corpus.folder.Manifest",
     "methods.decomposition.layer_calls.LayerCall",
-    "tasks.seq2seq.Encoded",
+    "tasks.seq2seq.EncoderOutput",
     "frozen.conservation.Constants",
     "frozen.readout.GivenState",
     "frozen.readout.Readout",

@@ -14,7 +14,7 @@ from normxlogit.evaluation.faithfulness import Protocol
 from normxlogit.methods import Method, Request, check_finite, method_named, run_method
 from normxlogit.model.map_batches import map_batches
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.targets import Target, index_of
+from normxlogit.tasks.targets import BatchTargets, index_of
 
 from ..minimal_pairs import Item
 
@@ -254,7 +254,7 @@ def _scored(
             run = model.run(batch, layers=each)
         rows = [[chunk[i].target] + ([chunk[i].foil, *fixed] if info.name == "logat" else []) for i in places]
         ids = torch.tensor(rows, device=run.logits.device)  # (B, K)
-        target = Target(ids, None, run.positions, True, model.task)
+        target = BatchTargets(ids, None, run.positions, True, model.task)
         request = Request(model, run, target, layers)
         scores = run_method(method, request).values.detach().float().cpu().numpy()  # (B, K, L, T)
         real = batch.mask.cpu().numpy()  # (B, T)

@@ -10,7 +10,7 @@ from torch import nn
 from typing_extensions import Unpack
 
 from .copies.clone import unwrapped
-from .copies.recorders import without_recorders
+from .copies.recorders import without_recording_hooks
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
@@ -87,7 +87,7 @@ class Explainer:
         return f"Explainer({self._model!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return self._arguments | {"model": without_recorders(self.model)}
+        return self._arguments | {"model": without_recording_hooks(self.model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._arguments = state

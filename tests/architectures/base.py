@@ -163,7 +163,7 @@ def tokens_read(head: Head, hidden: torch.Tensor, inputs: dict[str, Any], own: t
     hidden = hidden.detach().clone()
     with torch.enable_grad():
         hidden.requires_grad_()
-        (slope,) = torch.autograd.grad(head.whole(hidden, inputs).sum(), hidden)  # (1, T, H)
+        (slope,) = torch.autograd.grad(head.texts(hidden, inputs).sum(), hidden)  # (1, T, H)
     read = (slope[0].abs().sum(-1) > 0).nonzero().flatten().tolist()
     count = hidden.shape[1]
     if len(read) != 1:

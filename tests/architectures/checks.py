@@ -13,7 +13,7 @@ from normxlogit.inputs.batching import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of
 from normxlogit.parts.proofs import EXCLUDED
-from normxlogit.tasks.positions import at
+from normxlogit.tasks.positions import logits_at
 from normxlogit.tasks.targets import resolve
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read
 from tests.architectures.known import ALIKE
@@ -98,12 +98,12 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     own, _ = _own(explainer, model, batch)
     run = explainer._model.run(batch)
     if explainer._model.parts.token_pooling is None:
-        near(explainer._model.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
+        near(explainer._model.head.texts(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
-        near(run.logits, at(own, run.positions), "logits at the position explained")
-        found, wanted = explainer._model.read(run.hidden, batch), own[batch.mask]  # (N, C)
+        near(run.logits, logits_at(own, run.positions), "logits at the position explained")
+        found, wanted = explainer._model.head_logits(run.hidden, batch), own[batch.mask]  # (N, C)
         kept = wanted.abs() < EXCLUDED  # BigBird's reader pushes the question's tokens out of the choice
         near(found[kept], wanted[kept], "head on each token")
 
@@ -133,7 +133,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         logits, outputs = _own(explainer, model, batch, output_hidden_states=True)
         states = outputs.get("encoder_hidden_states") or outputs["hidden_states"]
         embedded = states[0]  # (1, T, H)
-        if embedded.ndim != 3 or explainer._model.parts.states_late:  # several streams, or a layer late
+        if embedded.ndim != 3 or explainer._model.parts.states_lack_embeddings:  # several streams, or a layer late
             embedded = model.get_input_embeddings()(batch.inputs["input_ids"])
         hidden = explainer._model.run(batch).hidden  # (1, T, H)
         label = 0 if explainer._model.task.name == "multiple-choice" else together.target.id

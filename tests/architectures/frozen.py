@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from normxlogit import Explainer
-from normxlogit.copies.clone import clone, one_choice_each
+from normxlogit.copies.clone import accept_single_choices, clone
 from normxlogit.copies.run import Replace
 from normxlogit.copies.run import run as run_copy
 from normxlogit.errors import UnsupportedModelError
@@ -90,7 +90,7 @@ def _input(task: str, family: str, model: Any, shadow: nn.Module) -> tuple[dict[
     if task in ("question-answering", "multiple-choice"):
         text = ("is it bad ?", TEXT)
     if task == "multiple-choice":
-        one_choice_each(shadow)
+        accept_single_choices(shadow)
     explainer = Explainer(model, tokenizer_for(task, family))
     found = dict(explainer._model.batch(explainer._model.encoder([text]), [0]).inputs)
     vars(shadow)["config"] = explainer.model.config  # which knows what padding is

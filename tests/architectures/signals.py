@@ -50,7 +50,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         run = taken.run(batch)
         head = taken.head
         near(run.logits, own.logits, "logits")
-        near(head.whole(run.hidden, batch.inputs), own.logits, "whole-sequence logits")
+        near(head.texts(run.hidden, batch.inputs), own.logits, "whole-sequence logits")
         reads = tokens_read(head, run.hidden[:1], {k: v[:1] for k, v in batch.inputs.items()}, own.logits[:1])
         result = explainer({model.main_input_name: values}, method="normxlogit")[0]
         each = torch.cat([head.tokens(state[None]) for state in run.hidden[0]])[:, result.target.id]  # (T,)

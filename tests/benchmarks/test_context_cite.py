@@ -66,7 +66,7 @@ def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_return
     answer = ids[-5:]
     assert package.asked["answer"] == answer
     assert ids == first + second + third + rest + answer
-    assert package.asked["model"] is inner.copy.reference
+    assert package.asked["model"] is inner.copy.unmodified
     assert package.asked["tokenizer"] is inner.tokenizer
     assert (package.asked["samples"], package.asked["sources"]) == (9, 3)
     assert package.asked["ablation"] == (0.5, 1), "each source is there in half of them, and one passes at a time"

@@ -8,7 +8,7 @@ from torch import nn
 
 from normxlogit.copies.autocast import without_autocast
 from normxlogit.copies.clone import clone
-from normxlogit.copies.pool import IDLE, SMALL, model_pool, private_clone
+from normxlogit.copies.pool import MAX_IDLE_COPIES, MAX_PRIVATE_ELEMENTS, model_pool, private_clone
 from normxlogit.copies.run import run
 
 
@@ -72,7 +72,7 @@ def test_a_clean_copy_is_lent_again_and_each_thread_has_its_own():
     for thread in threads:
         thread.join()
     assert results == {n: [float(n if n <= 4 else 1)] * 50 for n in results}
-    assert len(pool._idle) <= IDLE
+    assert len(pool._idle) <= MAX_IDLE_COPIES
 
 
 def test_a_buffer_that_its_owner_changed_in_place_is_followed_at_the_next_lease():
@@ -93,7 +93,7 @@ def test_a_buffer_that_its_owner_changed_in_place_is_followed_at_the_next_lease(
 def test_a_private_clone_shares_weights_and_large_buffers():
     model = nn.Linear(2, 2)
     model.register_buffer("small", torch.zeros(3))
-    model.register_buffer("large", torch.zeros(SMALL + 1, dtype=torch.int8))
+    model.register_buffer("large", torch.zeros(MAX_PRIVATE_ELEMENTS + 1, dtype=torch.int8))
     model.register_buffer("none", None)
     copy = private_clone(model)
     assert copy.weight is model.weight

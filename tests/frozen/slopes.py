@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit.frozen.backward import NotedInputs, frozen_backward
+from normxlogit.frozen.backward import RecordedInputs, frozen_backward
 from normxlogit.frozen.conservation import balance, constants_as_leaves
 from normxlogit.frozen.readout import read_out
 
@@ -14,7 +14,7 @@ X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 def slope_of(function, x):
     """Return the frozen network's Jacobian at x; check that the contributions of x and of constants are the value."""
     leaf = x.clone().requires_grad_()
-    with NotedInputs():
+    with RecordedInputs():
         value = function(leaf.clone())
     torch.testing.assert_close(value.detach(), function(x.clone()), atol=0, rtol=0)
     assert_conserved(function, x)

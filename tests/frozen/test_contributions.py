@@ -11,7 +11,7 @@ from normxlogit.frozen import runner
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.targets import Target, resolve
+from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny
 
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
@@ -33,7 +33,7 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
     for contrast in (None, 20):
         run = frozen.run(batch, (3,), predict=False)
         other = None if contrast is None else torch.full((3,), contrast)
-        target = Target(ids, other, run.positions, True, task.task)
+        target = BatchTargets(ids, other, run.positions, True, task.task)
         found = frozen.contributions(run, target, (3,), read)
         summed = frozen.contributions(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
         for text, encoding in enumerate(batch.encodings):
@@ -116,7 +116,7 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(0) or forward(self, *a, **k))
     counts = []
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
-        monkeypatch.setattr(runner, "LONG", longest)
+        monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", longest)
         frozen_pass, before = frozen.run(batch, (0,)), len(calls)
         again = frozen.contributions(frozen_pass, target, (0,)).values[0]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)

@@ -47,7 +47,7 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, (1, 3))
-    monkeypatch.setattr(frozen, "_readers", lambda *_: {})
+    monkeypatch.setattr(frozen, "_layer_readers", lambda *_: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, (1, 3))
 

@@ -8,7 +8,7 @@ from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.inputs.append_tokens import append_tokens
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.targets import Target
+from normxlogit.tasks.targets import BatchTargets
 from tests import tiny
 from tests.tasks.test_seq2seq import begin, writer
 
@@ -39,7 +39,7 @@ def test_both_sides_and_the_bias_are_the_answer(family, layer):
     run = frozen.run(batch, places, predict=False)
     outputs = own(model, batch)
     torch.testing.assert_close(run.hidden, outputs.decoder_hidden_states[-1], rtol=1e-4, atol=1e-4)
-    target = Target(torch.tensor([[9]]), None, None, True, model.task)
+    target = BatchTargets(torch.tensor([[9]]), None, None, True, model.task)
     found = frozen.contributions(run, target, places, torch.tensor([[2]]))
     said = outputs.logits[0, 2]
     assert float(found.answer) == pytest.approx(float(said[9] - said.mean()), abs=1e-4)
@@ -71,6 +71,6 @@ def test_a_model_that_does_not_look_both_sides_up_is_refused():
     _, frozen, batch = made()
     with (
         pytest.raises(UnsupportedModelError, match="looks its token ids up 0 times"),
-        frozen.entry_points.read(batch, (SOURCE, WORDS), *[lambda _, rows: rows] * 2),
+        frozen.entry_points.replacements(batch, (SOURCE, WORDS), *[lambda _, rows: rows] * 2),
     ):
         pass

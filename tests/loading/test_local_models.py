@@ -13,7 +13,7 @@ from normxlogit.loading.local_models import LocalModel, local_models
 def cache(tmp_path, monkeypatch):
     """A cache of the hub, and what puts a model into it."""
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(module, "_packaged", list)
+    monkeypatch.setattr(module, "_packaged_models", list)
 
     def put(name, config, weights="model.safetensors"):
         folder = tmp_path / f"models--{name.replace('/', '--')}" / "snapshots" / "abc"

@@ -21,4 +21,4 @@ from normxlogit.model import batched_generation as room
     ],
 )
 def test_greedy_settings_are_told_from_those_that_padding_may_matter_to(settings, plain):
-    assert room._plain(GenerationConfig(**settings)) is plain
+    assert room._is_plain_greedy(GenerationConfig(**settings)) is plain

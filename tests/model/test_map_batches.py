@@ -38,9 +38,9 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
     explainer([TEXTS[0]] * 3, method="normxlogit")
     encodings = explainer.encode(TEXTS)
     lengths, proved = [len(e) for e in encodings], explainer._model.copy.padding
-    assert not proved.cover(min(lengths), max(lengths)), "texts of one length say nothing"
+    assert not proved.covers(min(lengths), max(lengths)), "texts of one length say nothing"
     explainer(encodings, method="normxlogit")
-    assert proved.cover(min(lengths), max(lengths))
+    assert proved.covers(min(lengths), max(lengths))
     read, run = [], explainer._model.run
     explainer._model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
     explainer(encodings, method="normxlogit")
@@ -49,7 +49,7 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
     explainer(["bad", TEXTS[1]], method="normxlogit")
     assert sum(read) == len(TEXTS) + 2 + 2 + (len(explainer.encode(["bad"])[0]) < min(lengths)) * 2
     explainer([TEXTS[0], TEXTS[1] + " " + TEXTS[2]], method="normxlogit")
-    assert not proved.cover(min(lengths) - 1, max(lengths) + 9), "two ranges are not one"
+    assert not proved.covers(min(lengths) - 1, max(lengths) + 9), "two ranges are not one"
 
 
 @pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "lime:samples=8"])

@@ -8,7 +8,7 @@ from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.copies.trace import Call
-from normxlogit.parts.early_exit import handing_layers
+from normxlogit.parts.early_exit import chained_layers
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -34,7 +34,7 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
 
 
 def test_layers_that_do_not_end_in_what_the_head_reads_are_refused(monkeypatch):
-    monkeypatch.setattr("normxlogit.parts.early_exit._skipped", lambda output, *_: output)
+    monkeypatch.setattr("normxlogit.parts.early_exit._with_inputs_as_states", lambda output, *_: output)
     explainer = Explainer(build("causal-lm", "cpmant"), tiny.tokenizer(specials=False))
     with pytest.raises(UnsupportedModelError, match="cannot be read one by one"):
         explainer(tiny.TEXTS[0], target=5, layers=ALL)
@@ -48,7 +48,7 @@ def test_what_makes_a_state_of_something_else_is_no_layer():
         Call("trunk.layers.1", after, state + 2),
         Call("trunk.layers.2", state, None),
     ]
-    assert [call.path for call in handing_layers(calls)] == ["trunk.layers.0", "trunk.layers.1"]
+    assert [call.path for call in chained_layers(calls)] == ["trunk.layers.0", "trunk.layers.1"]
 
 
 def test_what_only_decides_is_no_layer():

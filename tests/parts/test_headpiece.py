@@ -41,7 +41,7 @@ def test_vocabulary_heads(family, kind):
     torch.testing.assert_close(some, logits[batch.mask][:, rows], **TOLERANCE)
     place = forward.positions[1]
     torch.testing.assert_close(forward.logits[1], logits[1, place].float(), **TOLERANCE)
-    assert task.parts.head.rows is not None, "only the wanted rows may be computed"
+    assert task.parts.head.output_embedding is not None, "only the wanted rows may be computed"
 
 
 def test_softcapping_and_scaling_are_the_models_own():
@@ -163,7 +163,7 @@ def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
     batch = task.batch(task.encoder([tiny.TEXTS[0]]), [0])
     with torch.inference_mode():
         hidden = task.run(batch).hidden[0]
-        assert task.parts.head.rows is None
+        assert task.parts.head.output_embedding is None
         torch.testing.assert_close(
             task.head.tokens(hidden, torch.tensor([7, 3])), plain(**batch.inputs).logits[0, :, [7, 3]]
         )
@@ -172,13 +172,15 @@ def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
 def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
     _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
     head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)
-    monkeypatch.setattr(headpiece, "TOKENS_AT_ONCE", 1)
-    each, sizes = headpiece.Head.each, []
-    monkeypatch.setattr(headpiece.Head, "each", lambda self, part: sizes.append(len(part)) or each(self, part))
-    without = headpiece.Head(head.pool, replace(head.piece, rows=None))
+    monkeypatch.setattr(headpiece, "LOGITS_AT_ONCE", 1000)
+    apply, sizes = headpiece.Head.tokens_with, []
+    monkeypatch.setattr(
+        headpiece.Head, "tokens_with", lambda self, states: sizes.append(len(states)) or apply(self, states)
+    )
+    without = headpiece.Head(head.pool, replace(head.piece, output_embedding=None))
     with torch.inference_mode():
         columns = without.tokens(hidden, torch.tensor([3, 7]))
-        torch.testing.assert_close(columns, each(head, hidden)[:, [3, 7]])
+        torch.testing.assert_close(columns, apply(head, hidden)[:, [3, 7]])
     assert max(sizes) * tiny.SIZE <= 1000 < len(hidden) * tiny.SIZE
 
 

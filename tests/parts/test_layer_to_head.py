@@ -39,11 +39,11 @@ def test_a_layer_goes_the_way_of_the_last_one(family):
     plain, task, run = taken_apart(family)
     assert task.layer_count() == 3
     with torch.no_grad():
-        torch.testing.assert_close(task.final(run, 3), run.hidden)
+        torch.testing.assert_close(task.layer_as_final(run, 3), run.hidden)
         for layer in (1, 2):
             step = STEPS[family]
             expected = run.states[layer] if step is None else step(plain, run.states[layer])
-            torch.testing.assert_close(task.final(run, layer), expected)
+            torch.testing.assert_close(task.layer_as_final(run, layer), expected)
     assert (task.parts.tail is None) == (STEPS[family] is None)
 
 
@@ -85,8 +85,8 @@ def test_states_that_begin_a_layer_late_are_set_right():
         torch.testing.assert_close(run.embedded, plain.backbone.embeddings(batch.inputs["input_ids"]))
         assert task.layer_count() == 3
         torch.testing.assert_close(run.states[1], own[0])
-        torch.testing.assert_close(task.final(run, 1), plain.backbone.norm_f(own[0]))
-        torch.testing.assert_close(task.final(run, 3), own[-1])
+        torch.testing.assert_close(task.layer_as_final(run, 1), plain.backbone.norm_f(own[0]))
+        torch.testing.assert_close(task.layer_as_final(run, 3), own[-1])
         given = read_outputs(task, batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
     torch.testing.assert_close(given.embedded, run.embedded)
-    torch.testing.assert_close(task.final(given, 1), task.final(run, 1))
+    torch.testing.assert_close(task.layer_as_final(given, 1), task.layer_as_final(run, 1))

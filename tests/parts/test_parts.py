@@ -27,7 +27,7 @@ def test_trunk_layers_and_embedding_output(family):
     assert parts.trunk == TRUNKS[family]
     assert parts.layers == 3
     assert parts.tokenwise
-    assert not parts.states_late
+    assert not parts.states_lack_embeddings
     assert pickle.loads(pickle.dumps(parts)) == parts, "plain data"
     site = parts.embedding_tap.site
     with torch.no_grad():
@@ -37,9 +37,9 @@ def test_trunk_layers_and_embedding_output(family):
 
 def test_a_tap_that_gives_fewer_positions_is_refused():
     tap = EmbeddingTap("x", True, (1, 0, 2))
-    assert tap.read(torch.zeros(5, 2, 3), 4).shape == (2, 4, 3)
+    assert tap.embedded(torch.zeros(5, 2, 3), 4).shape == (2, 4, 3)
     with pytest.raises(UnsupportedModelError, match="read 5 positions for 6 tokens"):
-        tap.read(torch.zeros(5, 2, 3), 6)
+        tap.embedded(torch.zeros(5, 2, 3), 6)
 
 
 def test_a_head_agrees_where_the_answer_is_one():

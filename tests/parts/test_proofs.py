@@ -5,7 +5,7 @@ import torch
 
 from normxlogit.parts.proofs import (
     EXCLUDED,
-    apart,
+    largest_difference,
     later_tokens_change_nothing,
     layer_gives_the_same_again,
     padding_changes_nothing,
@@ -24,11 +24,11 @@ def test_tolerance_grows_with_the_logits_and_the_rounding():
 
 
 def test_the_largest_difference_counts_relative_to_values_that_are_excluded():
-    assert apart(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5])) == 0.5
-    assert apart(torch.zeros(1), torch.zeros(2)) == float("inf")
-    assert apart(torch.tensor([-torch.inf, 1.0]), torch.tensor([-torch.inf, 1.0])) == 0.0
-    assert apart(torch.tensor([1e6, 1.0]), torch.tensor([2e6, 1.0])) == pytest.approx(0.5)
-    assert not apart(torch.tensor([torch.nan]), torch.tensor([1.0])) <= 1e9
+    assert largest_difference(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5])) == 0.5
+    assert largest_difference(torch.zeros(1), torch.zeros(2)) == float("inf")
+    assert largest_difference(torch.tensor([-torch.inf, 1.0]), torch.tensor([-torch.inf, 1.0])) == 0.0
+    assert largest_difference(torch.tensor([1e6, 1.0]), torch.tensor([2e6, 1.0])) == pytest.approx(0.5)
+    assert not largest_difference(torch.tensor([torch.nan]), torch.tensor([1.0])) <= 1e9
 
 
 @pytest.mark.parametrize(("change", "same"), [(0.0, True), (9e-4, True), (2e-3, False), (torch.nan, False)])

@@ -47,7 +47,7 @@ def test_tokens_that_the_trunk_drops_go_with_the_one_before_them(monkeypatch):
         trunk = lambda _, __, ___, inputs: pool(inputs["input_ids"])[..., None].float()  # noqa: E731
         monkeypatch.setattr(token_pooling, "run_trunk", trunk)
         pooling = token_pooling.TokenPooling({}, 3)
-        return token_pooling.token_places(None, "", pooling, length, torch.device("cpu")).tolist()
+        return token_pooling.token_state_indices(None, "", pooling, length, torch.device("cpu")).tolist()
 
     assert places(lambda ids: torch.stack((ids[:, 0] + ids[:, 1], ids[:, 2], ids[:, 5]), 1), 7) == [0, 0, 1, 1, 1, 2, 2]
     with pytest.raises(LookupError, match="into several states"):

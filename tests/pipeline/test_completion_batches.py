@@ -49,10 +49,10 @@ def test_a_prompt_that_ends_early_is_not_padded_with_tokens_it_did_not_write():
 @pytest.mark.parametrize("options", [{"repetition_penalty": 1.5}, {"do_sample": True, "top_k": 1}, {"num_beams": 2}])
 def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monkeypatch):
     explainer, sizes = explainer_for(), []
-    generated = writer._generated
+    generated = writer._call_generate
     monkeypatch.setattr(
         writer,
-        "_generated",
+        "_call_generate",
         lambda model, prompts, *rest: sizes.append(len(prompts)) or generated(model, prompts, *rest),
     )
     many = explainer.generate(PROMPTS, max_new_tokens=4, **options)
@@ -73,6 +73,6 @@ def test_the_trial_sees_a_model_that_reads_padding():
     model.__class__ = Blind
     explainer = Explainer(model, tiny.tokenizer_for("gpt2"))
     many = explainer.generate(PROMPTS, max_new_tokens=4)
-    assert explainer._model.copy.writes_padded.refuted
+    assert explainer._model.copy.generates_padded.refuted
     alone = explainer_for("gpt2")
     assert [g.token_ids for g in many] == [alone.generate(p, max_new_tokens=4).token_ids for p in PROMPTS]

@@ -205,7 +205,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
 
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
-        monkeypatch.setattr(runner, "LONG", long)
+        monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", long)
         sizes = []
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from normxlogit.errors import DataError, InputError
-from normxlogit.inputs.encoding import Spread
+from normxlogit.inputs.encoding import ScoreSpread
 from normxlogit.results.attribution import Attribution
 from normxlogit.results.units.regions import Region, regions_of
 from tests.factories import make_media
@@ -41,7 +41,7 @@ def test_parts_without_a_place_are_refused(path, value, problem):
 
 
 def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():
-    spread = Spread(
+    spread = ScoreSpread(
         np.zeros((2, 2, 4), np.float32), np.array([0, 1, 1]), np.array([3, 0, 1]), np.array([1.0, 0.25, 0.75])
     )
     found = spread(np.array([[2.0, 4.0]]))

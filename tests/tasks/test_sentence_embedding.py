@@ -11,7 +11,7 @@ from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.tasks.similarity.sentence_embedding import (
     SentenceEmbedding,
     Steps,
-    pooled,
+    pool_states,
     sentence_embedding,
     steps_from_files,
 )
@@ -33,9 +33,9 @@ MASK = torch.tensor([[0, 1, 1, 1], [1, 1, 0, 0]])
 )
 def test_each_way_to_pool_reads_the_real_tokens_only(mode, first, second):
     wanted = torch.tensor([[first, 10 * first], [second, 10 * second]]).float()
-    torch.testing.assert_close(pooled(STATES, MASK, mode), wanted)
+    torch.testing.assert_close(pool_states(STATES, MASK, mode), wanted)
     if mode not in ("cls", "lasttoken"):
-        assert not pooled(STATES, torch.zeros_like(MASK), mode).any(), "nothing of nothing, and no NaN"
+        assert not pool_states(STATES, torch.zeros_like(MASK), mode).any(), "nothing of nothing, and no NaN"
 
 
 def bare():

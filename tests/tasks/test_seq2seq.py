@@ -113,7 +113,7 @@ def test_a_completion_has_no_second_first_token():
     model.refresh()
     assert model.task._target_ids(model, "the cat") == [2, 5, 43, 3]
     assert model.task.name == "seq2seq-lm"
-    assert model.copy.adapted
+    assert model.copy.is_adapted
 
 
 def test_sources_are_padded_and_masked_on_the_right():

@@ -10,7 +10,7 @@ from normxlogit import TargetError
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.targets import (
-    Target,
+    BatchTargets,
     describe_targets,
     index_of,
     name_of,
@@ -49,34 +49,38 @@ WORDS = CausalLM()
 
 def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
     ids, others = torch.tensor([[0, 3], [2, 1]]), torch.tensor([1, 3])
-    plain, less = (Target(ids, contrast, None, True, WORDS) for contrast in (None, others))
-    assert plain.read(LOGITS[:2]).tolist() == [[1, 8], [40, 20]]
-    assert less.read(LOGITS[:2]).tolist() == [[-1, 6], [-40, -60]]
+    plain, less = (BatchTargets(ids, contrast, None, True, WORDS) for contrast in (None, others))
+    assert plain.select(LOGITS[:2]).tolist() == [[1, 8], [40, 20]]
+    assert less.select(LOGITS[:2]).tolist() == [[-1, 6], [-40, -60]]
     texts = torch.tensor([1, 0, 1])
-    assert plain.read(LOGITS, texts).tolist() == [[4, 2], [10, 80], [400, 200]]
-    assert less.read(LOGITS, texts).tolist() == [[-4, -6], [-10, 60], [-400, -600]]
+    assert plain.select(LOGITS, texts).tolist() == [[4, 2], [10, 80], [400, 200]]
+    assert less.select(LOGITS, texts).tolist() == [[-4, -6], [-10, 60], [-400, -600]]
 
 
 def test_targets_are_described_by_kind_name_and_place():
     task, _ = ran(num_labels=3)
     first, second = describe_targets(
-        task, Target(None, None, None, True, task.task), np.array([[0, 2], [1, 1]]), np.array([1, 1]), None
+        task, BatchTargets(None, None, None, True, task.task), np.array([[0, 2], [1, 1]]), np.array([1, 1]), None
     )
     assert [(t.kind, t.name, t.id) for t in first] == [("label", "LABEL_0", 0), ("label", "LABEL_2", 2)]
     assert {(t.contrast, t.contrast_id, t.position) for t in first} == {("LABEL_1", 1, None)}
     assert [t.name for t in second] == ["LABEL_1", "LABEL_1"]
     words, _ = ran("llama", "CausalLM")
     ((one,),) = describe_targets(
-        words, Target(None, None, None, False, words.task), np.array([[7]]), None, np.array([4])
+        words, BatchTargets(None, None, None, False, words.task), np.array([[7]]), None, np.array([4])
     )
     assert (one.kind, one.name, one.contrast, one.contrast_id, one.position) == ("token", "movie", None, None, 4)
     reader, _ = ran(kind="QuestionAnswering")
     places = np.array([[3, 5], [6, 6]])
     for ids, positions in (([0], [[3], [6]]), ([1], [[5], [6]]), ([0, 1], [[3, 5], [6, 6]])):
-        found = describe_targets(reader, Target(None, None, None, True, reader.task), np.array([ids] * 2), None, places)
+        found = describe_targets(
+            reader, BatchTargets(None, None, None, True, reader.task), np.array([ids] * 2), None, places
+        )
         assert [[one.position for one in targets] for targets in found] == positions
     values, _ = ran(num_labels=1)
-    ((one,), _) = describe_targets(values, Target(None, None, None, True, values.task), np.array([[0]] * 2), None, None)
+    ((one,), _) = describe_targets(
+        values, BatchTargets(None, None, None, True, values.task), np.array([[0]] * 2), None, None
+    )
     assert one.kind == "value"
 
 

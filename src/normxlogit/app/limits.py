@@ -82,7 +82,7 @@ class Limits:
             data = base64.b64decode(content, validate=True)
         except ValueError:
             raise InputError("the picture did not arrive whole; choose it again") from None
-        return open_picture(io.BytesIO(data), "the file", most=self.pixels)
+        return open_picture(io.BytesIO(data), "the file", max_pixels=self.pixels)
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
         """Return the methods that were chosen, each once."""

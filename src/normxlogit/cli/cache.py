@@ -18,7 +18,7 @@ def cache(
 
     folder = gguf_cache.cache_folder()
     if folder is None:
-        write(f"nothing is kept: {gguf_cache.FOLDER} is empty\n")
+        write(f"nothing is kept: {gguf_cache.FOLDER_VARIABLE} is empty\n")
         return
     size = gguf_cache.clear() if clear else gguf_cache.kept_bytes()
     write(f"{'removed' if clear else folder}: {size / (1 << 20):.0f} MB\n")

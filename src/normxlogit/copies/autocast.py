@@ -20,8 +20,8 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
     """Return a note where the caller has autocast on, in which the model would answer otherwise.
 
     Args:
-        inputs: What was read.
-        dtype: The precision in which it was, if it is known.
+        inputs: The model's inputs.
+        dtype: The precision of the model's weights, if it is known.
     """
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()
@@ -30,4 +30,5 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
 
 
 def _device_of(inputs: Mapping[str, Any]) -> str:
+    """Return the type of the device that the inputs are on."""
     return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")

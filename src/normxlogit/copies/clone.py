@@ -19,15 +19,15 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..errors import UnsupportedModelError
 from .snapshot import TABLES
 
-BOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
-"""What may be bound to a module, or be a compiled form of what is, or hold such."""
+REFERENCE_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
+"""Types of attributes that may refer to modules: methods, functions, partial calls and tuples of these."""
 
-PLAIN = frozenset((bool, int, float, str, type(None)))
+PLAIN_TYPES = frozenset((bool, int, float, str, type(None)))
 
-HELD = (dict, list, set, OrderedDict, defaultdict)
-"""What a model may keep on itself and change while it reads; a copy has its own."""
+MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
+"""Containers that a forward pass may change; a copy has its own."""
 
-HOLDING = frozenset((*HELD, tuple))
+CONTAINERS = frozenset((*MUTABLE_CONTAINERS, tuple))
 
 FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
@@ -48,7 +48,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
                 "use an adapter that lives in the weights, such as LoRA"
             )
         model = _uncompiled(model.get_base_model())  # type: ignore[operator]
-    if any(kind.__name__ == "FSDPModule" for kind in type(model).__mro__):
+    if any(cls.__name__ == "FSDPModule" for cls in type(model).__mro__):
         raise UnsupportedModelError(
             "the weights of a model that was given to fully_shard are in parts, in other processes too; explain a "
             "model with whole ones, as of torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
@@ -58,16 +58,16 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def is_wrapped(model: nn.Module) -> bool:
-    """Return whether a model is called through a wrapper, which may do more."""
+    """Return whether an adapter library's wrapper is around a model; what `torch.compile` puts around it is none."""
     return unwrapped(model) is not _uncompiled(model)
 
 
 def returning_attention(model: nn.Module) -> nn.Module:
     """Return a clone whose attention returns its probabilities, which fused kernels do not."""
-    copy = clone(model)
-    if (config := getattr(copy, "config", None)) is not None:
+    copied_model = clone(model)
+    if (config := getattr(copied_model, "config", None)) is not None:
         config._attn_implementation = "eager"
-    return copy
+    return copied_model
 
 
 def clone(model: nn.Module) -> nn.Module:
@@ -77,47 +77,47 @@ def clone(model: nn.Module) -> nn.Module:
     so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.
     Weights that were made in inference mode, which autograd refuses, are other tensors on the same storage.
     """
-    twins: dict[int, Any] = {}
-    configs: dict[int, Any] = {}
-    plain = {id(module): _uncompiled(module) for module in model.modules()}
-    for module in {id(module): module for module in plain.values()}.values():
-        twins[id(module)] = shallow_copy(module)
-    for path, module in plain.items():
-        twins[path] = twins[id(module)]
-    made = list({id(twin): twin for twin in twins.values()}.values())
+    copies: dict[int, Any] = {}  # by the id of the original
+    configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
+    uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
+    for original in {id(inner): inner for _, inner in uncompiled}.values():
+        copies[id(original)] = shallow_copy(original)
+    copied_modules = list(copies.values())
+    for module, inner in uncompiled:
+        copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
-    _own_containers(made, twins)
-    _leave_inference_mode(made)
-    for copied in made:
-        state = copied.__dict__
-        state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
+    _copy_containers(copied_modules, copies)
+    _leave_inference_mode(copied_modules)
+    for copied_module in copied_modules:
+        state = copied_module.__dict__
+        state["_modules"] = {name: copies.get(id(child)) for name, child in state["_modules"].items()}
         state["training"] = False
         state.pop("_compiled_call_impl", None)
         for name, value in state.items():
-            if type(value) in PLAIN or (name in TABLES and name not in FORWARD_HOOKS):
+            if type(value) in PLAIN_TYPES or (name in TABLES and name not in FORWARD_HOOKS):
                 continue
             if isinstance(value, PretrainedConfig):
-                state[name] = _own_config(value, state, configs, from_transformers)
+                state[name] = _copy_config(value, state, configs, from_transformers)
             elif name in FORWARD_HOOKS:
                 if value:
-                    state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
-            elif id(value) in twins or isinstance(value, BOUND):
-                state[name] = _rebound(value, twins)
-    copied_model: nn.Module = twins[id(model)]
-    return copied_model
+                    state[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
+            elif id(value) in copies or isinstance(value, REFERENCE_TYPES):
+                state[name] = _rebind(value, copies)
+    model_copy: nn.Module = copies[id(model)]
+    return model_copy
 
 
-def _leave_inference_mode(made: list[nn.Module]) -> None:
-    """Replace the weights of copied modules that were made in inference mode; tied ones stay tied."""
+def _leave_inference_mode(copied_modules: list[nn.Module]) -> None:
+    """Replace weights that were made in inference mode by aliases that autograd accepts; tied ones stay tied."""
     aliases: dict[int, Tensor] = {}
-    for copied in made:
-        for table in (vars(copied)["_parameters"], vars(copied)["_buffers"]):
+    for module in copied_modules:
+        for table in (vars(module)["_parameters"], vars(module)["_buffers"]):
             for name, value in table.items():
                 if value is not None and value.is_inference() and type(value) in (Tensor, nn.Parameter):
-                    table[name] = aliases.setdefault(id(value), _without_inference(value))
+                    table[name] = aliases.setdefault(id(value), _autograd_alias(value))
 
 
-def _without_inference(value: Tensor) -> Tensor:
+def _autograd_alias(value: Tensor) -> Tensor:
     """Return another tensor on the same storage that autograd accepts."""
     with torch.inference_mode(False):
         alias = torch.empty(0, dtype=value.dtype, device=value.device)
@@ -125,9 +125,17 @@ def _without_inference(value: Tensor) -> Tensor:
         return nn.Parameter(alias, requires_grad=False) if isinstance(value, nn.Parameter) else alias
 
 
-def _own_config(
+def _copy_config(
     config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], from_transformers: bool
 ) -> Any:
+    """Return a copy of a configuration, with settings that a copied module runs with.
+
+    Args:
+        config: The configuration.
+        state: The attributes of the module that holds it.
+        configs: The memo of `copy.deepcopy`, so that modules go on sharing one.
+        from_transformers: Whether the model is one of transformers.
+    """
     copied = copy.deepcopy(config, configs)
     if from_transformers:
         copied.return_dict = True  # the form of the output, which is read by name here
@@ -155,11 +163,16 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     model.__dict__[name] = types.MethodType(overriding, model)
 
 
-def one_choice_each(model: nn.Module) -> None:
-    """Let a clone of a multiple-choice model read (B, T) and answer (B, 1): every row as a question of one choice."""
+def accept_single_choices(model: nn.Module) -> None:
+    """Change the forward of a clone of a multiple-choice model to read (B, T) and answer (B, 1): one choice a row."""
 
     def forward(original: Callable[..., Any], **inputs: Any) -> Any:
-        return original(**{k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()})
+        return original(
+            **{
+                name: value[:, None] if isinstance(value, Tensor) and value.ndim > 1 else value
+                for name, value in inputs.items()
+            }
+        )
 
     override_forward(model, forward)
 
@@ -167,11 +180,11 @@ def one_choice_each(model: nn.Module) -> None:
 def shallow_copy(module: nn.Module) -> nn.Module:
     """Return a second object for a module, with the same parameters and children."""
     copied: nn.Module = module.__class__.__new__(module.__class__)
-    copied.__dict__.update(_own_tables(module))
+    copied.__dict__.update(_attributes_with_own_tables(module))
     return copied
 
 
-def _own_tables(module: nn.Module) -> dict[str, Any]:
+def _attributes_with_own_tables(module: nn.Module) -> dict[str, Any]:
     """Return the module's attributes, with torch's own tables (parameters, children, hooks) copied."""
     return {
         name: value.copy() if name in TABLES and isinstance(value, dict) else value
@@ -192,38 +205,45 @@ def _uncompiled(module: nn.Module) -> nn.Module:
     return _uncompiled(inner)
 
 
-def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:
-    """Bind a method stored on an instance (accelerate does that) to the copy instead of the original, uncompiled."""
+def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
+    """Return a value with what refers to copied modules referring to their copies.
+
+    Accelerate, for one, stores bound methods on instances. A compiled function becomes the one that was compiled.
+
+    Args:
+        value: A module, a method, a function, a partial call, a tuple of these, or anything else.
+        copies: The copies, by the id of the original.
+    """
     if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" in value.__dict__:
         while isinstance(value, types.FunctionType):  # down to the method that was compiled
             inner = value.__dict__.get("_torchdynamo_orig_callable") or value.__dict__.get("__wrapped__")
             if inner is None:
                 break
             value = inner
-    if id(value) in twins:
-        return twins[id(value)]
+    if id(value) in copies:
+        return copies[id(value)]
     if isinstance(value, types.MethodType):
-        owner = twins.get(id(value.__self__))
+        owner = copies.get(id(value.__self__))
         return value if owner is None else types.MethodType(value.__func__, owner)
     if isinstance(value, functools.partial):
-        function, *arguments = (_rebound(part, twins) for part in (value.func, *value.args))
-        keywords = {name: _rebound(part, twins) for name, part in value.keywords.items()}
+        function, *arguments = (_rebind(part, copies) for part in (value.func, *value.args))
+        keywords = {name: _rebind(part, copies) for name, part in value.keywords.items()}
         return functools.partial(function, *arguments, **keywords)
     if type(value) is tuple:
-        parts = tuple(_rebound(part, twins) for part in value)
+        parts = tuple(_rebind(part, copies) for part in value)
         return value if all(map(operator.is_, parts, value)) else parts
-    return _with_own_cells(value, twins) if isinstance(value, types.FunctionType) else value
+    return _rebind_closure(value, copies) if isinstance(value, types.FunctionType) else value
 
 
-def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> types.FunctionType:
+def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> types.FunctionType:
     """Return a function whose closure and defaults refer to the copies."""
-    filled = [cell for cell in function.__closure__ or () if content_of(cell) is not None]
-    contents = (*map(content_of, filled), *(function.__defaults__ or ()))
-    if not any(_refers(part, twins) for part in contents):
+    filled_cells = [cell for cell in function.__closure__ or () if cell_content(cell) is not None]
+    contents = (*map(cell_content, filled_cells), *(function.__defaults__ or ()))
+    if not any(_refers_to_copied(content, copies) for content in contents):
         return function
-    cells = {id(cell): types.CellType(_rebound(content_of(cell), twins)) for cell in filled}
-    closure = tuple(cells.get(id(cell), cell) for cell in function.__closure__ or ())
-    defaults = tuple(_rebound(part, twins) for part in function.__defaults__ or ()) or None
+    new_cells = {id(cell): types.CellType(_rebind(cell_content(cell), copies)) for cell in filled_cells}
+    closure = tuple(new_cells.get(id(cell), cell) for cell in function.__closure__ or ())
+    defaults = tuple(_rebind(part, copies) for part in function.__defaults__ or ()) or None
     copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, closure)
     copied.__kwdefaults__, copied.__qualname__, copied.__module__ = (
         function.__kwdefaults__,
@@ -234,50 +254,50 @@ def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> type
     return copied
 
 
-def content_of(cell: types.CellType) -> Any:
-    """Return what a cell of a closure holds, None if nothing yet."""
+def cell_content(cell: types.CellType) -> Any:
+    """Return what a cell of a closure holds, None if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
         return None
 
 
-def _refers(value: Any, twins: dict[int, Any]) -> bool:
-    """Return whether a value is one that was copied, or a method of one."""
-    return id(value) in twins or (isinstance(value, types.MethodType) and id(value.__self__) in twins)
+def _refers_to_copied(value: Any, copies: dict[int, Any]) -> bool:
+    """Return whether a value is a module or container that was copied, or a method of one."""
+    return id(value) in copies or (isinstance(value, types.MethodType) and id(value.__self__) in copies)
 
 
-def _own_containers(made: list[nn.Module], twins: dict[int, Any]) -> None:
-    """Copy the containers of copied modules, before functions that refer to them are bound."""
-    held: list[Any] = []
-    for copied in made:
-        for name, value in copied.__dict__.items():
-            if type(value) in HOLDING and name not in TABLES:
-                _copy_held(value, twins, held)
-    for container in held:
-        _bind_inside(container, twins)
+def _copy_containers(copied_modules: list[nn.Module], copies: dict[int, Any]) -> None:
+    """Enter copies of the containers that copied modules keep into `copies`, with their contents rebound."""
+    copied_containers: list[Any] = []
+    for module in copied_modules:
+        for name, value in module.__dict__.items():
+            if type(value) in CONTAINERS and name not in TABLES:
+                _copy_container(value, copies, copied_containers)
+    for container in copied_containers:
+        _rebind_contents(container, copies)
 
 
-def _copy_held(value: Any, twins: dict[int, Any], copies: list[Any]) -> None:
-    """Copy the containers that are in a value, or are it, and list the copies."""
-    if type(value) in HELD:
-        if id(value) in twins:
+def _copy_container(value: Any, copies: dict[int, Any], copied_containers: list[Any]) -> None:
+    """Copy a container and those nested in it, and enter the copies in `copies` and `copied_containers`."""
+    if type(value) in MUTABLE_CONTAINERS:
+        if id(value) in copies:
             return
-        twins[id(value)] = value.copy()
-        copies.append(twins[id(value)])
+        copied = copies[id(value)] = value.copy()
+        copied_containers.append(copied)
     elif type(value) is not tuple:
         return
-    for part in value.values() if isinstance(value, dict) else value:
-        _copy_held(part, twins, copies)
+    for item in value.values() if isinstance(value, dict) else value:
+        _copy_container(item, copies, copied_containers)
 
 
-def _bind_inside(container: Any, twins: dict[int, Any]) -> None:
-    """Replace the contents of a copied container by their copies."""
+def _rebind_contents(container: Any, copies: dict[int, Any]) -> None:
+    """Rebind the items of a copied container, in place."""
     if isinstance(container, dict):
-        container.update({key: _rebound(part, twins) for key, part in container.items()})
+        container.update({key: _rebind(item, copies) for key, item in container.items()})
     elif isinstance(container, list):
-        container[:] = [_rebound(part, twins) for part in container]
+        container[:] = [_rebind(item, copies) for item in container]
     else:
-        parts = [_rebound(part, twins) for part in container]
+        items = [_rebind(item, copies) for item in container]
         container.clear()
-        container.update(parts)
+        container.update(items)

@@ -21,14 +21,14 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
-def refuse_to_hide(error: BaseException) -> None:
-    """Raise an error again if it is a lack of memory: a wrong guess may fail in any way, but not in this one."""
+def reraise_out_of_memory(error: BaseException) -> None:
+    """Raise an error again if it means too little memory, so that no `except Exception` takes it for a wrong guess."""
     if out_of_memory(error):
         raise error
 
 
 def result_or_none(work: Callable[[], Result]) -> Result | None:
-    """Return the result of some work, None if memory ran out, with the work's own memory freed."""
+    """Return the result of a call, None if memory ran out, after which the device's cache is emptied."""
     try:
         return work()
     except (RuntimeError, MemoryError) as error:
@@ -40,13 +40,13 @@ def result_or_none(work: Callable[[], Result]) -> Result | None:
 
 
 @contextmanager
-def enough_memory(what: str) -> Iterator[None]:
-    """Turn an out-of-memory error of work that cannot be split into a message that names the work."""
+def enough_memory(purpose: str) -> Iterator[None]:
+    """Turn an out-of-memory error into an `InputError` that says what there was too little memory for."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
         raise InputError(
-            f"there is not enough memory to {what}: shorten it, or use a smaller dtype or another device"
+            f"there is not enough memory to {purpose}: shorten it, or use a smaller dtype or another device"
         ) from error

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
-from .memory import refuse_to_hide
+from .memory import reraise_out_of_memory
 from .pool import private_clone
 from .trace import Call, tensor_of, trace
 
@@ -28,11 +28,11 @@ def mean_logit(logits: Tensor) -> Tensor:
 
     Heads exclude an entry with -inf or a number so low that the others are lost in the rounding of their mean with it.
     """
-    kept = logits > -EXCLUDED
-    if bool(kept.all()):
+    included = logits > -EXCLUDED
+    if bool(included.all()):
         return logits.mean(-1, keepdim=True)
-    kept = kept | ~kept.any(-1, keepdim=True)
-    return logits.masked_fill(~kept, 0).sum(-1, keepdim=True) / kept.sum(-1, keepdim=True)
+    included = included | ~included.any(-1, keepdim=True)
+    return logits.masked_fill(~included, 0).sum(-1, keepdim=True) / included.sum(-1, keepdim=True)
 
 
 def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> UnsupportedModelError:
@@ -40,25 +40,30 @@ def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Unsup
     try:
         calls, _ = trace(private_clone(model), inputs)
     except Exception as error:  # the error is raised all the same, without the module's name
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         calls = []
-    return not_finite(model, calls, inputs)
+    return traced_non_finite_error(model, calls, inputs)
 
 
-def not_finite(model: nn.Module, calls: list[Call], inputs: Mapping[str, Any]) -> UnsupportedModelError:
-    """Return the error for calls that were traced already."""
-    first = min((call for call in calls if _spoiled(call, inputs)), key=lambda call: call.end, default=None)
-    where = "in its head" if first is None else f"first in what {first.path or 'the model itself'} returns"
+def traced_non_finite_error(model: nn.Module, calls: list[Call], inputs: Mapping[str, Any]) -> UnsupportedModelError:
+    """Return an error that names the first of a pass's calls whose output has NaN or infinity."""
+    first_call = min(
+        (call for call in calls if _returns_non_finite(call, inputs)), key=lambda call: call.end, default=None
+    )
+    where = "in its head" if first_call is None else f"first in what {first_call.path or 'the model itself'} returns"
     cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
-    if first is not None:
-        weights = dict(model.get_submodule(first.path).named_parameters(recurse=False))
-        bad = next((name for name, weight in weights.items() if not weight.is_meta and not _finite(weight)), None)
-        if bad is not None:
-            cause = f", whose {bad} is not finite: the weights are broken"
+    if first_call is not None:
+        own_weights = dict(model.get_submodule(first_call.path).named_parameters(recurse=False))
+        non_finite_weight = next(
+            (name for name, weight in own_weights.items() if not weight.is_meta and not _finite(weight)), None
+        )
+        if non_finite_weight is not None:
+            cause = f", whose {non_finite_weight} is not finite: the weights are broken"
     return UnsupportedModelError(f"{type(model).__name__} answers with NaN or infinite values, {where}{cause}")
 
 
-def _spoiled(call: Call, inputs: Mapping[str, Any]) -> bool:
+def _returns_non_finite(call: Call, inputs: Mapping[str, Any]) -> bool:
+    """Return whether a module returned NaN or infinity at a real token."""
     output, mask = tensor_of(call.returned), inputs.get("attention_mask")
     if output is None or not output.is_floating_point():
         return False
@@ -68,6 +73,7 @@ def _spoiled(call: Call, inputs: Mapping[str, Any]) -> bool:
 
 
 def _finite(weight: Tensor) -> bool:
+    """Return whether a weight is finite, as far as torch can tell."""
     try:
         return bool(weight.isfinite().all())
     except (RuntimeError, NotImplementedError):  # not implemented for quantised weights

@@ -18,62 +18,63 @@ from torch import Tensor, nn
 from .clone import clone
 from .snapshot import Snapshot
 
-SMALL = 1_000_000
+MAX_PRIVATE_ELEMENTS = 1_000_000
 """Most elements of a buffer that a private clone copies; larger ones are quantised weights, and shared."""
 
-IDLE = 8
+MAX_IDLE_COPIES = 8
 """Most idle copies."""
 
 MAX_CLEAN_SHAPES = 4096
 """Most kinds of passes that are remembered as changing nothing."""
 
 Model = TypeVar("Model", bound=nn.Module)
-Lent = TypeVar("Lent")
+Leased = TypeVar("Leased")
 
 
 class WriteWatch:
-    """Detects whether passes change attributes or buffers of a model's modules."""
+    """Tells whether passes have changed attributes or buffers of a model's modules."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._before = Snapshot(model, configs=False)
-        self._buffers = list(model.buffers())
-        self._versions = self._counted()
+        self._snapshot = Snapshot(model, configs=False)
+        self._private_buffers = list(model.buffers())
+        self._first_counts = self._change_counts()
 
     def written(self) -> bool:
         """Return whether anything has changed since the watch began."""
-        return self._counted() != self._versions or not self._before.unchanged()
+        return self._change_counts() != self._first_counts or not self._snapshot.unchanged()
 
-    def _counted(self) -> list[int]:
+    def _change_counts(self) -> list[int]:
         """Return the in-place change counter of each buffer."""
-        return [0 if b.is_inference() else b._version for b in self._buffers]
+        return [0 if buffer.is_inference() else buffer._version for buffer in self._private_buffers]
 
 
-class Lease(Generic[Lent]):
+class Lease(Generic[Leased]):
     """A copy that is leased to one pass until it is released.
 
     If a lease is dropped without being released, its copy is discarded.
 
     Attributes:
-        held: Whether it was not released yet.
+        leased: What the pass gets: the copy, or what was made of it.
+        active: Whether it was not released yet.
     """
 
-    def __init__(self, lent: Lent, copy: nn.Module, model: nn.Module) -> None:
-        self.lent = lent
-        pairs = zip(copy.buffers(), model.buffers(), strict=True)
+    def __init__(self, leased: Leased, copy: nn.Module, model: nn.Module) -> None:
+        self.leased = leased
+        buffers = zip(copy.buffers(), model.buffers(), strict=True)
         # As data, so that the watch counts only what passes write.
-        self._buffers = [(private.data, owners) for private, owners in pairs if private is not owners]
-        weights = zip(copy.parameters(), model.parameters(), strict=True)
-        self._weights = [(private, owners) for private, owners in weights if private is not owners]
+        self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
+        parameters = zip(copy.parameters(), model.parameters(), strict=True)
+        self._private_weights = [(copied, original) for copied, original in parameters if copied is not original]
         self._watch = WriteWatch(copy)
-        self.held = True
+        self.active = True
 
     def refresh(self) -> None:
         """Give the copy the owner's values: training changes buffers in place, and may put other data into weights."""
-        for private, owners in self._buffers:
-            private.copy_(owners)
-        for private, owners in self._weights:
-            if private.data_ptr() != owners.data_ptr():
-                private.data = owners.data
+        for copied, original in self._private_buffers:
+            copied.copy_(original)
+        for copied, original in self._private_weights:
+            if copied.data_ptr() != original.data_ptr():
+                copied.data = original.data
 
     @property
     def clean(self) -> bool:
@@ -81,28 +82,33 @@ class Lease(Generic[Lent]):
         return not self._watch.written()
 
 
-class Pool(Generic[Lent]):
-    """Lends private clones of a model, and makes new ones when all are lent."""
+class Pool(Generic[Leased]):
+    """Lends private clones of a model, and makes new ones when all are lent.
 
-    def __init__(self, model: nn.Module, make: Callable[[nn.Module], Lent]) -> None:
+    Args:
+        model: The model that is cloned.
+        prepare: Makes of a new clone what is lent.
+    """
+
+    def __init__(self, model: nn.Module, prepare: Callable[[nn.Module], Leased]) -> None:
         self.model = model
-        self._make = make
-        self._idle: list[Lease[Lent]] = []
+        self._prepare = prepare
+        self._idle: list[Lease[Leased]] = []
         self._clean_shapes: set[Hashable] = set()
 
-    def take(self) -> Lease[Lent]:
+    def take(self) -> Lease[Leased]:
         """Lease a copy whose buffers have the owner's values."""
         try:
             lease = self._idle.pop()
         except IndexError:
             copy = private_clone(self.model)
-            lease = Lease(self._make(copy), copy, self.model)
+            lease = Lease(self._prepare(copy), copy, self.model)
         else:
             lease.refresh()
-            lease.held = True
+            lease.active = True
         return lease
 
-    def release(self, lease: Lease[Lent], kind: Hashable = None) -> None:
+    def release(self, lease: Lease[Leased], kind: Hashable = None) -> None:
         """Return a copy to the pool, once; it is discarded if it was changed.
 
         Args:
@@ -110,20 +116,20 @@ class Pool(Generic[Lent]):
             kind: The kind of pass. A kind that changed nothing before is not checked again, because what models change
                 depends on the shapes of their inputs; None for a pass that is checked each time.
         """
-        if not lease.held or len(self._idle) >= IDLE:
+        if not lease.active or len(self._idle) >= MAX_IDLE_COPIES:
             return
         if kind in self._clean_shapes or lease.clean:
             if kind is not None and len(self._clean_shapes) < MAX_CLEAN_SHAPES:
                 self._clean_shapes.add(kind)
-            lease.held = False
+            lease.active = False
             self._idle.append(lease)
 
     @contextmanager
-    def lease(self, kind: Hashable = None) -> Iterator[Lent]:
+    def lease(self, kind: Hashable = None) -> Iterator[Leased]:
         """Lease a copy for one pass; `kind` is as for `release`."""
         lease = self.take()
         try:
-            yield lease.lent
+            yield lease.leased
         except BaseException:
             self.release(lease)
             raise
@@ -135,10 +141,10 @@ def model_pool(model: Model) -> Pool[Model]:
     return Pool(model, lambda copy: cast(Model, copy))
 
 
-def kind_of(inputs: Mapping[str, Any], *more: Hashable) -> Hashable:
-    """Return the kind of a pass, see `Pool.release`: the shapes of its inputs, and what else is done in it."""
-    shapes = ((name, v.shape[1:] if isinstance(v, Tensor) else v) for name, v in inputs.items())
-    return (*shapes, *more)
+def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:
+    """Return the kind of a pass, see `Pool.release`: its inputs' shapes, and `details` that tell passes apart."""
+    shapes = ((name, value.shape[1:] if isinstance(value, Tensor) else value) for name, value in inputs.items())
+    return (*shapes, *details)
 
 
 def private_clone(model: Model) -> Model:
@@ -149,6 +155,6 @@ def private_clone(model: Model) -> Model:
         for module in copied.modules():
             table = module.__dict__["_buffers"]
             for name, value in table.items():
-                if value is not None and not value.is_meta and value.numel() <= SMALL:
+                if value is not None and not value.is_meta and value.numel() <= MAX_PRIVATE_ELEMENTS:
                     table[name] = private.setdefault(id(value), value.clone())
     return cast(Model, copied)

@@ -92,7 +92,7 @@ def run(
     """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
-    done = Pass()
+    result = Pass()
     handles: list[Any] = []
     replaced: list[nn.Module] = []
     gradients = torch.is_grad_enabled()
@@ -103,8 +103,8 @@ def run(
         hooked = dict.fromkeys((*replace, *(site.path for site in sites)))
         modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
         for path in hooked:
-            here = [site for site in sites if site.path == path]
-            handles += _hooks(modules[path], here, replace.get(path), stop, done)
+            module_sites = [site for site in sites if site.path == path]
+            handles += _register_hooks(modules[path], module_sites, replace.get(path), stop, result)
         for path, function in instead.items():
             module = modules[path]
             if "_call_impl" in module.__dict__:
@@ -112,7 +112,7 @@ def run(
             # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
             module.__dict__["_call_impl"] = partial(function, module._call_impl)
             replaced.append(module)
-        done.output = (copy if call is None else call)(**inputs)
+        result.output = (copy if call is None else call)(**inputs)
     except _Stop:
         pass
     finally:
@@ -121,8 +121,8 @@ def run(
         for module in replaced:
             del module.__dict__["_call_impl"]
         del copy.__dict__[RUNNING]
-        torch.set_grad_enabled(gradients)  # a model that failed may not have come to it
-    return done
+        torch.set_grad_enabled(gradients)  # a model that failed may have left it switched
+    return result
 
 
 def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
@@ -130,15 +130,15 @@ def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
     merged: dict[str, Replace] = {}
     for mapping in replace:
         for path, function in mapping.items():
-            merged[path] = partial(_both, merged[path], function) if path in merged else function
+            merged[path] = partial(_apply_in_turn, merged[path], function) if path in merged else function
     return merged
 
 
-def _both(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _apply_in_turn(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply two replacements of one output in turn."""
-    other = first(output, args, kwargs)
-    last = second(output if other is None else other, args, kwargs)
-    return other if last is None else last
+    after_first = first(output, args, kwargs)
+    after_second = second(output if after_first is None else after_first, args, kwargs)
+    return after_first if after_second is None else after_second
 
 
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -146,35 +146,36 @@ def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
 
 
-def _hooks(
-    module: nn.Module, sites: Collection[Site], replace: Replace | None, stop: Site | None, done: Pass
+def _register_hooks(
+    module: nn.Module, sites: Collection[Site], replace: Replace | None, stop: Site | None, result: Pass
 ) -> list[Any]:
-    """Register the hooks of one module."""
-    inputs, outputs = [s for s in sites if s.is_input], [s for s in sites if not s.is_input]
-    begun = ended = 0
+    """Register the hooks of one module, which record into `result`; return their handles."""
+    input_sites, output_sites = [site for site in sites if site.is_input], [site for site in sites if not site.is_input]
+    calls_begun = calls_ended = 0
 
-    def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        nonlocal begun
-        begun += 1
-        for site in inputs:
-            done.record(site, begun, main_input(args, kwargs))
-            _stop_at(site, begun, stop)
+    def on_call(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal calls_begun
+        calls_begun += 1
+        for site in input_sites:
+            result.record(site, calls_begun, main_input(args, kwargs))
+            _stop_at(site, calls_begun, stop)
 
-    def after(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        nonlocal ended
-        ended += 1
-        other = None if replace is None else replace(output, args, kwargs)
-        for site in outputs:
-            done.record(site, ended, output if other is None else other)
-            _stop_at(site, ended, stop)
-        return other
+    def on_return(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        nonlocal calls_ended
+        calls_ended += 1
+        replacement = None if replace is None else replace(output, args, kwargs)
+        for site in output_sites:
+            result.record(site, calls_ended, output if replacement is None else replacement)
+            _stop_at(site, calls_ended, stop)
+        return replacement
 
-    handles = [module.register_forward_pre_hook(before, with_kwargs=True)] if inputs else []
-    if outputs or replace is not None:
-        handles.append(module.register_forward_hook(after, with_kwargs=True))
+    handles = [module.register_forward_pre_hook(on_call, with_kwargs=True)] if input_sites else []
+    if output_sites or replace is not None:
+        handles.append(module.register_forward_hook(on_return, with_kwargs=True))
     return handles
 
 
 def _stop_at(site: Site, count: int, stop: Site | None) -> None:
+    """End the pass if a site is where it is to stop, at the call that `count` gives."""
     if site == stop and count >= site.call:
         raise _Stop

@@ -14,7 +14,7 @@ from transformers import PretrainedConfig
 RECORDING_TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 RECORDING = "transformers.utils.output_capturing"
 """The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""
-RECORDS = "_output_capturing_hooks_installed"
+INSTALLED_MARK = "_output_capturing_hooks_installed"
 
 
 TABLES = frozenset(nn.Module().__dict__)
@@ -24,7 +24,7 @@ MUTABLE = (dict, list, set)
 
 CONTAINERS = (*MUTABLE, tuple)
 
-PLAIN = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
+PLAIN_TYPES = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
 NOT_COMPARED = (Tensor, nn.Module, PretrainedConfig, types.ModuleType)
 """What is compared in another way, or by identity."""
@@ -37,7 +37,7 @@ Place = tuple[dict[str, Any], str, Tensor]
 """A table, and the name of a tensor in it."""
 
 
-class _Anything:
+class _AnyValue:
     """Equal to everything: a copy is in evaluation mode whatever the model's own mode is."""
 
     def __eq__(self, _: object) -> bool:
@@ -46,10 +46,10 @@ class _Anything:
     __hash__ = None  # type: ignore[assignment]
 
 
-ANYTHING = _Anything()
+ANY_VALUE = _AnyValue()
 
-EMPTY: dict[str, Any] = {}
-"""What an empty table is compared with: a module has a dozen of them."""
+EMPTY_TABLE: dict[str, Any] = {}
+"""Stands for every empty table of a module, of which it has a dozen: they need no copy each."""
 
 
 class Snapshot:
@@ -65,73 +65,86 @@ class Snapshot:
 
     def __init__(self, model: nn.Module, *, configs: bool = True) -> None:
         self._modules = list(model.modules())
-        self._kinds = list(map(type, self._modules))
-        self._now = [module.__dict__ for module in self._modules]
-        self._then = [_kept(state) for state in self._now]
-        self._nested = _nested(self._now)
-        self._nested_then = [value.copy() for value in self._nested]
-        tensors = list(_tensors(self._now))
-        self._single = _single(tensors)
+        self._classes = list(map(type, self._modules))
+        self._states = [module.__dict__ for module in self._modules]
+        self._states_before = [_copied_containers(state) for state in self._states]
+        self._nested = _nested_containers(self._states)
+        self._nested_before = [value.copy() for value in self._nested]
+        tensors = list(_tensor_places(self._states))
+        self._single_elements = _single_element_tensors(tensors)
         # Copies share the storage of what was made in inference mode, and not the tensor.
-        self._stored = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
-        configs_in_state = (
-            [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
-        )
-        distinct = {id(config): config for config in configs_in_state}.values()
-        self._settings = [config.__dict__ for config in distinct]
-        self._settings_then = copy.deepcopy(self._settings)
+        self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
+        values = (value for state in self._states for value in state.values()) if configs else ()
+        distinct_configs = {id(value): value for value in values if isinstance(value, PretrainedConfig)}
+        self._settings = [config.__dict__ for config in distinct_configs.values()]
+        self._settings_before = copy.deepcopy(self._settings)
 
     def unchanged(self) -> bool:
         """Return whether nothing changed except modes, values of weights and transformers' own recording hooks."""
-        if any(value.data_ptr() != address for value, address in self._stored):
+        if any(value.data_ptr() != address for value, address in self._storage_addresses):
             return False
-        if list(map(type, self._modules)) != self._kinds:
+        if list(map(type, self._modules)) != self._classes:
             return False
-        if not (_equal(self._nested, self._nested_then) and _equal(self._settings, self._settings_then)):
+        if not _equal_contents(self._nested, self._nested_before):
             return False
-        return self._same_single() if _equal(self._now, self._then) else self._differs_harmlessly()
+        if not _equal_contents(self._settings, self._settings_before):
+            return False
+        if _equal_contents(self._states, self._states_before):
+            return self._same_single_elements()
+        return self._accept_harmless_changes()
 
-    def _same_single(self) -> bool:
-        return all(table.get(name) is value for table, name, value in self._single)
+    def _same_single_elements(self) -> bool:
+        """Return whether tensors of one element are the same objects as before."""
+        return all(table.get(name) is value for table, name, value in self._single_elements)
 
-    def _differs_harmlessly(self) -> bool:
-        """Return whether only recorders were added or weights waiting elsewhere put back; if so, take note of them."""
-        single = self._same_single()
-        for now, then in zip(self._now, self._then, strict=True):
-            if single and _equal(now, then):
+    def _accept_harmless_changes(self) -> bool:
+        """Return whether only recording hooks were added or offloaded weights put back; if so, compare with that next.
+
+        The comparison of whole dictionaries counts these as changes.
+        """
+        same_single_elements = self._same_single_elements()
+        for current, earlier in zip(self._states, self._states_before, strict=True):
+            if same_single_elements and _equal_contents(current, earlier):
                 continue
-            if (now.keys() ^ then.keys()) - {RECORDS} or not all(_same(k, now[k], then[k]) for k in now.keys() & then):
+            if (current.keys() ^ earlier.keys()) - {INSTALLED_MARK}:
                 return False
-        self._then = [_kept(state) for state in self._now]
-        self._single = _single(_tensors(self._now))
+            if not all(_same_attribute(name, current[name], earlier[name]) for name in current.keys() & earlier):
+                return False
+        self._states_before = [_copied_containers(state) for state in self._states]
+        self._single_elements = _single_element_tensors(_tensor_places(self._states))
         return True
 
 
-def _equal(now: Any, then: Any) -> bool:
+def _equal_contents(current: Any, earlier: Any) -> bool:
     """Return whether two containers are equal; tensors in them are if they are one tensor."""
     try:
-        return bool(now == then)
+        return bool(current == earlier)
     except Exception:  # different tensors compare element by element, and may be on different devices
         return False
 
 
-def _kept(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a module's attributes with what is changed in place copied."""
-    copied = {**state, "training": ANYTHING}
+def _copied_containers(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a module's attributes, with containers that may change in place copied."""
+    copied = {**state, "training": ANY_VALUE}
     for name, value in state.items():
-        if value.__class__ not in PLAIN and isinstance(value, MUTABLE):
-            copied[name] = value.copy() if value or not isinstance(value, dict) else EMPTY
+        if value.__class__ not in PLAIN_TYPES and isinstance(value, MUTABLE):
+            copied[name] = value.copy() if value or not isinstance(value, dict) else EMPTY_TABLE
     return copied
 
 
-def _nested(states: list[dict[str, Any]]) -> list[Any]:
+def _nested_containers(states: list[dict[str, Any]]) -> list[Any]:
     """List the contents of containers and objects that modules hold, at any depth, since they may change in place.
 
     Objects are compared by their attributes; what is inside those is listed too where the object holds settings.
     """
     containers: list[Any] = []
-    waiting = [v for state in states for name, v in state.items() if v.__class__ not in PLAIN and name not in TABLES]
-    copied = {id(value) for value in waiting if isinstance(value, CONTAINERS)}  # by `_kept`
+    waiting = [
+        value
+        for state in states
+        for name, value in state.items()
+        if value.__class__ not in PLAIN_TYPES and name not in TABLES
+    ]
+    copied = {id(value) for value in waiting if isinstance(value, CONTAINERS)}  # by `_copied_containers`
     visited: set[int] = set()
     for value in waiting:
         inside = value if isinstance(value, CONTAINERS) else _attributes(value)
@@ -142,7 +155,7 @@ def _nested(states: list[dict[str, Any]]) -> list[Any]:
             containers.append(inside)
         if inside is value or _holds_settings(value):
             parts = inside.values() if isinstance(inside, dict) else inside
-            waiting += [part for part in parts if part.__class__ not in PLAIN]
+            waiting += [part for part in parts if part.__class__ not in PLAIN_TYPES]
     return containers
 
 
@@ -160,39 +173,43 @@ def _holds_settings(value: Any) -> bool:
     return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))
 
 
-def _tensors(states: list[dict[str, Any]]) -> Iterator[Place]:
+def _tensor_places(states: list[dict[str, Any]]) -> Iterator[Place]:
+    """Yield the places of all tensors that are attributes, parameters or buffers of modules."""
     for state in states:
         for table in (state, state.get("_parameters", {}), state.get("_buffers", {})):
             yield from ((table, name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
-def _single(tensors: Iterable[Place]) -> list[Place]:
+def _single_element_tensors(tensors: Iterable[Place]) -> list[Place]:
     """List tensors of one element, which dictionaries would compare by value."""
     return [place for place in tensors if place[2].numel() < 2]
 
 
-def _same(name: str, now: Any, then: Any) -> bool:
-    if name == RECORDS or isinstance(then, _Anything):
+def _same_attribute(name: str, current: Any, earlier: Any) -> bool:
+    """Return whether an attribute of a module is as it was, apart from recording hooks and offloaded weights."""
+    if name == INSTALLED_MARK or isinstance(earlier, _AnyValue):
         return True
     if name in RECORDING_TABLES:
-        recording = {key for key, hook in now.items() if getattr(hook, "__module__", "") == RECORDING}
+        recording = {key for key, hook in current.items() if getattr(hook, "__module__", "") == RECORDING}
         if name != "_forward_hooks":  # these hold the numbers of hooks
-            return bool(now == then)
-        return [v for k, v in now.items() if k not in recording] == [v for k, v in then.items() if k not in recording]
+            return bool(current == earlier)
+        return [value for number, value in current.items() if number not in recording] == [
+            value for number, value in earlier.items() if number not in recording
+        ]
     if name in ("_parameters", "_buffers"):
-        return now.keys() == then.keys() and all(map(_same_weight, now.values(), then.values()))
-    if isinstance(now, Tensor) or isinstance(then, Tensor):
-        return now is then
+        return current.keys() == earlier.keys() and all(map(_same_weight, current.values(), earlier.values()))
+    if isinstance(current, Tensor) or isinstance(earlier, Tensor):
+        return current is earlier
     try:
-        return now is then or bool(operator.eq(now, then))
+        return current is earlier or bool(operator.eq(current, earlier))
     except Exception:  # arrays compare element by element
         return False
 
 
-def _same_weight(now: Tensor | None, then: Tensor | None) -> bool:
+def _same_weight(current: Tensor | None, earlier: Tensor | None) -> bool:
     """Return whether two weights are one tensor, or both placeholders of an offloaded one (accelerate remakes them)."""
-    if now is then:
+    if current is earlier:
         return True
-    if now is None or then is None or not now.is_meta or not then.is_meta:
+    if current is None or earlier is None or not current.is_meta or not earlier.is_meta:
         return False
-    return now.shape == then.shape and now.dtype == then.dtype
+    return current.shape == earlier.shape and current.dtype == earlier.dtype

@@ -24,7 +24,8 @@ class Call:
     Attributes:
         path: Where the module is in the model.
         main_input: Its first argument, None if that is not a tensor.
-        end: How many calls had ended before it.
+        returned: What it returned.
+        end: How many calls had ended before this one did.
     """
 
     path: str
@@ -61,13 +62,13 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
 
     paths = [path for path, _ in model.named_modules()]
     with torch.inference_mode():
-        done = run(
+        result = run(
             model,
             {**inputs, "output_hidden_states": True, "return_dict": True},
             replace=dict.fromkeys(paths, end),
             instead={path: functools.partial(begin, path) for path in paths},
         )
-    return calls, done.output
+    return calls, result.output
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Form:
         pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
         return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
 
-    def holding(self, state: Tensor) -> Any:
+    def wrap(self, state: Tensor) -> Any:
         """Return a state as the module returns it."""
         if issubclass(self.kind, Tensor):
             return state
@@ -99,9 +100,9 @@ class Form:
         values = [state, *[None] * (self.length - 1)]
         return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
 
-    def hand_back(self, _: Any, *args: Any, **kwargs: Any) -> Any:
+    def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
         """Skip a module: return its main input as it returns a state."""
-        return self.holding(main_input(args, kwargs))
+        return self.wrap(main_input(args, kwargs))
 
 
 def path_of(model: nn.Module, part: object) -> str | None:
@@ -111,10 +112,10 @@ def path_of(model: nn.Module, part: object) -> str | None:
 
 def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
     """Group calls by their family, in their order."""
-    kinds: dict[str, list[Call]] = {}
+    by_family: dict[str, list[Call]] = {}
     for call in calls:
-        kinds.setdefault(call.family, []).append(call)
-    return kinds
+        by_family.setdefault(call.family, []).append(call)
+    return by_family
 
 
 def tensor_of(output: Any) -> Tensor | None:
@@ -132,8 +133,8 @@ def with_tensor(output: Any, tensor: Tensor) -> Any:
         return type(output)(**{**output, "last_hidden_state": tensor})
     if not isinstance(output, tuple | list):
         return tensor
-    parts = [tensor, *output[1:]]
-    return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
+    values = [tensor, *output[1:]]
+    return type(output)(*values) if hasattr(output, "_fields") else type(output)(values)
 
 
 def several_states(output: Any) -> bool:
@@ -141,8 +142,8 @@ def several_states(output: Any) -> bool:
     main = tensor_of(output)
     if main is None or isinstance(output, Tensor):
         return False
-    parts = output.values() if isinstance(output, Mapping) else output
-    return sum(isinstance(part, Tensor) and part.shape == main.shape for part in parts) > 1
+    values = output.values() if isinstance(output, Mapping) else output
+    return sum(isinstance(part, Tensor) and part.shape == main.shape for part in values) > 1
 
 
 def hidden_of(output: Any) -> Tensor | None:
@@ -152,7 +153,7 @@ def hidden_of(output: Any) -> Tensor | None:
 
 
 def states_of(output: Any) -> tuple[Tensor, ...] | None:
-    """Return the layers' outputs that end before the head: of an encoder-decoder model, the decoder's."""
+    """Return the `hidden_states` in a model's output, of an encoder-decoder model the decoder's; None if none."""
     if not isinstance(output, Mapping):
         return None
     return output.get("hidden_states") or output.get("decoder_hidden_states") or None
@@ -169,7 +170,7 @@ def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
 
 
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
-    """Return in which order of axes a tensor begins with the values of a reference, which may be shorter.
+    """Return the order of axes in which a tensor begins with the values of a reference, which may be shorter.
 
     Args:
         tensor: Any tensor.
@@ -182,14 +183,14 @@ def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
         return tuple(range(reference.ndim))
     if tensor is None or tensor.device != reference.device or tensor.dtype != reference.dtype:
         return None
-    for axes in _orders(tensor.shape, reference.shape):
+    for axes in _matching_orders(tensor.shape, reference.shape):
         if torch.equal(tensor.permute(axes)[:, : reference.shape[1]], reference):
             return axes
     return None
 
 
 @functools.lru_cache(maxsize=1024)
-def _orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
+def _matching_orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
     """List the orders of axes in which a shape is that of a reference, or longer along its tokens."""
     if len(shape) != len(reference):
         return []
@@ -197,6 +198,6 @@ def _orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
     sizes = ((axes, [shape[axis] for axis in axes]) for axes in orders)
     return [
         axes
-        for axes, (texts, tokens, *others) in sizes
-        if texts == reference[0] and tokens >= reference[1] and others == list(reference[2:])
+        for axes, (texts, tokens, *further_sizes) in sizes
+        if texts == reference[0] and tokens >= reference[1] and further_sizes == list(reference[2:])
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.documents.named_documents import documents_by_name
-from ..inputs.documents.traces import plain
+from ..inputs.documents.traces import to_plain_data
 from ..results.storage.columns import CORPUS
 from ..results.storage.schema import Index
 from .formats import Block, arrow_module, check_columns
@@ -347,7 +347,7 @@ def _conversations(arrow: Any, block: Block, names: Sequence[str], problems: lis
         trace = parts[0] if len(parts) == 1 else dict(zip(names, parts, strict=True))
         try:
             read_conversation(trace)
-            return json.dumps(plain(trace))
+            return json.dumps(to_plain_data(trace))
         except RecursionError:
             raise ValueError(f"{called} is nested too deeply") from None
         except InputError as error:

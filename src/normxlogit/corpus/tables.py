@@ -19,7 +19,7 @@ from ..results.storage.files import json_text
 from ..results.storage.schema import FloatArray, plain
 from ..results.storage.versions import FORMAT_VERSION
 from ..results.units.words import merge_words
-from ..tasks.targets import index_of, name_of, output_count, same_as_contrast
+from ..tasks.targets import contrast_note, index_of, name_of, output_count
 from .formats import arrow_module
 from .settings import Settings
 from .shards import KEPT
@@ -189,7 +189,7 @@ def _notes(
         contrast = int(scored.contrast[0])
         name = name_of(model, contrast)
         for note, ids in zip(notes, scored.ids.astype(int).tolist(), strict=True):
-            note += same_as_contrast(ids, contrast, name)
+            note += contrast_note(ids, contrast, name)
     for i in (i for i, tokens in enumerate(sinks) if tokens):
         notes[i] += sink_note(encodings[i].tokens, encodings[i].special, sinks[i])
     return notes

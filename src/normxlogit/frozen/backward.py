@@ -1,6 +1,6 @@
 """The backward pass of the frozen network: the rules of `rules`, as hooks on the nodes of an autograd graph."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,17 +14,17 @@ from .graph import LEAF, Edge, nodes_of, stem
 from .products import held_factor
 from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs, hold
 
-PLACE = "normxlogit_place"
+MODULE_PATH = "normxlogit_place"
 """Under this name a node's `metadata` has the module that it was made in, in a pass that is proved."""
 
 
-def _nowhere(_: Tensor) -> None:
-    """Drop a constant: the bias is what is left of the answer."""
+def _ignore_constant(_: Tensor) -> None:
+    """Do nothing with a constant: no bias is computed of its own."""
 
 
 @contextmanager
 def frozen_backward(
-    outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor], constant: Constant = _nowhere
+    outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor], constant: Constant = _ignore_constant
 ) -> Iterator[None]:
     """Backpropagate as the frozen network does, in this block, through the graph that made some tensors.
 
@@ -36,11 +36,11 @@ def frozen_backward(
     Raises:
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
     """
-    walk = _Walk(outputs, leaves)
+    graph = _FrozenGraph(outputs, leaves)
     handles = []
     try:
-        for node in walk.rules.keys() & walk.reached(outputs):
-            rule = walk.rules[node]
+        for node in graph.rules.keys() & graph.reached(outputs):
+            rule = graph.rules[node]
             handles.append(node.register_hook(partial(_apply, rule, node, constant)))
         yield
     finally:
@@ -50,7 +50,7 @@ def frozen_backward(
 
 def nodes_with_gradient(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> set[Any]:
     """Return the nodes that a frozen backward pass gives a gradient."""
-    return _Walk(outputs, leaves).reached(outputs)
+    return _FrozenGraph(outputs, leaves).reached(outputs)
 
 
 def _apply(rule: Rule, node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
@@ -59,44 +59,52 @@ def _apply(rule: Rule, node: Any, constant: Constant, inputs: Gradients, outputs
         return rule(node, inputs, outputs, constant)
 
 
-class _Walk:
-    """A graph in the order of the forward pass.
+class _FrozenGraph:
+    """A graph of a forward pass, and over which of its edges the frozen network passes gradients.
 
     Attributes:
-        rules: Of the nodes that need one.
-        passed: By node, the edges over which a gradient is passed on: to inputs that are not held.
+        rules: By node, of those that need one.
+        gradient_edges: By node, the edges over which a gradient is passed on: to inputs that are not held.
     """
 
     def __init__(self, outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
         self.rules: dict[Any, Rule] = {}
-        self.passed: dict[Any, list[Edge]] = {}
-        entries = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
-        flow: dict[Any, list[Edge]] = {}  # the edges over which the input flows, into nodes that it flows into
-
-        def flows_into(node: Any) -> list[Edge]:
-            return flow.get(node, [])
-
+        self.gradient_edges: dict[Any, list[Edge]] = {}
+        self._entry_nodes = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
+        self._input_edges: dict[Any, list[Edge]] = {}  # by node, the edges over which the input flows into it
         for node in nodes_of(outputs):
             name, edges = stem(node), node.next_functions
-            held = held_inputs(node, name)
-            rule = RULES.get(name, _refuse)
             if name in FACTORS:
-                first, second, matrices = FACTORS[name]
-                held, rule = (), None
-                factors = [edges[index] for index in (first, second) if index < len(edges)]
-                if len(factors) == 2 and all(factor[0] is not None for factor in factors):
-                    moving = [factor[0] in entries or factor[0] in flow for factor in factors]
-                    index = int(moving[0] and not moving[1])
-                    if all(moving):
-                        index = held_factor(factors[0], factors[1], matrices=matrices, flow=flows_into)
-                    held, rule = ((first, second)[index],), hold((first, second)[index])
-            passed = [edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None]
-            moving_edges = [edge for edge in passed if edge[0] in entries or edge[0] in flow]
-            if moving_edges:
-                flow[node] = moving_edges
-            self.passed[node] = passed
-            if rule is not None and node not in entries:
+                held, rule = self._held_in_product(name, edges)
+            else:
+                held, rule = held_inputs(node, name), RULES.get(name, _refuse_unknown)
+            open_edges = [edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None]
+            from_input = [edge for edge in open_edges if self._depends_on_input(edge)]
+            if from_input:
+                self._input_edges[node] = from_input
+            self.gradient_edges[node] = open_edges
+            if rule is not None and node not in self._entry_nodes:
                 self.rules[node] = rule
+
+    def _depends_on_input(self, edge: Edge) -> bool:
+        """Return whether the input flows over an edge."""
+        return edge[0] in self._entry_nodes or edge[0] in self._input_edges
+
+    def _held_in_product(self, name: str, edges: Sequence[Edge]) -> tuple[Collection[int], Rule | None]:
+        """Return which input of a product is held, and its rule; none of one with a single factor in the graph."""
+        first, second, matrices = FACTORS[name]
+        factors = [edges[index] for index in (first, second) if index < len(edges)]
+        if len(factors) < 2 or any(node is None for node, _ in factors):
+            return (), None
+        left, right = map(self._depends_on_input, factors)
+        if left and right:
+            index = held_factor(
+                factors[0], factors[1], matrices=matrices, input_edges=lambda node: self._input_edges.get(node, [])
+            )
+        else:
+            index = 1 if left else 0
+        held = (first, second)[index]
+        return (held,), hold(held)
 
     def reached(self, outputs: Tensor | Sequence[Tensor]) -> set[Any]:
         """Return the nodes that a gradient arrives at."""
@@ -104,7 +112,7 @@ class _Walk:
         waiting = [tensor.grad_fn for tensor in tensors]
         reached = set(waiting)
         while waiting:
-            for parent, _ in self.passed.get(waiting.pop(), ()):
+            for parent, _ in self.gradient_edges.get(waiting.pop(), ()):
                 if parent not in reached:
                     reached.add(parent)
                     waiting.append(parent)
@@ -112,31 +120,32 @@ class _Walk:
 
 
 def has_rule(node: Any) -> bool:
-    """Return whether a node's operation is known."""
+    """Return whether the frozen network has a rule for a node's operation, or needs none."""
     name = stem(node)
     return name in RULES or name in FACTORS or name == LEAF
 
 
-def _refuse(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> None:
+def _refuse_unknown(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> None:
     """Refuse an operation without a rule if it matters to the answer."""
     if any(gradient is not None and (_is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
         raise UnsupportedModelError(
-            f"cannot be frozen: the answer depends on {stem(node)}{_place(node)}, an operation without a rule"
+            f"cannot be frozen: the answer depends on {stem(node)}{_in_module(node)}, an operation without a rule"
         )
 
 
 def _is_batched(gradient: Tensor) -> bool:
+    """Return whether a gradient is one of several that are computed together, whose values cannot be looked at."""
     return bool(torch._C._functorch.is_batchedtensor(gradient))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-class NotedInputs(TorchFunctionMode):
-    """Keeps the input of operations of which torch saves the output alone, on the node, as long as the graph lives."""
+class RecordedInputs(TorchFunctionMode):
+    """Records the input of operations of which torch saves the output alone, in the metadata of their nodes."""
 
     _FUNCTIONS = frozenset(
-        getattr(home, name)
-        for home in (torch, Tensor, torch.special)
+        getattr(namespace, name)
+        for namespace in (torch, Tensor, torch.special)
         for name in ("tanh", "sigmoid", "expm1", "expit", "log_softmax", "tanh_", "sigmoid_", "expm1_")
-        if hasattr(home, name)
+        if hasattr(namespace, name)
     ) | {torch.nn.functional.log_softmax}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -153,17 +162,17 @@ class NotedInputs(TorchFunctionMode):
         return result
 
 
-BLOCKED = ("WarnNotImplemented", "NotImplemented")
+WITHOUT_BACKWARD = ("WarnNotImplemented", "NotImplemented")
 """Nodes of operations that have no backward pass, such as those of quantised weights."""
 
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
-    """Name the modules in the graph of an answer through which no gradient flows."""
-    nodes = [node for node in nodes_of(outputs) if stem(node) in BLOCKED]
-    return list(dict.fromkeys(f"an operation{_place(node)}" for node in nodes))
+    """Return descriptions of the operations in the graph of an answer through which no gradient flows."""
+    nodes = [node for node in nodes_of(outputs) if stem(node) in WITHOUT_BACKWARD]
+    return list(dict.fromkeys(f"an operation{_in_module(node)}" for node in nodes))
 
 
-def _place(node: Any) -> str:
-    """Say in which module a node was made, where it was noted."""
-    path = node.metadata.get(PLACE)
+def _in_module(node: Any) -> str:
+    """Return " in " and the path of the module that a node was made in, "" where that was not recorded."""
+    path = node.metadata.get(MODULE_PATH)
     return f" in {path}" if path else ""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..copies.non_finite import EXCLUDED
 from ..errors import UnsupportedModelError
 from ..parts.proofs import proof, rounding_of
-from .backward import PLACE, NotedInputs, frozen_backward, has_rule, operations_without_gradient
+from .backward import MODULE_PATH, RecordedInputs, frozen_backward, has_rule, operations_without_gradient
 from .rules import VALUE
 
 _ADDITIVE = frozenset([
@@ -34,7 +34,7 @@ _ADDITIVE = frozenset([
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
 """Those of them to which a number can be given in the place of a tensor."""
 
-_BIAS: dict[str, dict[int, str]] = {
+_ADDED_ARGUMENTS: dict[str, dict[int, str]] = {
     "multi_head_attention_forward": {6: "in_proj_bias", 7: "bias_k", 8: "bias_v", 12: "out_proj_bias"},
     "linear": {2: "bias"},
     "bilinear": {3: "bias"},
@@ -54,66 +54,74 @@ class Constants:
 
     Attributes:
         leaves: Of each constant, its value and in which module it is added; the value is a leaf of the graph.
-        held: The sum of the products of held values and their gradients.
+        held_bias: The sum of the products of held values and their gradients.
     """
 
     leaves: list[tuple[Tensor, str]] = field(default_factory=list)
-    held: float = 0.0
+    held_bias: float = 0.0
 
     def collect(self, products: Tensor) -> None:
-        """Add what a rule left out."""
-        self.held += float(products.double().sum())
+        """Add the products of held values and their gradients that a rule left out."""
+        self.held_bias += float(products.double().sum())
 
 
-class _ConstantLeaves(NotedInputs):
+class _ConstantLeaves(RecordedInputs):
+    """Makes leaves of the constants that are added in a pass, and records outputs and modules in the nodes' metadata.
+
+    Args:
+        constants: Gets the leaves.
+        paths: The paths of modules, by their ids.
+    """
+
     def __init__(self, constants: Constants, paths: Mapping[int, str]) -> None:
         super().__init__()
         self.constants, self.paths = constants, paths
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        written = getattr(func, "__name__", "")
-        name = written.strip("_")
-        if (name in _ADDITIVE or name in _BIAS) and _flows((args, kwargs)):
-            in_place = written.startswith(("__i", "__set")) or (written.endswith("_") and not written.endswith("__"))
-            added = _BIAS.get(name)
+        function_name = getattr(func, "__name__", "")
+        name = function_name.strip("_")
+        if (name in _ADDITIVE or name in _ADDED_ARGUMENTS) and _depends_on_input((args, kwargs)):
+            is_operator = function_name.endswith("__")
+            in_place = function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
+            added_arguments = _ADDED_ARGUMENTS.get(name)
             args = tuple(
-                self._leaf(value, scalars=name in _WITH_NUMBERS)
+                self._as_leaf(value, scalars=name in _WITH_NUMBERS)
                 if (index > 0 or not in_place)
-                and (added is None or index in added)  # a leaf cannot be changed in place
+                and (added_arguments is None or index in added_arguments)  # a leaf cannot be changed in place
                 else value
                 for index, value in enumerate(args)
             )
             kwargs = {
-                key: self._leaf(value) if added is None or key in added.values() else value
+                key: self._as_leaf(value) if added_arguments is None or key in added_arguments.values() else value
                 for key, value in kwargs.items()
             }
-            if in_place and not _flows(args[0]):
-                self._make_leaf(args[0])
+            if in_place and not _depends_on_input(args[0]):
+                self._make_written_leaf(args[0])
         result = super().__torch_function__(func, types, args, kwargs)
         node: Any = result.grad_fn if isinstance(result, Tensor) else None
         if node is not None:
             node.metadata[VALUE] = result.detach()
-        while node is not None and PLACE not in node.metadata and not has_rule(node):
-            node.metadata[PLACE] = self._path()
+        while node is not None and MODULE_PATH not in node.metadata and not has_rule(node):
+            node.metadata[MODULE_PATH] = self._path()
             node = node.next_functions[0][0] if node.next_functions else None
         return result
 
-    def _make_leaf(self, value: Any) -> None:
+    def _make_written_leaf(self, value: Any) -> None:
         """Let a constant that is about to be written on in place flow from a leaf."""
         if isinstance(value, Tensor) and value.is_floating_point() and not value.is_inference() and bool(value.any()):
             leaf = value.detach().clone().requires_grad_()
             value.copy_(leaf)
             self.constants.leaves.append((leaf, self._path()))
 
-    def _leaf(self, value: Any, *, scalars: bool = False) -> Any:
+    def _as_leaf(self, value: Any, *, scalars: bool = False) -> Any:
         """Return a constant as a leaf, or what else was given as it is."""
         if isinstance(value, Tensor):
-            if _flows(value) or not value.is_floating_point() or value.is_meta:
+            if _depends_on_input(value) or not value.is_floating_point() or value.is_meta:
                 return value
             leaf = value.detach().requires_grad_()
         elif isinstance(value, (tuple, list)) and any(isinstance(part, Tensor) for part in value):
-            return type(value)(self._leaf(part, scalars=scalars) for part in value)
+            return type(value)(self._as_leaf(part, scalars=scalars) for part in value)
         elif scalars and isinstance(value, (int, float)) and not isinstance(value, bool) and value and isfinite(value):
             leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
         else:
@@ -132,12 +140,13 @@ class _ConstantLeaves(NotedInputs):
         return ""
 
 
-def _flows(value: Any) -> bool:
+def _depends_on_input(value: Any) -> bool:
+    """Return whether a tensor, or one among some arguments, depends on the input: it has a graph and is no weight."""
     if isinstance(value, Tensor):
         return value.requires_grad and not isinstance(value, nn.Parameter)
     if isinstance(value, dict):
-        return any(map(_flows, value.values()))
-    return isinstance(value, (tuple, list)) and any(map(_flows, value))
+        return any(map(_depends_on_input, value.values()))
+    return isinstance(value, (tuple, list)) and any(map(_depends_on_input, value))
 
 
 @contextmanager
@@ -175,40 +184,40 @@ class Balance:
         return abs(self.answer - self.inputs - sum(self.bias.values()))
 
 
-def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) -> Balance:
+def balance(answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants) -> Balance:
     """Backpropagate once from an answer, and add up what everything contributes to it.
 
     Args:
         answer: The explained quantity, a scalar with the graph of a pass under `constants_as_leaves`; it is kept.
-        readings: Leaves that the input enters the graph by, whose gradients are contributions, see `readout.read_out`.
+        input_leaves: By what the input enters the graph; their gradients are contributions, see `readout.read_out`.
         constants: Of the pass.
 
     Raises:
         UnsupportedModelError: If no gradient arrives at an input.
     """
-    leaves = [*readings, *(leaf for leaf, _ in constants.leaves)]
-    constants.held = 0.0
-    with frozen_backward(answer, readings, constants.collect):
+    leaves = [*input_leaves, *(leaf for leaf, _ in constants.leaves)]
+    constants.held_bias = 0.0
+    with frozen_backward(answer, input_leaves, constants.collect):
         gradients = torch.autograd.grad(answer, leaves, retain_graph=True, allow_unused=True)
-    if all(gradient is None for gradient in gradients[: len(readings)]):
+    if all(gradient is None for gradient in gradients[: len(input_leaves)]):
         raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
     inputs, size = 0.0, 0.0
     bias: dict[str, float] = defaultdict(float)
     for index, (leaf, gradient) in enumerate(zip(leaves, gradients, strict=True)):
         if gradient is None:
             continue
-        is_reading = index < len(readings)
+        is_input = index < len(input_leaves)
         products = gradient.double()
-        if not is_reading:  # a constant that excludes an answer may be infinite, and nothing of it arrives
+        if not is_input:  # a constant that excludes an answer may be infinite, and nothing of it arrives
             products = products * leaf.detach().double().masked_fill(gradient == 0, 0.0)
         contribution = float(products.sum())
         size += float(products.abs().sum())
-        if is_reading:
+        if is_input:
             inputs += contribution
         else:
-            bias[constants.leaves[index - len(readings)][1]] += contribution
-    bias[""] += constants.held
-    return Balance(float(answer.detach()), inputs, dict(bias), size + abs(constants.held))
+            bias[constants.leaves[index - len(input_leaves)][1]] += contribution
+    bias[""] += constants.held_bias
+    return Balance(float(answer.detach()), inputs, dict(bias), size + abs(constants.held_bias))
 
 
 @proof(
@@ -218,14 +227,14 @@ def balance(answer: Tensor, readings: Sequence[Tensor], constants: Constants) ->
     when="first use of frozen-gradient; one backward pass",
 )
 def prove_conservation(
-    name: str, answer: Tensor, readings: Sequence[Tensor], constants: Constants, dtype: torch.dtype
+    name: str, answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants, dtype: torch.dtype
 ) -> Balance:
     """Prove that a frozen backward pass shares an answer out.
 
     Args:
         name: The model's class.
         answer: Logits with the graph of a pass under `constants_as_leaves`; a random sum of them is compared.
-        readings: As for `balance`.
+        input_leaves: As for `balance`.
         constants: As for `balance`.
         dtype: The precision of the model.
 
@@ -247,12 +256,13 @@ def prove_conservation(
     finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
     total = (answer.masked_fill(~finite, 0.0) * weights).sum()
     try:
-        sums = balance(total, readings, constants)
+        result = balance(total, input_leaves, constants)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{name} {error}") from error
-    if not sums.difference <= rounding_of(dtype) * max(1.0, sums.size, abs(sums.answer)):
+    if not result.difference <= rounding_of(dtype) * max(1.0, result.size, abs(result.answer)):
         raise UnsupportedModelError(
             f"{name} cannot be frozen: the contributions of its input and its biases do not add up to its answer, by "
-            f"{sums.difference:.2g} of {sums.answer:.4g}: an operation that is not linear has no rule, or a wrong one"
+            f"{result.difference:.2g} of {result.answer:.4g}: an operation that is not linear has no rule, or a wrong "
+            "one"
         )
-    return sums
+    return result

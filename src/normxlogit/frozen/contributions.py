@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from ..copies.non_finite import mean_logit
-from .backward import NotedInputs, frozen_backward
-from .entry_points import PARTS, WORDS
+from .backward import RecordedInputs, frozen_backward
+from .entry_points import MEDIA, WORDS
 from .frozen_pass import FrozenPass
 from .readout import Readout
 
-AT_ONCE = 8
+BACKPROPAGATED_AT_ONCE = 8
 """Quantities that are backpropagated from together: each holds gradients of its own."""
 
 
@@ -35,7 +35,7 @@ class Contributions:
 
 
 def contributions(
-    answer: Tensor, frozen: FrozenPass, places: Sequence[int], read: Tensor | None = None
+    answer: Tensor, frozen: FrozenPass, places: Sequence[int], read_positions: Tensor | None = None
 ) -> Contributions:
     """Backpropagate once from each of K quantities of a frozen pass, several at a time.
 
@@ -46,53 +46,59 @@ def contributions(
         answer: The quantities with their graph, (B, K).
         frozen: The pass; it can be backpropagated through once, unless the caller ran it.
         places: Where contributions are read.
-        read: The token that each quantity is read from, (B, K), negative for several; None where it is not known.
+        read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
     """
-    sums, every = answer.sum(0), frozen.readouts  # (K,)
+    sums, by_place = answer.sum(0), frozen.readouts  # (K,)
     with ExitStack() as stack:
         stack.enter_context(frozen_backward(sums, frozen.entries))
-        sides = [[every[place] for place in every if place != PARTS and (place < WORDS) == source] for source in (1, 0)]
-        sinks = [_sinks(side) for side in sides if side]  # (B, S) of a source, (B, T) of the text
-        if read is None and bool(sinks[-1].any()):
-            read = _read_from(sums, frozen)  # (B, K)
-        groups = list(_groups(len(sums), read, sinks[-1]))
-        readouts = {place: r for place, r in every.items() if place in places or _has_sinks(r)}
+        of_source = [readout for place, readout in by_place.items() if place < WORDS and place != MEDIA]
+        of_text = [readout for place, readout in by_place.items() if place >= WORDS]
+        sinks = [_sinks_at_any(side) for side in (of_source, of_text) if side]  # (B, S) of a source, (B, T) of the text
+        if read_positions is None and bool(sinks[-1].any()):
+            read_positions = _read_positions(sums, frozen)  # (B, K)
+        groups = list(_groups(len(sums), read_positions, sinks[-1]))
+        readouts = {place: readout for place, readout in by_place.items() if place in places or _has_sinks(readout)}
         for readout in readouts.values():
-            stack.enter_context(readout.holding())
+            stack.enter_context(readout.detaching())
         leaves = [readout.leaf for readout in readouts.values()]
-        each: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
-        sink: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
-        for number, (group, unheld) in enumerate(groups):
+        token_values: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
+        sink_values: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
+        for group_index, (group, exempt) in enumerate(groups):
             for place, readout in readouts.items():
                 is_source = place < WORDS  # which the head does not read
-                readout.detached = readout.sinks if readout.sinks is None or is_source else readout.sinks & ~unheld
-            gradients = _gradients(sums[group], leaves, retain=number < len(groups) - 1 or frozen.lease is None)
+                readout.detached = readout.sinks if readout.sinks is None or is_source else readout.sinks & ~exempt
+            gradients = _gradients(sums[group], leaves, retain=group_index < len(groups) - 1 or frozen.lease is None)
             for (place, readout), gradient in zip(readouts.items(), gradients, strict=True):
                 values = readout.contributions(gradient)  # (k, B, T)
-                held = torch.zeros_like(values, dtype=torch.bool) if readout.detached is None else readout.detached
-                each[place].append(values.masked_fill(held, 0.0))
-                sink[place].append((values * held).sum(-1))
+                detached = torch.zeros_like(values, dtype=torch.bool) if readout.detached is None else readout.detached
+                token_values[place].append(values.masked_fill(detached, 0.0))
+                sink_values[place].append((values * detached).sum(-1))
     order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()  # of the request
-    total = {place: torch.cat(parts)[order].T for place, parts in sink.items()}  # (B, K) each
-    sinks[-1] = sinks[-1] & ~torch.stack([unheld for _, unheld in groups]).all(0)  # (B, T), those that are held at all
+    sink_totals = {place: torch.cat(parts)[order].T for place, parts in sink_values.items()}  # (B, K) each
+    sinks[-1] = sinks[-1] & ~torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T), of those detached at all
     tokens = torch.cat(sinks, -1)
     return Contributions(
         answer.detach(),
-        {place: torch.cat(each[place])[order].transpose(0, 1) for place in places},
-        {place: sum((total[o] for o in total if o >= place), torch.zeros_like(total[place])) for place in places},
+        {place: torch.cat(token_values[place])[order].transpose(0, 1) for place in places},
+        {place: _sum_from(sink_totals, place) for place in places},
         tokens if bool(tokens.any()) else None,
     )
 
 
+def _sum_from(totals: dict[int, Tensor], place: int) -> Tensor:
+    """Return the sum of what is at a place and at those after it, (B, K)."""
+    return sum((total for later, total in totals.items() if later >= place), torch.zeros_like(totals[place]))
+
+
 def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[Tensor]:
     """Return the gradients of k sums by each leaf, (k, ...) each; zeros where nothing flows."""
-    each = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
+    one_hot = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
     if len(sums) == 1:
-        one = torch.autograd.grad(sums[0], leaves, retain_graph=retain, allow_unused=True)
-        gradients = [None if gradient is None else gradient[None] for gradient in one]
+        single = torch.autograd.grad(sums[0], leaves, retain_graph=retain, allow_unused=True)
+        gradients = [None if gradient is None else gradient[None] for gradient in single]
     else:
         gradients = list(
-            torch.autograd.grad(sums, leaves, each, retain_graph=retain, allow_unused=True, is_grads_batched=True)
+            torch.autograd.grad(sums, leaves, one_hot, retain_graph=retain, allow_unused=True, is_grads_batched=True)
         )
     shapes = [(len(sums), *leaf.shape) for leaf in leaves]
     return [
@@ -101,23 +107,30 @@ def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[
     ]
 
 
-def _groups(count: int, read: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield groups of quantities that are backpropagated from together, and the sinks that are not held, (B, T)."""
-    alone: dict[int, Tensor] = {}
-    if read is not None:
-        reads_sink = (read >= 0) & sinks.gather(1, read.clamp(min=0).to(sinks.device)).to(read.device)  # (B, K)
+def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield groups of quantities that are backpropagated from together, and the sinks not to detach, (B, T).
+
+    Args:
+        count: K, the number of quantities.
+        read_positions: The token that each is read from, (B, K), negative for several; None where it is not known.
+        sinks: Which tokens are attention sinks, (B, T).
+    """
+    exempt_sinks: dict[int, Tensor] = {}
+    if read_positions is not None:
+        at_sink = sinks.gather(1, read_positions.clamp(min=0).to(sinks.device)).to(read_positions.device)  # (B, K)
+        reads_sink = (read_positions >= 0) & at_sink  # (B, K)
         for k in reads_sink.any(0).nonzero()[:, 0].tolist():
-            alone[k] = torch.zeros_like(sinks)  # (B, T)
+            exempt_sinks[k] = torch.zeros_like(sinks)  # (B, T)
             texts = reads_sink[:, k].nonzero()[:, 0]
-            alone[k][texts.to(sinks.device), read[texts, k].to(sinks.device)] = True
-    others = [k for k in range(count) if k not in alone]
-    for start in range(0, len(others), AT_ONCE):
-        yield others[start : start + AT_ONCE], torch.zeros_like(sinks)
-    for k, unheld in alone.items():
-        yield [k], unheld
+            exempt_sinks[k][texts.to(sinks.device), read_positions[texts, k].to(sinks.device)] = True
+    remaining = [k for k in range(count) if k not in exempt_sinks]
+    for start in range(0, len(remaining), BACKPROPAGATED_AT_ONCE):
+        yield remaining[start : start + BACKPROPAGATED_AT_ONCE], torch.zeros_like(sinks)
+    for k, exempt in exempt_sinks.items():
+        yield [k], exempt
 
 
-def logits_read(
+def contrasted_logits(
     head: Callable[[Tensor], Tensor], states: Tensor, ids: Tensor, contrast: Tensor | None = None
 ) -> Tensor:
     """Return the logit of an entry at each place, minus the contrast's or the mean over the vocabulary, (N,).
@@ -131,53 +144,54 @@ def logits_read(
         ids: The vocabulary entries, (N,).
         contrast: The entries whose logits are subtracted, (N,).
     """
-    values, slopes = [], []
-    for part in torch.arange(len(states), device=states.device).split(AT_ONCE):
+    values, gradients = [], []
+    for part in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
         leaf = states[part].detach().requires_grad_(states.requires_grad)
-        with torch.set_grad_enabled(states.requires_grad), NotedInputs():
+        with torch.set_grad_enabled(states.requires_grad), RecordedInputs():
             logits = head(leaf).float()  # (n, V)
-        other = mean_logit(logits)[:, 0] if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
-        value = logits.gather(-1, ids[part, None])[:, 0] - other  # (n,)
+        subtracted = mean_logit(logits)[:, 0] if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
+        value = logits.gather(-1, ids[part, None])[:, 0] - subtracted  # (n,)
         values.append(value.detach())
         if states.requires_grad:
             total = value.sum()
             with frozen_backward(total, [leaf]):
-                slopes.append(torch.autograd.grad(total, leaf)[0])
+                gradients.append(torch.autograd.grad(total, leaf)[0])
     answer = torch.cat(values)
-    return answer + ((states - states.detach()) * torch.cat(slopes)).sum(-1) if slopes else answer
+    return answer + ((states - states.detach()) * torch.cat(gradients)).sum(-1) if gradients else answer
 
 
-def read_once(read: Tensor, weights: Tensor) -> Tensor:
+def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
     """Return the token that each weighted sum is read from, (B, K), negative where it is read from several.
 
     Args:
-        read: The token that each of G quantities is read from, (B, G), negative for none.
+        read_positions: The token that each of G quantities is read from, (B, G), negative for none.
         weights: Of the K sums, (B, K, G).
     """
-    counted = (weights.to(read.device) != 0) & (read >= 0)[:, None]  # (B, K, G)
-    each = read[:, None].expand_as(counted)  # (B, K, G)
-    last = each.masked_fill(~counted, -1).amax(-1)  # (B, K)
-    first = each.masked_fill(~counted, torch.iinfo(read.dtype).max).amin(-1)  # (B, K)
+    is_counted = (weights.to(read_positions.device) != 0) & (read_positions >= 0)[:, None]  # (B, K, G)
+    positions = read_positions[:, None].expand_as(is_counted)  # (B, K, G)
+    last = positions.masked_fill(~is_counted, -1).amax(-1)  # (B, K)
+    first = positions.masked_fill(~is_counted, torch.iinfo(read_positions.dtype).max).amin(-1)  # (B, K)
     return last.masked_fill(first != last, -1)
 
 
-def _sinks(readouts: Sequence[Readout]) -> Tensor:
+def _sinks_at_any(readouts: Sequence[Readout]) -> Tensor:
     """Return the tokens that are attention sinks at any of several places, (B, T)."""
     masks = [readout.sinks for readout in readouts if readout.sinks is not None]
-    first = readouts[0]
-    return torch.stack(masks).any(0) if masks else torch.zeros_like(first.contributions(first.leaf), dtype=torch.bool)
+    no_sinks = torch.zeros_like(readouts[0].contributions(readouts[0].leaf), dtype=torch.bool)  # (B, T)
+    return torch.stack(masks).any(0) if masks else no_sinks
 
 
 def _has_sinks(readout: Readout) -> bool:
+    """Return whether a token is an attention sink at a place."""
     return readout.sinks is not None and bool(readout.sinks.any())
 
 
-def _read_from(sums: Tensor, frozen: FrozenPass) -> Tensor:
+def _read_positions(sums: Tensor, frozen: FrozenPass) -> Tensor:
     """Return the one token of the last layer that each quantity is read from, (B, K), or -1 for several."""
-    last = frozen.readouts[max(frozen.readouts)]
-    read = []
-    for part in sums.split(AT_ONCE):
-        gradient = last.contributions(_gradients(part, [last.leaf], retain=True)[0])  # (k, B, T)
-        several = (gradient != 0).sum(-1) != 1  # (k, B)
-        read.append(gradient.abs().argmax(-1).masked_fill(several, -1))
-    return torch.cat(read).T  # (B, K)
+    last_readout = frozen.readouts[max(frozen.readouts)]
+    positions = []
+    for part in sums.split(BACKPROPAGATED_AT_ONCE):
+        gradient = last_readout.contributions(_gradients(part, [last_readout.leaf], retain=True)[0])  # (k, B, T)
+        is_read_from_several = (gradient != 0).sum(-1) != 1  # (k, B)
+        positions.append(gradient.abs().argmax(-1).masked_fill(is_read_from_several, -1))
+    return torch.cat(positions).T  # (B, K)

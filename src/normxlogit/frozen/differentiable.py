@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .backward import NotedInputs, frozen_backward
+from .backward import RecordedInputs, frozen_backward
 
 
 def with_constant_weights(copy: nn.Module) -> nn.Module:
@@ -34,27 +34,27 @@ def with_constant_weights(copy: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def differentiable(copy: nn.Module, run_again: Iterable[str] = (), *, careful: bool = False) -> Iterator[None]:
+def differentiable(copy: nn.Module, checkpointed: Iterable[str] = (), *, careful: bool = False) -> Iterator[None]:
     """Run passes of a copy in this block so that a frozen backward pass can follow.
 
     Args:
         copy: The copy.
-        run_again: Paths of modules, none inside another, that keep only their input, and run again in the backward
+        checkpointed: Paths of modules, none inside another, that keep only their input, and run again in the backward
             pass (gradient checkpointing).
         careful: For models that write on what their backward pass needs, or bring autograd functions of their own:
             what is saved is cloned, and these functions are run as what they are written as.
     """
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(NotedInputs())
+        stack.enter_context(RecordedInputs())
         if careful:
-            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_cloned, lambda saved: saved))
+            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_cloned_saved, lambda saved: saved))
             for module in copy.modules():
-                if (forward := _written_out(module)) is not None:
+                if (forward := _with_plain_functions(module)) is not None:
                     _replace_forward(stack, module, forward)
-        for path in set(run_again):
+        for path in set(checkpointed):
             module = copy.get_submodule(path)
-            _replace_forward(stack, module, partial(_run_again, module.forward))
+            _replace_forward(stack, module, partial(_call_checkpointed, module.forward))
         yield
 
 
@@ -67,82 +67,88 @@ def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[...,
     module.__dict__["forward"] = forward
 
 
-def _cloned(saved: Tensor) -> Tensor:
+def _cloned_saved(saved: Tensor) -> Tensor:
+    """Return a copy of a tensor that autograd saves, unless it is a weight."""
     return saved if isinstance(saved, nn.Parameter) else saved.detach().clone()  # with its graph it would not be freed
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------------------------
 
 
-class _RunAgain(Function):
+class _Checkpoint(Function):
     """A module that keeps its inputs alone, and runs again in the backward pass, which is the frozen one, too.
 
     Torch's own checkpointing gives saved tensors out once, to torch's gradient, and not once more to the rules.
     """
 
     @staticmethod
-    def forward(ctx: Any, run: Callable[..., list[Any]], others: list[Any], *flowing: Tensor) -> Any:
+    def forward(ctx: Any, run: Callable[..., list[Any]], slots: list[Any], *tensors: Tensor) -> Any:
+        """Run a module and return its floating-point outputs; list all in `slots`, with this class in their places."""
         ctx.run = run
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*flowing)
+        ctx.save_for_backward(*tensors)
         with torch.no_grad():
-            values = run(*flowing)
-        ctx.places = [index for index, value in enumerate(values) if _is_float(value)]
-        others += [_RunAgain if _is_float(value) else value for value in values]
-        return tuple(values[index] for index in ctx.places)
+            values = run(*tensors)
+        ctx.float_indices = [index for index, value in enumerate(values) if _is_float(value)]
+        slots += [_Checkpoint if _is_float(value) else value for value in values]
+        return tuple(values[index] for index in ctx.float_indices)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         leaves = [value.detach().requires_grad_() for value in ctx.saved_tensors]
-        with torch.enable_grad(), NotedInputs():
+        with torch.enable_grad(), RecordedInputs():
             values = ctx.run(*(leaf.clone() for leaf in leaves))
         pairs = [
             (values[index], gradient)
-            for index, gradient in zip(ctx.places, gradients, strict=True)
+            for index, gradient in zip(ctx.float_indices, gradients, strict=True)
             if gradient is not None and values[index].requires_grad
         ]
         outputs = [value for value, _ in pairs]
         if not pairs:
             return (None,) * (2 + len(leaves))
+        output_gradients = [gradient for _, gradient in pairs]
         with frozen_backward(outputs, leaves):
-            slopes = torch.autograd.grad(outputs, leaves, [gradient for _, gradient in pairs], allow_unused=True)
-        return None, None, *slopes
+            input_gradients = torch.autograd.grad(outputs, leaves, output_gradients, allow_unused=True)
+        return None, None, *input_gradients
 
 
-def _run_again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward so that it runs again in the backward pass."""
-    values, form = tree_flatten((args, kwargs))
-    places = [index for index, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
-    if not places:
+def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module's forward so that only its inputs are kept, and it runs again in the backward pass."""
+    flat_arguments, structure = tree_flatten((args, kwargs))
+    tensor_indices = [
+        index for index, value in enumerate(flat_arguments) if isinstance(value, Tensor) and value.requires_grad
+    ]
+    if not tensor_indices:
         return forward(*args, **kwargs)
-    forms: list[Any] = []
+    output_structures: list[Any] = []
 
-    def run(*flowing: Tensor) -> list[Any]:
-        arguments = list(values)
-        for index, value in zip(places, flowing, strict=True):
+    def run(*tensors: Tensor) -> list[Any]:
+        arguments = list(flat_arguments)
+        for index, value in zip(tensor_indices, tensors, strict=True):
             arguments[index] = value
-        inner_args, inner_kwargs = tree_unflatten(arguments, form)
-        outputs, output_form = tree_flatten(forward(*inner_args, **inner_kwargs))
-        forms[:] = [output_form]
+        inner_args, inner_kwargs = tree_unflatten(arguments, structure)
+        outputs, output_structure = tree_flatten(forward(*inner_args, **inner_kwargs))
+        output_structures[:] = [output_structure]
         return outputs
 
-    others: list[Any] = []
-    flowing = [values[index] for index in places]
-    for index in places:
-        values[index] = None  # kept by the graph
-    tensors = iter(_RunAgain.apply(run, others, *flowing))  # type: ignore[no-untyped-call]
-    outputs = [next(tensors) if value is _RunAgain else value for value in others]
-    return tree_unflatten(outputs, forms[0])
+    slots: list[Any] = []
+    tensors = [flat_arguments[index] for index in tensor_indices]
+    for index in tensor_indices:
+        flat_arguments[index] = None  # kept by the graph
+    float_outputs = iter(_Checkpoint.apply(run, slots, *tensors))  # type: ignore[no-untyped-call]
+    outputs = [next(float_outputs) if value is _Checkpoint else value for value in slots]
+    return tree_unflatten(outputs, output_structures[0])
 
 
 def _is_float(value: Any) -> bool:
+    """Return whether a value is a floating-point tensor."""
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
 # --- autograd functions of the model's own ---------------------------------------------------------------------------
 
 
-def _written_out(module: nn.Module) -> Callable[..., Any] | None:
+def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
     """Copy a module's forward so that autograd differentiates inside the custom functions that it applies.
 
     Returns:
@@ -151,20 +157,22 @@ def _written_out(module: nn.Module) -> Callable[..., Any] | None:
     forward = getattr(module.forward, "__func__", None)
     if not isinstance(forward, types.FunctionType):
         return None
-    referenced = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
+    globals_used = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
     functions = {
-        name: _WrittenOut(f) for name, f in referenced.items() if isinstance(f, type) and issubclass(f, Function)
+        name: _PlainFunction(value)
+        for name, value in globals_used.items()
+        if isinstance(value, type) and issubclass(value, Function)
     }
     if not functions:
         return None
-    copy = types.FunctionType(
+    forward_copy = types.FunctionType(
         forward.__code__, forward.__globals__ | functions, forward.__name__, forward.__defaults__, forward.__closure__
     )
-    copy.__kwdefaults__ = forward.__kwdefaults__
-    return types.MethodType(copy, module)
+    forward_copy.__kwdefaults__ = forward.__kwdefaults__
+    return types.MethodType(forward_copy, module)
 
 
-class _WrittenOut:
+class _PlainFunction:
     """Runs the forward of a custom autograd function, and leaves the backward pass to autograd."""
 
     def __init__(self, function: type[Function]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import private_clone
 from ..copies.run import Replace, in_turn, main_input
 from ..copies.trace import path_of
@@ -26,10 +26,10 @@ WORDS = -1
 SOURCE = -1_000_000
 """The place at which the source of an encoder-decoder model enters; the output of layer l of the encoder is l above."""
 
-PARTS = -2_000_000
+MEDIA = -2_000_000
 """The place at which pictures and sounds enter: what their patch embedding, or first convolution, returns."""
 
-Read = Callable[[int, Tensor], Tensor]
+ReadOut = Callable[[int, Tensor], Tensor]
 """Is given a place and what enters there, (B, T, H), and returns what flows on."""
 
 
@@ -50,33 +50,36 @@ class EntryPoints:
             return None
 
     @contextmanager
-    def read(
-        self, batch: Batch, places: Collection[int], read: Read, read_beside: Read
+    def replacements(
+        self, batch: Batch, places: Collection[int], read_entry: ReadOut, read_lookup: ReadOut
     ) -> Iterator[dict[str, Replace]]:
-        """Let what enters at places be read in one pass.
+        """Yield the replacements with which what enters the model at places is read in one pass.
 
         Args:
             batch: What the model reads.
-            places: At which of `WORDS`, `SOURCE` and `PARTS`.
-            read: Is called with what enters there.
-            read_beside: Is called with what else is looked up for the tokens, which belongs to them.
+            places: Some of `WORDS`, `SOURCE` and `MEDIA`.
+            read_entry: Is called with what enters there.
+            read_lookup: Is called with what is looked up for the tokens in other tables, which belongs to them.
 
         Yields:
-            What `run` is to replace in a pass in this block.
+            The `replace=` of `run`, for a pass in this block.
         """
-        lookups, signals = list[Lookup](), list[int]()
+        lookups, signal_places = list[Lookup](), list[int]()
         ids, is_speech = batch.inputs["input_ids"] if WORDS in places else None, self.model.task.is_speech
         if SOURCE in places and not is_speech:
-            lookups.append(Lookup(self._side("encoder"), batch.inputs["source"][..., 0], partial(read, SOURCE)))
+            source_ids = batch.inputs["source"][..., 0]
+            lookups.append(Lookup(self._word_embedding_path("encoder"), source_ids, partial(read_entry, SOURCE)))
         if ids is not None:
-            path = self._side("decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, partial(read, WORDS), batch.placeholder_mask))
-            more = partial(read_beside, WORDS)
-            lookups += [Lookup(path, ids, more, batch.placeholder_mask, once=False) for path in self.tables(batch)]
-        signals += [place for place in (SOURCE, PARTS) if place in places and (place == PARTS or is_speech)]
-        entries = [self.signal(batch.inputs).replaced(partial(read, place)) for place in signals]
-        with changed_lookups(type(self.model.module).__name__, lookups) as words:
-            yield in_turn(words, *entries)
+            path = self._word_embedding_path("decoder") if batch.has_source else self.model.embeddings.path
+            lookups.append(Lookup(path, ids, partial(read_entry, WORDS), batch.placeholder_mask))
+            lookups += [
+                Lookup(path, ids, partial(read_lookup, WORDS), batch.placeholder_mask, once=False)
+                for path in self.tables(batch)
+            ]
+        signal_places += [place for place in (SOURCE, MEDIA) if place in places and (place == MEDIA or is_speech)]
+        entries = [self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places]
+        with changed_lookups(type(self.model.module).__name__, lookups) as lookup_replacements:
+            yield in_turn(lookup_replacements, *entries)
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return where pictures and sounds enter the model, found once."""
@@ -89,7 +92,7 @@ class EntryPoints:
             )
         return self._signal
 
-    def _side(self, name: str) -> str:
+    def _word_embedding_path(self, name: str) -> str:
         """Return the path of the word embeddings of an encoder or a decoder."""
         module = cast(Any, self.model.module)
         table = table_of(module.get_encoder() if name == "encoder" else module.get_decoder())
@@ -103,35 +106,36 @@ class EntryPoints:
     def tables(self, batch: Batch) -> tuple[str, ...]:
         """Return the tables beside the word embeddings that token ids are looked up in, as Gemma does for each layer.
 
-        They are tried once, with a second text: positions or segments may be the same numbers as the tokens of one.
+        They are tried once, with a second text: positions or segments may happen to be a first text's token ids.
         """
         if self._tables is None:
             self._tables = ()
             if not batch.has_source and (words := self.words) is not None:
-                outside = (words.path, words.path.rpartition(".")[0])
-                if paths := tuple(path for path in self.model.parts.tables if path not in outside):
-                    self._tables = self._tried(paths, batch)
+                word_embedding_paths = (words.path, words.path.rpartition(".")[0])
+                if paths := tuple(path for path in self.model.parts.tables if path not in word_embedding_paths):
+                    self._tables = self._tables_of_tokens(paths, batch)
         return self._tables
 
     @torch.no_grad()
-    def _tried(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
-        """Return the tables in which a model looks up other token ids, too."""
+    def _tables_of_tokens(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+        """Return those of some tables that a model looks token ids up in, found by giving it other ids."""
         looked_up = set[str]()
         inputs = first_text(self.model, batch).inputs
         ids = inputs["input_ids"]
-        turned = ids.flip(1)
-        other = torch.full_like(ids, self.model.filler) if torch.equal(turned, ids) else turned  # (B, T)
+        reversed_ids = ids.flip(1)
+        is_palindrome = torch.equal(reversed_ids, ids)
+        other_ids = torch.full_like(ids, self.model.filler) if is_palindrome else reversed_ids  # (B, T)
 
-        def watch(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if same_ids(main_input(args, kwargs), other):
+        def note_lookup(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if same_ids(main_input(args, kwargs), other_ids):
                 looked_up.add(path)
 
         try:
-            watching = {path: partial(watch, path) for path in paths}
+            watchers = {path: partial(note_lookup, path) for path in paths}
             stop = self.model.parts.trunk_site
-            self.model.copy.run({**inputs, "input_ids": other}, replace=watching, stop=stop)
+            self.model.copy.run({**inputs, "input_ids": other_ids}, replace=watchers, stop=stop)
         except Exception as error:  # the same tokens in another order need not be a text
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             self.model.copy.note_unverified(
                 f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
                 "text: the model does not read this one's tokens in another order"

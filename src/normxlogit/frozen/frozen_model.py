@@ -19,22 +19,22 @@ from ..model.layers import ReadAt, layers_read
 from ..model.task_model import TaskModel
 from ..parts.headpiece import answer_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs
-from ..tasks.positions import at
-from ..tasks.targets import Target
+from ..tasks.positions import logits_at
+from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .conservation import Balance
-from .contributions import Contributions, contributions, logits_read, read_once
-from .entry_points import PARTS, SOURCE, WORDS, EntryPoints
+from .contributions import Contributions, contrasted_logits, contributions, single_read_position
+from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints
 from .frozen_pass import FrozenPass
-from .readout import PLAIN, GivenState, Readout, attention_sinks, read_out, readers
-from .runner import Flow, FrozenRunner, first_text
+from .readout import BATCH_FIRST, GivenState, Readout, attention_sinks, layer_readers, read_out
+from .runner import FrozenRunner, PassGraph, first_text
 
 
 class FrozenModel:
     """A task model and the backward pass of its frozen network.
 
     A place is where contributions are read: l for the output of layer l, 0 for the embedding layer's, `WORDS` for the
-    word embeddings, `SOURCE` + l for layer l of an encoder, `PARTS` for the entry of pictures and sounds. Every path
+    word embeddings, `SOURCE` + l for layer l of an encoder, `MEDIA` for the entry of pictures and sounds. Every path
     from the input to the answer passes through the places of each side, so their contributions and the bias add up.
     """
 
@@ -70,7 +70,7 @@ class FrozenModel:
         places = layers or self._layers_of_text(batch, read_at)
         if places != (0,) or self.entry_points.words is None:
             return places
-        return (WORDS, PARTS) if batch.media else (WORDS,)
+        return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     def run(
         self,
@@ -96,15 +96,16 @@ class FrozenModel:
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
         """
-        at_text = partial(self._flow, places=places, sink_threshold=sink_threshold)
+        run_at_text = partial(self._run_copy, places=places, sink_threshold=sink_threshold)
         is_text = baseline is None and point == 1.0
         if not is_text and WORDS not in places:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
                 "to them from a baseline; points=1.0 and baseline=zero need none"
             )
-        flow = at_text if is_text else partial(at_text, baseline=baseline, point=point)
-        return self._passes.run(batch, min(set(places) - {PARTS}), flow, None if is_text else at_text, predict=predict)
+        run_copy = run_at_text if is_text else partial(run_at_text, baseline=baseline, point=point)
+        entry_place = min(set(places) - {MEDIA})
+        return self._passes.run(batch, entry_place, run_copy, None if is_text else run_at_text, predict=predict)
 
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[int], sink_threshold: float | None
@@ -112,7 +113,7 @@ class FrozenModel:
         """Return a pass that the caller ran with gradients as one of the frozen network, once the model was proved.
 
         Args:
-            run: What was read of it.
+            run: The caller's pass, as it was read from `outputs`.
             outputs: What the model returned, with a graph, hidden states among it.
             places: Where contributions will be read, as for `run`.
             sink_threshold: As for `run`.
@@ -122,26 +123,30 @@ class FrozenModel:
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
-        late, count = int(parts.states_late), len(states) - 1
-        last = count - 1 if parts.tail is not None or late else count  # what follows the layers may be in the last one
-        if lowest < late or max(places) > last:
+        offset = int(parts.states_lack_embeddings)  # the place of the first of the states
+        count = len(states) - 1
+        last = count - 1 if parts.tail is not None or offset else count  # the last state may have passed what follows
+        if lowest < offset or max(places) > last:
             return None
-        first = first_text(self.model, run.batch)
-        if not self._passes.is_proved(first, lowest):
-            self._passes.release(self.run(first, places, sink_threshold=sink_threshold, predict=False))
+        # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
+        sample = first_text(self.model, run.batch)
+        if not self._passes.is_proved(sample, lowest):
+            self._passes.release(self.run(sample, places, sink_threshold=sink_threshold, predict=False))
         readouts: dict[int, Readout] = {}
         for place in range(lowest, last + 1) if sink_threshold is not None else places:
-            state = states[place - late]
+            state = states[place - offset]
             sinks = attention_sinks(state, run.batch.mask, sink_threshold) if sink_threshold and place else None
-            readouts[place] = GivenState(state, PLAIN, sinks, sinks)
-        answer = states[-1] if self._passes.by_head else answer_of(outputs)
+            readouts[place] = GivenState(state, BATCH_FIRST, sinks, sinks)
+        answer = states[-1] if self._passes.ends_at_head else answer_of(outputs)
         leaves = [readouts[lowest].leaf]
-        made = [readout.leaf.grad_fn for readout in readouts.values()]
-        if answer is None or None in made or not nodes_with_gradient(answer, leaves).issuperset(made):
+        state_nodes = [readout.leaf.grad_fn for readout in readouts.values()]
+        if answer is None or None in state_nodes:
+            return None
+        if not nodes_with_gradient(answer, leaves).issuperset(state_nodes):
             return None
         return FrozenPass.of(run, readouts=readouts, answer=answer, entries=leaves, lease=None)
 
-    def balance(self, run: ForwardPass, target: Target) -> Balance:
+    def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
         """Add up what the input and each constant of the model contribute to the answer to a text.
 
         Args:
@@ -150,25 +155,25 @@ class FrozenModel:
         """
         positions = run.positions
 
-        def quantity(flown: Flow) -> Tensor:
-            answer = flown.answer
-            if self._passes.by_head:
+        def quantity(graph: PassGraph) -> Tensor:
+            answer = graph.answer
+            if self._passes.ends_at_head:
                 states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (1, T, H)
                 place = 0 if positions is None else int(positions[0])
                 answer = self._passes.head.tokens(states[:, place])  # (1, V)
             elif positions is not None:
-                answer = at(answer, positions.to(answer.device).clone())  # (1, C)
+                answer = logits_at(answer, positions.to(answer.device).clone())  # (1, C)
             return target.quantity(answer.float()).sum()
 
-        flow = partial(self._flow, places=self.places(run.batch, 0), sink_threshold=None)
-        return self._passes.balance(run.batch, flow, quantity)
+        run_copy = partial(self._run_copy, places=self.places(run.batch, 0), sink_threshold=None)
+        return self._passes.balance(run.batch, run_copy, quantity)
 
     def contributions(
         self,
         run: FrozenPass,
-        target: Target,
+        target: BatchTargets,
         places: Sequence[int],
-        read: Tensor | None = None,
+        read_positions: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Contributions:
         """Backpropagate through a frozen pass, once for each target.
@@ -178,41 +183,45 @@ class FrozenModel:
             target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
                 minus the mean over the vocabulary.
             places: Where contributions are read.
-            read: Where a language model answers each of G targets, (B, G); negative where a text has fewer places,
-                which count nothing. None for the position of the pass.
+            read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
+                which counts nothing. None for the position of the pass.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
         """
         positions = run.positions
         single = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
-        if read is None and target.task.vocabulary and self._passes.by_head:
-            read = single  # (B, K)
+        if read_positions is None and target.task.vocabulary and self._passes.ends_at_head:
+            read_positions = single  # (B, K)
         with ExitStack() as stack:
             stack.callback(self._passes.release, run)
             stack.enter_context(without_autocast(run.batch.inputs))
             answer = run.answer
-            if read is not None:
+            if read_positions is not None:
                 states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
-                answer = self.quantities(states, target, read, weights)  # (B, K)
-                return contributions(answer, run, places, read if weights is None else read_once(read, weights))
+                answer = self.quantities(states, target, read_positions, weights)  # (B, K)
+                if weights is not None:
+                    read_positions = single_read_position(read_positions, weights)  # (B, K)
+                return contributions(answer, run, places, read_positions)
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
-                answer = at(answer, positions.to(answer.device).clone())  # (B, C)
+                answer = logits_at(answer, positions.to(answer.device).clone())  # (B, C)
             return contributions(target.quantity(answer.float()), run, places, single)
 
-    def quantities(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
+    def quantities(
+        self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
         """Return what is explained of a language model, (B, K), of states that its head reads, (B, T, H)."""
-        is_read = (read >= 0).to(states.device)  # (B, G)
-        texts, order = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        each = logits_read(
+        is_read = (read_positions >= 0).to(states.device)  # (B, G)
+        texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
+        values = contrasted_logits(
             self._passes.head.tokens,
-            states[texts, read.to(states.device)[is_read]],
+            states[texts, read_positions.to(states.device)[is_read]],
             target.ids.to(states.device)[is_read],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
         )
-        answer = each.new_zeros(is_read.shape).index_put((texts, order), each)  # (B, G)
+        answer = values.new_zeros(is_read.shape).index_put((texts, columns), values)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
-    def _flow(
+    def _run_copy(
         self,
         copy: nn.Module,
         batch: Batch,
@@ -221,73 +230,88 @@ class FrozenModel:
         sink_threshold: float | None,
         baseline: Tensor | None = None,
         point: float = 1.0,
-    ) -> Flow:
-        """Run a copy over a batch, see `run`."""
-        parts, by_head = self.model.parts, self._passes.by_head
+    ) -> PassGraph:
+        """Run a copy over a batch so that the graph leads from the leaves of readouts to the answer.
+
+        What enters the model, and what its layers return at places, is replaced by itself with a readout: a leaf whose
+        gradient will be the contributions there.
+
+        Args:
+            copy: The copy.
+            batch: What it reads.
+            places: Where contributions will be read, as for `run`.
+            sink_threshold: As for `run`.
+            baseline: As for `run`.
+            point: As for `run`.
+        """
+        parts, ends_at_head = self.model.parts, self._passes.ends_at_head
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         readouts: dict[int, Readout] = {}
         entries = _entries(places)
 
-        def read(place: int, rows: Tensor, baseline: Tensor | None = None, point: float = 1.0) -> Tensor:
+        def read_entry(place: int, embeddings: Tensor, baseline: Tensor | None = None, point: float = 1.0) -> Tensor:
             with torch._C.DisableTorchFunction():
-                rows = rows.detach()
-                direction = rows if baseline is None else rows - baseline.to(rows)
-                first = readouts.get(place)
-                state = rows if point == 1.0 else rows - (1 - point) * direction
-                flowing, readout = read_out(state, leaf=None if first is None else first.leaf)
-                readout.direction = None if direction is rows and point == 1.0 else direction
+                embeddings = embeddings.detach()
+                direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
+                earlier = readouts.get(place)
+                state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
+                replacement, readout = read_out(state, leaf=None if earlier is None else earlier.leaf)
+                readout.direction = None if direction is embeddings and point == 1.0 else direction
                 readouts.setdefault(place, readout)
-            return flowing
+            return replacement
 
-        read_words = partial(read, baseline=baseline, point=point)
-        layer_readers = self._readers(places, batch, sink_threshold, readouts, entries)
-        with self.entry_points.read(batch, places, read_words, read) as words:
+        read_words = partial(read_entry, baseline=baseline, point=point)
+        layer_replacements = self._layer_readers(places, batch, sink_threshold, readouts, entries)
+        with self.entry_points.replacements(batch, places, read_words, read_entry) as entry_replacements:
             model_pass = self._passes.forward(
                 copy,
                 batch,
                 record=[site for site in (trunk, tap) if site is not None],
-                replace=in_turn(words, layer_readers),
-                stop=trunk if by_head else None,
+                replace=in_turn(entry_replacements, layer_replacements),
+                stop=trunk if ends_at_head else None,
             )
         hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
-        start = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
+        embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
-        answer = hidden if by_head else answer_of(model_pass.output)
+        answer = hidden if ends_at_head else answer_of(model_pass.output)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        return Flow(readouts, entries, answer, hidden, start.detach() if isinstance(start, Tensor) else start)
+        return PassGraph(
+            readouts, entries, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded
+        )
 
-    def _readers(
+    def _layer_readers(
         self,
         places: Sequence[int],
         batch: Batch,
-        threshold: float | None,
+        sink_threshold: float | None,
         readouts: dict[int, Readout],
         entries: Sequence[int],
     ) -> dict[str, Replace]:
         """Return the `replace=` that reads contributions at layers, and at all above them if sinks are to be held."""
-        every = dict(enumerate(self.model.parts.outputs or (), 1))
+        outputs = dict(enumerate(self.model.parts.outputs or (), 1))
         masks = {False: batch.mask}
         if batch.has_source:
             masks[True] = batch.inputs["source_mask"][..., 0].bool()
-            every |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
-            self._passes.encoder_layers |= {every[place].path for place in every if place < 0}
+            outputs |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
+            self._passes.encoder_layers |= {outputs[place].path for place in outputs if place < 0}
         if self.model.parts.embedding_output is not None:
-            every[0] = self.model.parts.embedding_output
-        layers = set(places) - {WORDS, SOURCE, PARTS}
-        if missing := layers - every.keys():
-            raise self._not_returned(min(missing))
-        if threshold is not None:
-            lowest = {entry < WORDS: entry for entry in entries if entry != PARTS}  # of either side
-            layers |= {place for place in every if place and place > lowest.get(place < WORDS, place)}
-        return readers({place: every[place] for place in layers}, masks, threshold, readouts, entries)
+            outputs[0] = self.model.parts.embedding_output
+        layers = set(places) - {WORDS, SOURCE, MEDIA}
+        if missing := layers - outputs.keys():
+            raise self._not_returned_error(min(missing))
+        if sink_threshold is not None:
+            lowest = {entry < WORDS: entry for entry in entries if entry != MEDIA}  # of either side
+            layers |= {place for place in outputs if place and place > lowest.get(place < WORDS, place)}
+        return layer_readers({place: outputs[place] for place in layers}, masks, sink_threshold, readouts, entries)
 
-    def _not_returned(self, layer: int) -> UnsupportedModelError:
-        what = f"the output of layer {layer}" if layer else "the embeddings"
+    def _not_returned_error(self, layer: int) -> UnsupportedModelError:
+        """Return the error for a layer, 0 for the embeddings, whose output no module returns."""
+        missing = f"the output of layer {layer}" if layer else "the embeddings"
         hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
         return UnsupportedModelError(
-            f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
+            f"no module of {type(self.module).__name__} returns {missing} as `hidden_states` has it, a state for each "
             f"token, so the frozen network cannot be read there{hint}"
         )
 
@@ -298,12 +322,12 @@ class FrozenModel:
             count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
             return layers_read(read_at, count)
         # Tokens that stand for a picture are read at layers only where it is known which of its patches each is of.
-        mixed = any(medium.by_token is None for medium in batch.media)
-        if parts.outputs is None or parts.token_pooling is not None or mixed:
+        has_unassigned_media = any(medium.by_token is None for medium in batch.media)
+        if parts.outputs is None or parts.token_pooling is not None or has_unassigned_media:
             return (0,)
         # What is put among the words after their embeddings, or looked up by later layers, flows past layer 0.
-        passed = parts.embedding_output is None or self.entry_points.tables(batch) or batch.media
-        return layers_read(read_at, len(parts.outputs), 1 if passed else 0)
+        bypassed = parts.embedding_output is None or self.entry_points.tables(batch) or batch.media
+        return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
 
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers of the encoder that a setting means, 0 for the entry of the source."""
@@ -318,21 +342,21 @@ class FrozenModel:
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
         if self._source_layers is None:
-            reference: Any = private_clone(self.model.copy.reference)
+            copy: Any = private_clone(self.model.copy.unmodified)
             inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
-            calls, outputs = trace(reference, {**inputs, "use_cache": False})
+            calls, outputs = trace(copy, {**inputs, "use_cache": False})
             states = outputs.get("encoder_hidden_states") or ()
-            plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-            layers = layer_outputs(calls, path_of(reference, reference.get_encoder()), states) if plain else None
-            self._source_layers = () if layers is None or any(layer.axes != PLAIN for layer in layers) else layers
+            are_tensors = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
+            layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) if are_tensors else None
+            self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
         return self._source_layers
 
 
 def _entries(places: Sequence[int]) -> list[int]:
-    """Return the places at which the input enters the graph: the lowest of the text's, of a source's, and `PARTS`."""
+    """Return the places at which the input enters the graph: the lowest of the text's, of a source's, and `MEDIA`."""
     sides = (
         [place for place in places if place >= WORDS],
         [place for place in places if SOURCE <= place < WORDS],
-        [place for place in places if place == PARTS],
+        [place for place in places if place == MEDIA],
     )
     return [min(side) for side in sides if side]

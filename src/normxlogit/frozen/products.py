@@ -37,13 +37,13 @@ ACTIVATIONS = GATES | frozenset([
 ])  # fmt: skip
 """Elementwise operations of which f(x) / x is held."""
 
-_KEEPING = frozenset([
+_RESHAPING = frozenset([
     "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
     "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes", "_MeasuredBackward",
 ])  # fmt: skip
 """Nodes that pass all of one tensor on, under another shape."""
 
-_PASSING = _KEEPING | frozenset([
+_ACTIVATION_KEEPING = _RESHAPING | frozenset([
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
     "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
     "Repeat", "RepeatInterleave", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Narrow", "Unfold", "Tril",
@@ -52,46 +52,47 @@ _PASSING = _KEEPING | frozenset([
 """Nodes through which an activated tensor stays one, if nothing else flows into them."""
 
 _ELEMENTWISE = (
-    _KEEPING
+    _RESHAPING
     | ACTIVATIONS
     | frozenset(["Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum"])
 )
 
-_SCALING = _KEEPING | frozenset(["Mul", "Div", "Neg"])
+_RESHAPING_OR_SCALING = _RESHAPING | frozenset(["Mul", "Div", "Neg"])
 
-Flow = Callable[[Any], list[Edge]]
+InputEdges = Callable[[Any], list[Edge]]
 """Tells over which edges the input flows into a node."""
 
 
-def held_factor(left: Edge, right: Edge, *, matrices: bool, flow: Flow) -> int:
+def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEdges) -> int:
     """Decide which of two factors that depend on the input is held.
 
     Args:
         left: The first factor.
         right: The second.
         matrices: Whether it is a product of matrices.
-        flow: Tells over which edges the input flows into a node.
+        input_edges: Tells over which edges the input flows into a node.
 
     Returns:
         0 for the left one, 1 for the right one.
     """
-    if _computed_from(right, left, flow):
+    if _computed_from(right, left, input_edges):
         return 1
-    if _computed_from(left, right, flow):
+    if _computed_from(left, right, input_edges):
         return 0
     if matrices and stem(right[0]) == "T":
         return 1  # as `linear` transposes its kernel
-    least = 2 if matrices else 1
-    ranks = [rank if rank >= least else 0 for rank in (_activated(left, flow), _activated(right, flow))]
+    lowest_rank = 2 if matrices else 1
+    ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
+    ranks = [rank if rank >= lowest_rank else 0 for rank in ranks]
     if ranks[0] != ranks[1]:
         return int(ranks[1] > ranks[0])
     shapes = shape_of(left), shape_of(right)
-    stretched = _vectors(*shapes) if matrices else _broadcast(*shapes)
+    stretched = _which_are_vectors(*shapes) if matrices else _which_are_broadcast(*shapes)
     return int(stretched[1] and not stretched[0])
 
 
-def _activated(edge: Edge, flow: Flow) -> int:
-    """Return whether a factor is the result of a gate (2), another activation (1) or none (0).
+def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
+    """Return 2 for a factor that is the result of a gate, 1 for that of another activation, 0 for others.
 
     Its shape, a constant factor and a constant addend do not count.
     """
@@ -100,71 +101,78 @@ def _activated(edge: Edge, flow: Flow) -> int:
         name = stem(node)
         if name in ACTIVATIONS:
             return 2 if name in GATES else 1
-        edges = flow(node)
+        edges = input_edges(node)
         if name == "Mul" and len(edges) == 2:  # a product is a signal, unless it is an activation written out
-            return int(_function_of(edges[1], edges[0], flow) or _function_of(edges[0], edges[1], flow))
-        if name not in _PASSING or len(set(edges)) != 1:
+            return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
+        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
             return 0
         node = edges[0][0]
     return 0
 
 
-def _computed_from(late: Edge, early: Edge, flow: Flow) -> bool:
-    """Tell whether one factor was computed from all of the other, a few operations ago."""
-    source = _source(early, flow)
-    if _source(late, flow) == source:
+def _computed_from(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
+    """Return whether a factor, `late`, was computed from all of another, `early`, a few operations ago."""
+    origin = _origin(early, input_edges)
+    if _origin(late, input_edges) == origin:
         return False
-    first = 0 if stem(source[0]) == LEAF else source[0]._sequence_nr()
+    origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
     waiting, visited = deque([late]), set[Edge]()
     while waiting and len(visited) < STEPS:
         edge = waiting.popleft()
         node = edge[0]
         if edge in visited:
             continue
-        if edge == source:
+        if edge == origin:
             return True
-        if stem(node) == LEAF or node._sequence_nr() < first:
+        if stem(node) == LEAF or node._sequence_nr() < origin_number:
             continue
         visited.add(edge)
-        waiting += flow(node)
+        waiting += input_edges(node)
     return False
 
 
-def _function_of(late: Edge, early: Edge, flow: Flow) -> bool:
-    """Tell whether one factor is an elementwise function of the other alone, as in x * (1 + tanh(x))."""
-    source, waiting, visited = _source(early, flow), [late], set[Edge]()
+def _function_of(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
+    """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x)).
+
+    Args:
+        late: The factor that may be the function.
+        early: The factor x.
+        input_edges: Tells over which edges the input flows into a node.
+    """
+    origin, waiting, visited = _origin(early, input_edges), [late], set[Edge]()
     while waiting:
         edge = waiting.pop()
-        if edge == source or edge in visited:
+        if edge == origin or edge in visited:
             continue
         if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= DEPTH:
             return False
         visited.add(edge)
-        waiting += flow(edge[0])
+        waiting += input_edges(edge[0])
     return bool(visited)
 
 
-def _source(edge: Edge, flow: Flow) -> Edge:
-    """Find the operation that made a factor, before any reshaping and constant factor."""
-    while stem(edge[0]) in _SCALING:
-        edges = flow(edge[0])
+def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
+    """Return the edge from the operation that made a factor, before any reshaping and constant factor."""
+    while stem(edge[0]) in _RESHAPING_OR_SCALING:
+        edges = input_edges(edge[0])
         if len(edges) != 1 or stem(edges[0][0]) == LEAF:
             break
         edge = edges[0]
     return edge
 
 
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:
+def _which_are_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:
     """Return which of two factors are broadcast to the shape of the product."""
     count = max(len(left), len(right))
     shapes = [(1,) * (count - len(shape)) + shape for shape in (left, right)]
     stretched = [
-        any(mine == 1 and other > 1 for mine, other in zip(shapes[i], shapes[1 - i], strict=True)) for i in (0, 1)
+        any(size == 1 and other_size > 1 for size, other_size in zip(shape, other_shape, strict=True))
+        for shape, other_shape in (shapes, reversed(shapes))
     ]
     return stretched[0], stretched[1]
 
 
-def _vectors(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:
+def _which_are_vectors(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:
     """Return which of two matrices are a single row or column vector."""
     row = len(left) == 1 or left[-2] == 1
     column = len(right) == 1 or right[-1] == 1

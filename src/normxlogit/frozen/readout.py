@@ -21,10 +21,10 @@ from ..copies.run import Replace
 from ..copies.trace import Axes, tensor_of, with_tensor
 from ..parts.layer_outputs import LayerOutput
 
-Held = tuple[Tensor | None, Tensor | None]
-"""What the gradient is multiplied by in the place of the state, and where none is passed on; None for neither."""
+BackwardSettings = tuple[Tensor | None, Tensor | None]
+"""What a gradient is multiplied by instead of the state, and a mask of where none is passed on; None for neither."""
 
-PLAIN: Axes = (0, 1, 2)
+BATCH_FIRST: Axes = (0, 1, 2)
 """The axes of a state that is held as (B, T, H)."""
 
 
@@ -58,15 +58,16 @@ class Readout:
 
     @property
     def _time_first(self) -> bool:
+        """Whether the module holds positions before texts."""
         return self.axes[0] > self.axes[1]
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Hold the detached tokens in the backward passes of this block; here, the graph does it."""
+    def detaching(self) -> Iterator[None]:
+        """Detach tokens in the backward passes of this block: here the graph does it, so there is nothing to do."""
         yield
 
-    def held(self) -> tuple[Tensor | None, Tensor | None]:
-        """Return the direction, and the detached tokens in the shape of the state."""
+    def settings(self) -> BackwardSettings:
+        """Return what a backward pass that begins now is to do at the state, see `BackwardSettings`."""
         if self.detached is None:
             return self.direction, None
         positions = self.leaf.shape[0 if self._time_first else 1]
@@ -86,18 +87,18 @@ class GivenState(Readout):
         return (gradient.float() * self.leaf.detach().float()).sum(-1)
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
+    def detaching(self) -> Iterator[None]:
         """Pass no gradient on from the detached tokens."""
         node: Any = self.leaf.grad_fn
         index = self.leaf.output_nr
 
-        def hold(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        def detach_tokens(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
             gradient, detached = gradients[index], self.detached
             if gradient is None or detached is None:
                 return gradients
             return (*gradients[:index], gradient.masked_fill(detached[..., None], 0.0), *gradients[index + 1 :])
 
-        handle = node.register_prehook(hold)  # it runs after the gradient of the state itself was taken
+        handle = node.register_prehook(detach_tokens)  # it runs after the gradient of the state itself was taken
         try:
             yield
         finally:
@@ -106,13 +107,13 @@ class GivenState(Readout):
 
 def read_out(
     state: Tensor,
-    axes: Axes = PLAIN,
+    axes: Axes = BATCH_FIRST,
     sinks: Tensor | None = None,
     leaf: Tensor | None = None,
     length: int | None = None,
     positions: int = 1,
 ) -> tuple[Tensor, Readout]:
-    """Read contributions of a hidden state off a frozen pass.
+    """Replace a hidden state by one at which contributions are read in the backward pass.
 
     Args:
         state: What flows, held as `axes` say.
@@ -129,17 +130,20 @@ def read_out(
         shape = [size for axis, size in enumerate(state.shape) if axis in axes[: 1 + positions]]
         leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
     readout = Readout(leaf, axes, sinks, sinks, length=length, positions=positions)
-    reading: Tensor = _Measured.apply(state, leaf, axes[1 + positions :], readout.held)  # type: ignore[no-untyped-call]
-    return reading, readout
+    width = axes[1 + positions :]
+    replacement: Tensor = _Measured.apply(state, leaf, width, readout.settings)  # type: ignore[no-untyped-call]
+    return replacement, readout
 
 
 class _Measured(Function):
-    """The state itself, with <gradient, state> as the gradient of a leaf."""
+    """Returns a state as it is; in the backward pass, gives a leaf the gradient <gradient, state>."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, leaf: Tensor, width: tuple[int, ...], get_settings: Callable[[], BackwardSettings]
+    ) -> Tensor:
         ctx.save_for_backward(x.detach())
-        ctx.width, ctx.held = width, held
+        ctx.width, ctx.get_settings = width, get_settings
         ctx.set_materialize_grads(False)
         return x.clone()  # some models work on it in place
 
@@ -147,7 +151,7 @@ class _Measured(Function):
     def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, Tensor | None, None, None]:
         if grad is None:
             return None, None, None, None
-        (x,), (direction, detached) = ctx.saved_tensors, ctx.held()
+        (x,), (direction, detached) = ctx.saved_tensors, ctx.get_settings()
         contribution = (grad.float() * (x if direction is None else direction).float()).sum(ctx.width)
         if not ctx.needs_input_grad[0]:
             return None, contribution, None, None
@@ -172,10 +176,10 @@ def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
     return sinks
 
 
-def readers(
+def layer_readers(
     outputs: Mapping[int, LayerOutput],
     masks: Mapping[bool, Tensor],
-    threshold: float | None,
+    sink_threshold: float | None,
     readouts: dict[int, Readout],
     entries: Collection[int] = (),
 ) -> dict[str, Replace]:
@@ -184,7 +188,7 @@ def readers(
     Args:
         outputs: By place, where the outputs are returned.
         masks: Real tokens, (B, T), by whether the place is of a source.
-        threshold: From how many times the median on a state is an attention sink; None for never.
+        sink_threshold: From how many times the median on a state is an attention sink; None for never.
         readouts: By place, what was read; filled by the pass.
         entries: The places at which the input enters the graph.
     """
@@ -192,19 +196,20 @@ def readers(
     for place, output in outputs.items():
         by_path.setdefault(output.path, {})[output.call] = place, output
 
-    def reader(at: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
+    def reader(outputs_by_call: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
         calls = itertools.count(1)
 
-        def read(returned: Any, _: Any, __: Any) -> Any:
+        def read_layer(returned: Any, _: Any, __: Any) -> Any:
             call, state = next(calls), tensor_of(returned)
-            if call not in at or state is None:
+            if call not in outputs_by_call or state is None:
                 return None
-            place, output = at[call]
+            place, output = outputs_by_call[call]
             sinks, mask = None, masks[place < 0]
             with torch._C.DisableTorchFunction():
-                if threshold is not None and place:  # the embedding of a bright patch among dark ones is not a sink
+                # No sinks among embeddings, where a bright patch among dark ones would be one.
+                if sink_threshold is not None and place:
                     tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
-                    sinks = attention_sinks(tokens, mask, threshold) if tokens.shape[:2] == mask.shape else None
+                    sinks = attention_sinks(tokens, mask, sink_threshold) if tokens.shape[:2] == mask.shape else None
                 if place in entries:
                     state = state.detach()  # a hook of the owner's may have made it require a gradient
                 flowing, readouts[place] = read_out(
@@ -212,6 +217,6 @@ def readers(
                 )
             return with_tensor(returned, flowing)
 
-        return read
+        return read_layer
 
-    return {path: reader(at) for path, at in by_path.items()}
+    return {path: reader(outputs_by_call) for path, outputs_by_call in by_path.items()}

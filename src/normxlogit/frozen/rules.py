@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from ..errors import UnsupportedModelError
+from .graph import stem
 
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None]
@@ -55,7 +56,7 @@ LINEAR = frozenset([
     "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa", "UpsampleLinear1D", "UpsampleNearest1D",
     "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D", "UpsampleNearestExact2D",
     "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex", "ViewAsReal", "Where",
-    "Zero", "_MeasuredBackward", "_RunAgainBackward",
+    "Zero", "_MeasuredBackward", "_CheckpointBackward",
 ])  # fmt: skip
 """Operations whose own gradient is a constant."""
 
@@ -118,7 +119,7 @@ FACTORS: dict[str, tuple[int, int, bool]] = {
 }
 """Products: which inputs are the factors, and whether they are matrices."""
 
-ONE_HELD: dict[str, int] = {
+HELD_INPUT: dict[str, int] = {
     "Div": 1,
     "Addcdiv": 2,
     "Lerp": 2,
@@ -141,7 +142,7 @@ ONE_HELD: dict[str, int] = {
 """Operations of which one input is always held: denominators, kernels, weights, matrices of equations."""
 
 
-SIGNAL: dict[str, int] = {
+PASSED_INPUT: dict[str, int] = {
     "CudnnAttention": 2,
     "EfficientAttention": 2,
     "FlashAttention": 2,
@@ -166,14 +167,14 @@ def hold(index: int) -> Rule:
 def hold_all(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
     """Hold the value of an operation."""
     if outputs[0] is not None:
-        constant(outputs[0] * _value_of(node))
+        constant(outputs[0] * _output_of(node))
     return (None,) * len(inputs)
 
 
 def divide(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
     """Hold the denominator; of a constant numerator the quotient."""
     if outputs[0] is not None and node.next_functions[0][0] is None:
-        constant(outputs[0] * _value_of(node))
+        constant(outputs[0] * _output_of(node))
     return (*inputs[:1], None)
 
 
@@ -182,8 +183,6 @@ def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     gradient = outputs[0]
     if gradient is None:
         return None
-    from .graph import stem
-
     name = stem(node)
     x = _input_of(node, name)
     ratio = ACTIVATIONS[name](node, x)
@@ -196,15 +195,15 @@ def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
 
 def power(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
     """Hold all but one of the factors of x^n; hold roots and reciprocals."""
-    if _is_whole_power(node):
+    if _is_natural_power(node):
         return (None if inputs[0] is None else inputs[0] / node._saved_exponent,)
     if outputs[0] is not None:
-        constant(outputs[0] * _value_of(node))
+        constant(outputs[0] * _output_of(node))
     return (None,) * len(inputs)
 
 
-def _is_whole_power(node: Any) -> bool:
-    """Return whether a power is of a whole number above zero."""
+def _is_natural_power(node: Any) -> bool:
+    """Return whether the exponent of a power is a whole number above zero."""
     if node.name() != "PowBackward0":  # its exponent is a tensor
         return False
     return bool(node._saved_exponent > 0 and float(node._saved_exponent).is_integer())
@@ -234,8 +233,8 @@ def group_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     gradient, weight = outputs[0], node._saved_weight
     if gradient is None:
         return None
-    wide = (1, -1) + (1,) * (gradient.ndim - 2)
-    scaled = gradient if weight is None else gradient * weight.reshape(wide)
+    channel_shape = (1, -1) + (1,) * (gradient.ndim - 2)
+    scaled = gradient if weight is None else gradient * weight.reshape(channel_shape)
     rows = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
     rows = rows - rows.mean(-1, keepdim=True)
@@ -247,14 +246,14 @@ def batch_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     gradient, weight = outputs[0], node._saved_weight
     if gradient is None:
         return None
-    wide = (1, -1) + (1,) * (gradient.ndim - 2)
-    live = node._saved_training
-    scale = node._saved_result2 if live else torch.rsqrt(node._saved_running_var + node._saved_eps)  # (C,)
-    scaled = gradient * (scale if weight is None else scale * weight).reshape(wide)
-    if live:
+    channel_shape = (1, -1) + (1,) * (gradient.ndim - 2)
+    in_training = node._saved_training
+    scale = node._saved_result2 if in_training else torch.rsqrt(node._saved_running_var + node._saved_eps)  # (C,)
+    scaled = gradient * (scale if weight is None else scale * weight).reshape(channel_shape)
+    if in_training:  # with the statistics of the batch
         scaled = scaled - scaled.mean([axis for axis in range(gradient.ndim) if axis != 1], keepdim=True)
     else:
-        constant(-scaled * node._saved_running_mean.reshape(wide))
+        constant(-scaled * node._saved_running_mean.reshape(channel_shape))
     # Torch's own gradient of the bias is wrong where the gradient is not contiguous (2.13, CPU, evaluation mode).
     channels = [axis for axis in range(gradient.ndim) if axis != 1]
     return (scaled.to(gradient.dtype), None, None if inputs[2] is None else gradient.sum(channels), *inputs[3:])
@@ -291,7 +290,7 @@ RULES: dict[str, Rule | None] = {
     **dict.fromkeys(sorted(LINEAR | CHOICES), None),
     **dict.fromkeys(sorted(HELD), hold_all),
     **dict.fromkeys(ACTIVATIONS, activation),
-    **{name: hold(index) for name, index in ONE_HELD.items()},
+    **{name: hold(index) for name, index in HELD_INPUT.items()},
     "Div": divide,
     "Pow": power,
     "NativeLayerNorm": layer_norm,
@@ -301,7 +300,7 @@ RULES: dict[str, Rule | None] = {
     "CudnnBatchNorm": batch_norm,
     "LogSoftmax": log_softmax,
     "Glu": gated_linear_unit,
-    **{name: hold_others(index) for name, index in SIGNAL.items()},
+    **{name: hold_others(index) for name, index in PASSED_INPUT.items()},
 }
 """By the name of a node without `Backward0`; None where torch's own gradient is right. `FACTORS` has the products."""
 
@@ -313,18 +312,18 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
     if rule is hold_all:
         return count
     if name == "Pow":
-        return () if _is_whole_power(node) else count
-    if name in SIGNAL:
-        return [index for index in count if index != SIGNAL[name]]
+        return () if _is_natural_power(node) else count
+    if name in PASSED_INPUT:
+        return [index for index in count if index != PASSED_INPUT[name]]
     if rule in (layer_norm, rms_norm, group_norm, batch_norm):
         return (1,)
     if name == "_MeasuredBackward" and node.next_functions[0][0] is not None:
         return (1,)  # its reading, by which the input enters only where nothing flows yet
-    return (ONE_HELD[name],) if name in ONE_HELD else ()
+    return (HELD_INPUT[name],) if name in HELD_INPUT else ()
 
 
-def _value_of(node: Any) -> Tensor | float:
-    """Return what an operation gave, NaN where it is not known."""
+def _output_of(node: Any) -> Tensor | float:
+    """Return the output of a node's operation, NaN where it is not known."""
     value = node.metadata.get(VALUE)
     if value is None:
         value = getattr(node, "_saved_result", math.nan)
@@ -332,7 +331,7 @@ def _value_of(node: Any) -> Tensor | float:
 
 
 def _input_of(node: Any, name: str) -> Tensor:
-    """Return what an activation was given."""
+    """Return the input of an activation, computed from its output where torch saved that alone."""
     saved = getattr(node, "_saved_self", None)
     if saved is None:
         saved = node.metadata.get(INPUT)

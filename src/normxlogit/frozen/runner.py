@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.autocast import without_autocast
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool
 from ..copies.run import Pass, Replace, Site, run
 from ..errors import UnsupportedModelError
@@ -17,15 +17,15 @@ from ..model.forward_pass import no_states
 from ..model.proof_sample import reading
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
-from ..parts.proofs import SUMS, frozen_answers_as_the_model, tolerance_for
-from ..tasks.positions import at
+from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
+from ..tasks.positions import logits_at
 from .conservation import Balance, balance, constants_as_leaves, prove_conservation
 from .differentiable import differentiable, with_constant_weights
 from .frozen_pass import FrozenPass
 from .readout import Readout
 
-LONG = 2048
-"""Tokens of a pass beyond which its layers run again in the backward pass (gradient checkpointing)."""
+MAX_TOKENS_KEPT = 2048
+"""Most tokens of a pass whose layers' states are kept; of more, layers run again (gradient checkpointing)."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -35,22 +35,22 @@ PROOF_TOKENS = 512
 
 
 @dataclass(frozen=True)
-class Flow:
-    """What a pass left, with its graph.
+class PassGraph:
+    """What a forward pass of the frozen network gave, with its graph.
 
     Attributes:
         readouts: By place, where contributions can be read.
         entries: The places at which the input enters the graph.
         answer: What the head of a language model reads, (B, T, H), otherwise the logits.
         hidden: What the head reads, (B, T, H); None without a head.
-        start: The embedding layer's output, (B, T, H), or why it is not known; None where the model does not give it.
+        embedded: The embedding layer's output, (B, T, H), or why it is not known; None where the model gives none.
     """
 
     readouts: dict[int, Readout]
     entries: Sequence[int]
     answer: Tensor
     hidden: Tensor | None
-    start: Tensor | UnsupportedModelError | None
+    embedded: Tensor | UnsupportedModelError | None
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -58,7 +58,7 @@ class Flow:
         return list({id(leaf): leaf for leaf in (self.readouts[place].leaf for place in self.entries)}.values())
 
 
-RunsModel = Callable[[nn.Module, Batch], Flow]
+RunCopy = Callable[[nn.Module, Batch], PassGraph]
 """Runs a copy of a model once over a batch."""
 
 
@@ -80,7 +80,7 @@ class FrozenRunner:
         return Head(self.pool, self.model.head.piece)  # type: ignore[arg-type]
 
     @property
-    def by_head(self) -> bool:
+    def ends_at_head(self) -> bool:
         """Whether a pass ends with what the head reads: the logits of a vocabulary are not kept."""
         return self.model.task.vocabulary and self.model.parts.trunk is not None
 
@@ -90,7 +90,7 @@ class FrozenRunner:
         return self.encoder_layers | {output.path for output in self.model.parts.outputs or ()}
 
     def run(
-        self, batch: Batch, begin: int, flow: RunsModel, at_text: RunsModel | None = None, *, predict: bool
+        self, batch: Batch, entry_place: int, run_copy: RunCopy, run_at_text: RunCopy | None = None, *, predict: bool
     ) -> FrozenPass:
         """Run a copy that is leased until the gradients are read, proved on the first pass of its kind.
 
@@ -99,41 +99,41 @@ class FrozenRunner:
 
         Args:
             batch: What to read.
-            begin: The place at which the input enters the graph: a pass that begins lower goes through more of it.
-            flow: Runs a copy over a batch.
-            at_text: Runs it over the text itself, which is proved, where `flow` runs it at another point.
+            entry_place: The place at which the input enters the graph; a lower one has more of the model in the graph.
+            run_copy: Runs a copy over a batch.
+            run_at_text: Runs it over the text itself, which is proved, where `run_copy` runs it at another point.
             predict: As for `TaskModel.run`.
         """
-        lease, flown = self.pool.take(), None
+        lease, graph = self.pool.take(), None
         try:
             with reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 with self.lock:
-                    if not self.is_proved(batch, begin):
-                        first = first_text(self.model, batch)
-                        flown = self._prove(lease.lent, first, at_text or flow)
-                        self._proved[bool(batch.media), batch.has_source] = begin
-                        if first is not batch or at_text is not None or self._is_long(batch):
+                    if not self.is_proved(batch, entry_place):
+                        sample = first_text(self.model, batch)
+                        graph = self._prove(lease.leased, sample, run_at_text or run_copy)
+                        self._proved[bool(batch.media), batch.has_source] = entry_place
+                        if sample is not batch or run_at_text is not None or self._is_long(batch):
                             self.pool.release(lease)
-                            lease, flown = self.pool.take(), None
-                flown = flown or flow(lease.lent, batch)
+                            lease, graph = self.pool.take(), None
+                graph = graph or run_copy(lease.leased, batch)
             with torch.no_grad():
                 forward = self.model.finish(
                     batch,
-                    None if flown.hidden is None else flown.hidden.detach(),
-                    flown.start if flown.start is not None else no_states(self.model.module),
+                    None if graph.hidden is None else graph.hidden.detach(),
+                    graph.embedded if graph.embedded is not None else no_states(self.model.module),
                     None,
-                    None if self.by_head else flown.answer.detach(),
+                    None if self.ends_at_head else graph.answer.detach(),
                     predict,
                 )
         except BaseException:
             self.pool.release(lease)
             raise
-        return FrozenPass.of(forward, readouts=flown.readouts, answer=flown.answer, entries=flown.leaves, lease=lease)
+        return FrozenPass.of(forward, readouts=graph.readouts, answer=graph.answer, entries=graph.leaves, lease=lease)
 
-    def is_proved(self, batch: Batch, begin: int) -> bool:
+    def is_proved(self, batch: Batch, entry_place: int) -> bool:
         """Return whether passes like one that begins at a place were proved."""
         proved = self._proved.get((bool(batch.media), batch.has_source))
-        return proved is not None and proved <= begin
+        return proved is not None and proved <= entry_place
 
     def release(self, run: FrozenPass) -> None:
         """Return the copy of a pass to the pool, whose gradients were read or will not be."""
@@ -164,23 +164,23 @@ class FrozenRunner:
         with differentiable(copy, () if inside else layers, careful=self._careful):
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
 
-    def balance(self, batch: Batch, flow: RunsModel, quantity: Callable[[Flow], Tensor]) -> Balance:
+    def balance(self, batch: Batch, run_copy: RunCopy, quantity: Callable[[PassGraph], Tensor]) -> Balance:
         """Add up what the input and each constant of the model contribute to a quantity of one text.
 
         Args:
             batch: The text.
-            flow: Runs a copy over it.
-            quantity: Is given what the pass left, and returns a scalar.
+            run_copy: Runs a copy over it.
+            quantity: Is given the pass, and returns a scalar.
         """
         lease = self.pool.take()
         try:
             with self.lock, reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
-                self._proving = lease.lent  # no other pass is run on it
-                with constants_as_leaves(lease.lent) as constants:
-                    flown = flow(lease.lent, batch)
-                    with differentiable(lease.lent, careful=self._careful):
-                        answer = quantity(flown)
-                return balance(answer, flown.leaves, constants)
+                self._proving = lease.leased  # no other pass is run on it
+                with constants_as_leaves(lease.leased) as constants:
+                    graph = run_copy(lease.leased, batch)
+                    with differentiable(lease.leased, careful=self._careful):
+                        answer = quantity(graph)
+                return balance(answer, graph.leaves, constants)
         finally:
             self._proving = None
             self.pool.release(lease)
@@ -188,9 +188,9 @@ class FrozenRunner:
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are to run again: a picture brings hundreds of tokens, and an encoder."""
         source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > LONG
+        return bool(batch.media) or batch.mask.numel() + source > MAX_TOKENS_KEPT
 
-    def _prove(self, copy: nn.Module, batch: Batch, flow: RunsModel) -> Flow:
+    def _prove(self, copy: nn.Module, batch: Batch, run_copy: RunCopy) -> PassGraph:
         """Prove on a pass over one text that its answer is the model's and that the contributions add up to it."""
         position, rows = None, None
         if self.model.task.vocabulary:
@@ -199,76 +199,85 @@ class FrozenRunner:
             rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
         self._proving = copy  # no other pass is run on it
         try:
-            return self._conserved(copy, batch, flow, position, rows)
+            return self._run_and_prove(copy, batch, run_copy, position, rows)
         except Exception as error:
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             self._careful = True
             try:
-                return self._conserved(copy, batch, flow, position, rows)
-            except Exception as another:
-                refuse_to_hide(another)
+                return self._run_and_prove(copy, batch, run_copy, position, rows)
+            except Exception as second_error:
+                reraise_out_of_memory(second_error)
                 self._careful = False
-                raise error from another
+                raise error from second_error
         finally:
             self._proving = None
 
-    def _conserved(
-        self, copy: nn.Module, batch: Batch, flow: RunsModel, position: Tensor | None, rows: Tensor | None
-    ) -> Flow:
+    def _run_and_prove(
+        self, copy: nn.Module, batch: Batch, run_copy: RunCopy, position: Tensor | None, rows: Tensor | None
+    ) -> PassGraph:
+        """Run a copy over one text, and prove the answer and that the contributions add up to it.
+
+        Args:
+            copy: The copy.
+            batch: The text.
+            run_copy: Runs the copy.
+            position: Where a language model is read, (1,); None for others.
+            rows: The vocabulary entries that are read there, (R,); None for others.
+        """
         with constants_as_leaves(copy) as constants:
-            flown = flow(copy, batch)
-            answer = flown.answer
+            graph = run_copy(copy, batch)
+            answer = graph.answer
             if position is not None and rows is not None:
                 places = position.to(answer.device)
-                if self.by_head:
+                if self.ends_at_head:
                     with differentiable(copy, careful=self._careful):
                         answer = self.head.tokens(answer[torch.zeros_like(places), places], rows)
                 else:
-                    answer = at(answer, places)[..., rows]
+                    answer = logits_at(answer, places)[..., rows]
         answer = answer.float()
-        self._compare(answer.detach(), batch.inputs, position, rows)
-        for readout in flown.readouts.values():
+        self._check_answer(answer.detach(), batch.inputs, position, rows)
+        for readout in graph.readouts.values():
             readout.detached = None  # what goes through attention sinks is proved, too
-        prove_conservation(type(self.model.module).__name__, answer, flown.leaves, constants, self._precision(flown))
-        for readout in flown.readouts.values():
+        prove_conservation(type(self.model.module).__name__, answer, graph.leaves, constants, self._precision(graph))
+        for readout in graph.readouts.values():
             readout.detached = readout.sinks
-        return flown
+        return graph
 
-    def _precision(self, flown: Flow) -> torch.dtype:
+    def _precision(self, graph: PassGraph) -> torch.dtype:
         """Return the coarsest precision that the model computes in."""
-        stored = getattr(self.model.module, "dtype", torch.float32)
+        model_dtype = getattr(self.model.module, "dtype", torch.float32)
         dtypes = [
             dtype
-            for dtype in (torch.float32, stored, flown.answer.dtype)
+            for dtype in (torch.float32, model_dtype, graph.answer.dtype)
             if dtype.is_floating_point and dtype.itemsize > 1
         ]
         return max(dtypes, key=lambda dtype: torch.finfo(dtype).eps)
 
-    def _compare(
+    def _check_answer(
         self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> None:
-        """Compare the answer of a pass with the model's own."""
+        """Compare the answer of a frozen pass with the model's own; the arguments are as for `_run_and_prove`."""
 
         def difference(expected: Tensor) -> float | None:
             expected = expected.to(answer.device).float()
-            return frozen_answers_as_the_model(answer, expected, SUMS * tolerance_for(expected))
+            return frozen_answers_as_the_model(answer, expected, SUM_ERROR * tolerance_for(expected))
 
-        first_answer = self._first_answer(inputs, rows)
-        if first_answer is not None and difference(first_answer) is None:
+        known_answer = self._known_answer(inputs, rows)
+        if known_answer is not None and difference(known_answer) is None:
             return
         with torch.no_grad():  # its weights may have been trained since
-            apart = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
-        if apart is not None:
+            by = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
+        if by is not None:
             raise UnsupportedModelError(
                 f"{type(self.model.module).__name__} cannot be frozen: the pass gives another answer than the model, "
-                f"by {apart:.2g}"
+                f"by {by:.2g}"
             )
 
-    def _first_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
-        """Return what the model has answered to a text if that was the first that it read, else None."""
-        if self.model.copy.answered is None:
+    def _known_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
+        """Return the model's logits for a text, (1, C) or (1, R), if it is the one that its head was proved on."""
+        if self.model.copy.known_answer is None:
             return None
-        text, logits = self.model.copy.answered
+        text, logits = self.model.copy.known_answer
         if text.keys() != inputs.keys() or not all(torch.equal(text[name], value) for name, value in inputs.items()):
             return None
         return (logits if rows is None else logits[:, -1, rows]).float()
@@ -279,8 +288,8 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
     task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
-    whole = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
-    inputs = {n: v[:1] if n in whole else v[:1, :length] for n, v in batch.inputs.items()}
+    uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
+    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
         return batch
     return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

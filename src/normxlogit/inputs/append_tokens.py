@@ -10,7 +10,7 @@ from .encoding import Encoding, readable_tokens
 def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
     """Return a prompt and the tokens that follow it; what is generated is never tokenised again."""
     special_ids = set(tokenizer.all_special_ids)
-    pieces = _pieces(tokenizer, before.ids, ids, special_ids)
+    pieces = _added_texts(tokenizer, before.ids, ids, special_ids)
     text, offsets = None, None
     if before.text is not None and before.offsets is not None:
         text, spans = before.text, []
@@ -18,16 +18,16 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
             spans.append((len(text), len(text) + len(piece)))
             text += piece
         offsets = (*before.offsets, *spans)
-    every = before.ids + ids
+    all_ids = before.ids + ids
     inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
-    special = (*before.special, *(i in special_ids for i in ids))
+    special = (*before.special, *(token_id in special_ids for token_id in ids))
     return replace(
         before,
-        inputs=inputs | {"input_ids": every},
+        inputs=inputs | {"input_ids": all_ids},
         tokens=(*before.tokens, *readable_tokens(tokenizer, ids)),
         offsets=offsets,
         word_ids=None,
-        sequence_ids=tuple(None if s else 0 for s in special),
+        sequence_ids=tuple(None if is_special else 0 for is_special in special),
         special=special,
         text=text,
         text_pair=None,
@@ -43,21 +43,21 @@ def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) ->
     return replace(encoding, text=decoded.text, offsets=decoded.offsets, word_ids=None)
 
 
-def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
+def _added_texts(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
     """Return the text that each generated token adds; a character of several tokens belongs to the last of them."""
-    every = before + ids
-    start, read = max(0, len(before) - 8), len(before)
+    all_ids = before + ids
+    start, read_end = max(0, len(before) - 8), len(before)
     pieces = []
 
-    def spelled(end: int) -> str:
-        visible = [i for i in every[start:end] if i not in special]
+    def decode_until(end: int) -> str:
+        visible = [token_id for token_id in all_ids[start:end] if token_id not in special]
         return str(tokenizer.decode(visible, clean_up_tokenization_spaces=False))
 
-    for end in range(len(before) + 1, len(every) + 1):
-        shown, now = spelled(read), spelled(end)
-        if now.endswith("\ufffd") and end < len(every):
+    for end in range(len(before) + 1, len(all_ids) + 1):
+        text_before, text_now = decode_until(read_end), decode_until(end)
+        if text_now.endswith("\ufffd") and end < len(all_ids):
             pieces.append("")
             continue
-        pieces.append(now[len(shown) :])
-        start, read = max(start, read - 8), end
+        pieces.append(text_now[len(text_before) :])
+        start, read_end = max(start, read_end - 8), end
     return pieces

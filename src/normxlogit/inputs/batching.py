@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from .columns import EncodingColumns, lengths_of, sizes_of
-from .encoding import Encoding, Medium
+from .encoding import EncodedMedium, Encoding
 
-PADDING = 0.04
+MAX_PADDING_SHARE = 0.04
 """Most padding in a batch, as a share of its tokens: what a model computes there is thrown away."""
 
-SMALL = 32
+FREE_PADDING_TOKENS = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
 
 
@@ -57,7 +57,7 @@ class Batch:
         return full
 
     @cached_property
-    def media(self) -> tuple[Medium, ...]:
+    def media(self) -> tuple[EncodedMedium, ...]:
         """The pictures and sounds of the only text; () for texts without any."""
         return self.encodings[0].media if len(self.encodings) == 1 else ()
 
@@ -77,7 +77,7 @@ class Batch:
 
 
 def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> Iterator[list[int]]:
-    """Group encodings of similar length, longest first.
+    """Yield groups of encodings of similar length, longest first.
 
     Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
 
@@ -85,14 +85,16 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
         Places in `encodings`.
     """
     lengths = sizes_of(encodings)
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     group: list[int] = []
     padding = 0
     for index in order:
         longest = lengths[group[0]] if group else lengths[index]
         tokens = (len(group) + 1) * longest
         padding += longest - lengths[index]
-        if group and (tokens > budget or padding > (max(SMALL, PADDING * tokens) if pad else 0)):
+        if group and (
+            tokens > budget or padding > (max(FREE_PADDING_TOKENS, MAX_PADDING_SHARE * tokens) if pad else 0)
+        ):
             yield group
             group, padding = [], 0
         group.append(index)
@@ -103,7 +105,7 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
 def collate(
     encodings: Sequence[Encoding], indices: list[int], *, pad_id: int, left: bool, device: torch.device
 ) -> Batch:
-    """Pad encodings to one length.
+    """Return encodings as tensors, padded to one length.
 
     Args:
         encodings: The B encodings.
@@ -119,7 +121,9 @@ def collate(
     columns: Mapping[str, npt.ArrayLike] = (
         encodings.inputs
         if isinstance(encodings, EncodingColumns)
-        else {name: [value for e in encodings for value in e.inputs[name]] for name in encodings[0].inputs}
+        else {
+            name: [value for encoding in encodings for value in encoding.inputs[name]] for name in encodings[0].inputs
+        }
     )
     inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
     for name, values in columns.items():

@@ -19,7 +19,7 @@ CHAT_KEYS = ("messages", "tools", "documents", "chat_template_kwargs")
 """Keys of messages with what is beside them, as data sets of conversations name them."""
 
 
-UNREAD = frozenset(("audio", "audio_url", "input_audio", "video", "video_url"))
+UNREADABLE_TYPES = frozenset(("audio", "audio_url", "input_audio", "video", "video_url"))
 """Types of the parts of a message that templates may leave out without a word."""
 
 
@@ -68,7 +68,9 @@ def is_chat(value: Any) -> bool:
     """Return whether something is one chat."""
     messages = messages_of(value)
     messages = messages if isinstance(messages, list | tuple) else ()
-    return bool(messages) and all(isinstance(m, Mapping) and {"role", "content"} <= m.keys() for m in messages)
+    return bool(messages) and all(
+        isinstance(message, Mapping) and {"role", "content"} <= message.keys() for message in messages
+    )
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
@@ -87,7 +89,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
 
 def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
-    """Render a prompt as one text.
+    """Return a prompt rendered as one text, with where its contents are.
 
     What of it belongs to the template is found from the template itself: the messages are rendered again, once for
     each content, with a mark in its place.
@@ -102,22 +104,24 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
-    options = {**(template_options or {}), **_beside(prompt)}
+    options = {**(template_options or {}), **_options_of_prompt(prompt)}
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(m) for m in items if isinstance(m, Mapping) and "role" in m]
+    messages = [dict(item) for item in items if isinstance(item, Mapping) and "role" in item]
     if not messages or len(messages) != len(items):
         raise InputError(
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "sounds are read by speech models, and pictures in messages by vision-language models"
         )
     pictures: list[Picture] = []
-    for i, message in enumerate(messages):
+    for index, message in enumerate(messages):
         content = message.get("content")
         parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
-        unread = next((part["type"] for part in parts if part.get("type") in UNREAD), None)
-        if unread is not None:
-            raise InputError(f"message {i} holds a part of type {unread!r}; texts and pictures of a chat are read")
+        unreadable_type = next((part["type"] for part in parts if part.get("type") in UNREADABLE_TYPES), None)
+        if unreadable_type is not None:
+            raise InputError(
+                f"message {index} holds a part of type {unreadable_type!r}; texts and pictures of a chat are read"
+            )
         if picture_parts(message.get("content")):
             message["content"] = [_read_part(part, pictures) for part in message["content"]]
     if not getattr(tokenizer, "chat_template", None):
@@ -127,15 +131,15 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     options = {ending: True} | options
     try:
         try:
-            text = _rendered(tokenizer, messages, options)
+            text = _render(tokenizer, messages, options)
         except TypeError:  # a template that knows texts alone, and no lists of parts
             messages = [_as_one_text(message) for message in messages]
-            text = _rendered(tokenizer, messages, options)
+            text = _render(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
         if pictures:
             raise InputError("the chat template writes texts alone, and a message holds a picture") from None
         raise InputError(f"the chat template refuses these messages: {error}") from None
-    contents, notes = _contents(tokenizer, messages, text, options)
+    contents, notes = _locate_contents(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures), options)
 
 
@@ -151,13 +155,15 @@ def content_text(message: Mapping[str, Any]) -> Any:
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message whose parts, if all are texts, are one text of several lines."""
     content = message.get("content")
-    if not isinstance(content, list) or not all(isinstance(p, Mapping) and p.get("type") == "text" for p in content):
+    if not isinstance(content, list) or not all(
+        isinstance(item, Mapping) and item.get("type") == "text" for item in content
+    ):
         return message
     return {**message, "content": "\n".join(str(part["text"]) for part in content)}
 
 
-def _beside(prompt: Any) -> dict[str, Any]:
-    """Return what a chat template is given beside the messages of a prompt."""
+def _options_of_prompt(prompt: Any) -> dict[str, Any]:
+    """Return the options of the chat template that a prompt has beside its messages."""
     if not isinstance(prompt, Mapping):
         return {}
     unknown = [str(key) for key in prompt if key not in CHAT_KEYS]
@@ -166,11 +172,11 @@ def _beside(prompt: Any) -> dict[str, Any]:
             f"a prompt as a mapping has messages and beside them {', '.join(CHAT_KEYS[1:])}; got "
             f"{', '.join(map(str, prompt))}"
         )
-    more = prompt.get("chat_template_kwargs") or {}
-    if not isinstance(more, Mapping):
-        raise InputError(f"chat_template_kwargs is a mapping, not {type(more).__name__}")
+    template_kwargs = prompt.get("chat_template_kwargs") or {}
+    if not isinstance(template_kwargs, Mapping):
+        raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
     named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
-    return {**named, **more}
+    return {**named, **template_kwargs}
 
 
 def _read_part(part: Any, pictures: list[Picture]) -> Any:
@@ -181,12 +187,13 @@ def _read_part(part: Any, pictures: list[Picture]) -> Any:
     return {"type": "image", "image": pictures[-1].image}
 
 
-def _rendered(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
+def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
+    """Return messages as the chat template writes them."""
     return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
 
 
-def _saying(message: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return a message that says something else, with its pictures."""
+def _with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a message with another text, and its own pictures."""
     content = message.get("content")
     if not isinstance(content, list):
         return {**message, "content": text}
@@ -194,54 +201,58 @@ def _saying(message: Mapping[str, Any], text: str) -> dict[str, Any]:
     return {**message, "content": parts}
 
 
-def _contents(
+def _locate_contents(
     tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]
 ) -> tuple[list[Content], list[str]]:
-    """Locate the contents that are strings with a word, and return a note for each that is not found."""
+    """Return where the contents are that are texts, and a note for each that is not found."""
     contents, notes = [], []
-    for i, message in enumerate(messages):
+    for index, message in enumerate(messages):
         content = content_text(message)
         if not isinstance(content, str) or not content.strip():
             if message.get("content") and not isinstance(content, str):
-                notes.append(f"message {i} is not a plain text, so it is not among the sources")
+                notes.append(f"message {index} is not a plain text, so it is not among the sources")
             continue
-        start = _start(tokenizer, messages, i, text, options)
+        start = _locate_content(tokenizer, messages, index, text, options)
         if start is None:
             notes.append(
-                f"the chat template does not write message {i} ({message['role']}) once and as it is, so it is not "
+                f"the chat template does not write message {index} ({message['role']}) once and as it is, so it is not "
                 "among the sources"
             )
             continue
         trimmed = len(content) - len(content.lstrip())
-        contents.append(Content(str(message["role"]), start, start + len(content.strip()), i, trimmed))
+        contents.append(Content(str(message["role"]), start, start + len(content.strip()), index, trimmed))
     return sorted(contents, key=lambda content: content.start), notes
 
 
-def _start(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str, options: Mapping[str, Any]) -> int | None:
-    """Locate one content by rendering a mark in its place.
+def _locate_content(
+    tokenizer: Any, messages: list[dict[str, Any]], index: int, text: str, options: Mapping[str, Any]
+) -> int | None:
+    """Return where one content begins in the rendered text, None if unknown, by rendering a mark in its place.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
     """
-    content = content_text(messages[i])
-    body, mark = content.strip(), _mark(text, len(content))
+    content = content_text(messages[index])
+    body, mark = content.strip(), _unused_mark(text, len(content))
     try:
-        others = [_saying(m, mark) if k == i else m for k, m in enumerate(messages)]
-        marked = _rendered(tokenizer, others, options)
+        marked_messages = [
+            _with_text(message, mark) if place == index else message for place, message in enumerate(messages)
+        ]
+        marked = _render(tokenizer, marked_messages, options)
     except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
         return None
-    before, _, after = marked.partition(mark)
-    end = len(text) - len(after)
-    fits = marked.count(mark) == 1 and text.startswith(before) and text.endswith(after)
-    if fits and text[len(before) : end].strip() == body:
-        return text.index(body, len(before))
+    prefix, _, suffix = marked.partition(mark)
+    end = len(text) - len(suffix)
+    encloses_mark = marked.count(mark) == 1 and text.startswith(prefix) and text.endswith(suffix)
+    if encloses_mark and text[len(prefix) : end].strip() == body:
+        return text.index(body, len(prefix))
     if marked.count(mark) == 1 and text.count(body) == 1 and body not in marked:
         return text.index(body)
     return None
 
 
-def _mark(text: str, length: int) -> str:
-    """Return a mark that the text does not hold: letters, about as many as the content has, which filters keep."""
+def _unused_mark(text: str, length: int) -> str:
+    """Return letters that the text does not hold, about as many as the content has, which filters of templates keep."""
     mark = "ZqxZ"
     while mark in text:
         mark += "qZ"

@@ -41,20 +41,25 @@ class EncodingColumns(Sequence[Encoding]):
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, encodings: Sequence[Encoding]) -> "EncodingColumns":
-        """Put encodings into columns."""
-        every = [i for e in encodings for i in e.sequence_ids]
-        spans = [span for e in encodings for span in e.offsets or ()]
-        have_offsets = all(e.offsets is not None for e in encodings)
+        """Return encodings as columns."""
+        sequence_ids = [value for encoding in encodings for value in encoding.sequence_ids]
+        spans = [span for encoding in encodings for span in encoding.offsets or ()]
+        have_offsets = all(encoding.offsets is not None for encoding in encodings)
         names = encodings[0].inputs if encodings else {"input_ids": []}
         return cls(
             tokenizer,
             np.cumsum([0, *map(len, encodings)]),
-            {name: np.array([i for e in encodings for i in e.inputs[name]], np.int64) for name in names},
+            {
+                name: np.array([value for encoding in encodings for value in encoding.inputs[name]], np.int64)
+                for name in names
+            },
             np.array(spans, np.int32).reshape(-1, 2) if have_offsets else None,
-            np.array([SPECIAL if s is None else s for s in every], np.int8),
-            [e.text for e in encodings],
-            [e.text_pair for e in encodings] if any(e.text_pair is not None for e in encodings) else None,
-            {index: e.notes for index, e in enumerate(encodings) if e.notes},
+            np.array([SPECIAL if sequence is None else sequence for sequence in sequence_ids], np.int8),
+            [encoding.text for encoding in encodings],
+            [encoding.text_pair for encoding in encodings]
+            if any(encoding.text_pair is not None for encoding in encodings)
+            else None,
+            {index: encoding.notes for index, encoding in enumerate(encodings) if encoding.notes},
         )
 
     @property
@@ -79,27 +84,27 @@ class EncodingColumns(Sequence[Encoding]):
         if isinstance(index, slice):
             return self.take(range(len(self))[index])
         index = range(len(self))[index]
-        part = slice(int(self.bounds[index]), int(self.bounds[index + 1]))
-        sequences = tuple(None if s == SPECIAL else s for s in self.sequences[part].tolist())
+        tokens = slice(int(self.bounds[index]), int(self.bounds[index + 1]))
+        sequences = tuple(None if sequence == SPECIAL else sequence for sequence in self.sequences[tokens].tolist())
         return Encoding(
-            inputs={name: values[part].tolist() for name, values in self.inputs.items()},
-            tokens=readable_tokens(self.tokenizer, self.ids[part].tolist()),
-            offsets=None if self.offsets is None else tuple(map(tuple, self.offsets[part].tolist())),
+            inputs={name: values[tokens].tolist() for name, values in self.inputs.items()},
+            tokens=readable_tokens(self.tokenizer, self.ids[tokens].tolist()),
+            offsets=None if self.offsets is None else tuple(map(tuple, self.offsets[tokens].tolist())),
             word_ids=None,
             sequence_ids=sequences,
-            special=tuple(s is None for s in sequences),
+            special=tuple(sequence is None for sequence in sequences),
             text=self.texts[index],
             text_pair=None if self.pairs is None else self.pairs[index],
             notes=self.notes.get(index, ()),
         )
 
     def per_text(self, values: npt.NDArray[Any]) -> IntArray:
-        """Sum values of all tokens, (N,), over the tokens of each text, (B,)."""
+        """Return the sums of values of all tokens, (N,), over the tokens of each text, (B,)."""
         sums = np.concatenate([[0], np.cumsum(values)])  # (N + 1,)
         return np.diff(sums[self.bounds])
 
     def joined(self, other: "EncodingColumns") -> "EncodingColumns":
-        """Concatenate both; model inputs that `other` lacks are zero for its texts."""
+        """Return both, one after the other; model inputs that `other` lacks are zero for its texts."""
         spans = None
         if self.offsets is not None and other.offsets is not None:
             spans = np.concatenate([self.offsets, other.offsets])
@@ -127,8 +132,8 @@ class EncodingColumns(Sequence[Encoding]):
             {name: values[tokens] for name, values in self.inputs.items()},
             None if self.offsets is None else self.offsets[tokens],
             self.sequences[tokens],
-            [self.texts[i] for i in indices],
-            None if self.pairs is None else [self.pairs[i] for i in indices],
+            [self.texts[index] for index in indices],
+            None if self.pairs is None else [self.pairs[index] for index in indices],
             {new: self.notes[old] for new, old in enumerate(indices) if old in self.notes},
         )
 
@@ -145,7 +150,7 @@ def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
     """Return the number of tokens that are read for each encoding, those of its source included."""
     if isinstance(encodings, EncodingColumns):
         return lengths_of(encodings)
-    return [len(e) + (0 if e.source is None else len(e.source)) for e in encodings]
+    return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]
 
 
 def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:

@@ -25,12 +25,12 @@ TRUNCATED = (
     "reads them whole, and long_text='truncate' truncates them without this warning"
 )
 
-MOSTLY = 0.5
+MAX_UNKNOWN_SHARE = 0.5
 """Share of unknown tokens above which a text was hardly read."""
 UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
 
-FEW = 3
+MIN_UNKNOWN = 3
 """Unknown tokens below which it may be a rare word."""
 
 
@@ -83,7 +83,7 @@ class Encoder:
         """
         return self._encode(read_texts(texts)[0], long_text, max_length)
 
-    def read(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
+    def encode_input(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
         """Encode whatever the user gave.
 
         Args:
@@ -103,20 +103,20 @@ class Encoder:
         return self._encode(texts, long_text, None), single
 
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
-        """Read what was tokenised before: as `read`, None for anything else."""
+        """Read what was tokenised before: as `encode_input`, None for anything else."""
         if isinstance(inputs, Encoding):
-            return self._own([inputs]), True
+            return self._checked_together([inputs]), True
         if isinstance(inputs, Mapping) and "input_ids" in inputs:
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
-            return self._own(inputs), False
+            return self._checked_together(inputs), False
         if (rows := rows_of_ids(inputs)) is not None:
             encodings = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
-            return self._own(encodings), rows[0] is inputs
+            return self._checked_together(encodings), rows[0] is inputs
         return None
 
-    def _own(self, encodings: Sequence[Encoding]) -> list[Encoding]:
-        """Check that encodings made earlier fit this model together, and return them."""
+    def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
+        """Return encodings that were made earlier, if they fit this model and each other."""
         for index, encoding in enumerate(encodings):
             check_ids(encoding.ids, self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
@@ -136,7 +136,7 @@ class Encoder:
             InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
         encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
-        return [self._noted(encoding) for encoding in encodings]
+        return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"
@@ -155,19 +155,22 @@ class Encoder:
             np.cumsum([0, *map(len, rows)]),
             {name: np.fromiter(chain.from_iterable(values), np.int64) for name, values in encoded.items()},
             np.array([span for row in rows for span in row.offsets], np.int32).reshape(-1, 2),
-            np.array([SPECIAL if s is None else s for row in rows for s in row.sequence_ids], np.int8),
+            np.array(
+                [SPECIAL if sequence is None else sequence for row in rows for sequence in row.sequence_ids], np.int8
+            ),
             [text[0] if isinstance(text, tuple) else text for text in texts],
             [text[1] for text in texts if isinstance(text, tuple)] or None,
             {},
         )
-        doubtful = [int(i) for i in np.flatnonzero(self._doubtful(columns, long_text))]
+        doubtful = [int(index) for index in np.flatnonzero(self._needs_closer_look(columns, long_text))]
         if not doubtful:
             return columns, {}
         # The few that need a closer look take the way of single texts.
-        looked, problems = self._one_by_one([texts[i] for i in doubtful], long_text)
-        return _replaced(columns, doubtful, looked, problems)
+        closer_columns, problems = self._one_by_one([texts[index] for index in doubtful], long_text)
+        return _replace_encodings(columns, doubtful, closer_columns, problems)
 
     def _one_by_one(self, texts: Sequence[Text], long_text: LongText) -> tuple[EncodingColumns, dict[int, str]]:
+        """Encode texts one by one, so that each has its own error; returned as `columns` does."""
         encodings: list[Encoding] = []
         problems: dict[int, str] = {}
         for index, text in enumerate(texts):
@@ -177,13 +180,13 @@ class Encoder:
                 problems[index] = str(error).replace("input 0 ", "the text ")
         return EncodingColumns.of(self.tokenizer, encodings), problems
 
-    def _doubtful(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
+    def _needs_closer_look(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
         """Return which texts may be too long, empty, unreadable or not in the tokenizer's language, (B,)."""
         words = columns.sequences != SPECIAL  # (N,)
         counts = columns.per_text(words)  # (B,)
         doubtful: npt.NDArray[np.bool_] = counts == 0  # (B,)
         pairs = columns.pairs or [None] * len(columns)
-        blank = [not f"{one}{other or ''}".strip() for one, other in zip(columns.texts, pairs, strict=True)]
+        blank = [not f"{first}{second or ''}".strip() for first, second in zip(columns.texts, pairs, strict=True)]
         doubtful |= np.array(blank, dtype=bool)  # some tokenizers make tokens of white space
         if self.limit is not None and long_text != "window":
             doubtful |= columns.lengths > self.limit
@@ -191,7 +194,7 @@ class Encoder:
             doubtful |= columns.per_text(columns.ids >= self.vocabulary) > 0
         if self.tokenizer.unk_token_id is not None:
             unknown = columns.per_text(words & (columns.ids == self.tokenizer.unk_token_id))  # (B,)
-            doubtful |= (unknown >= FEW) & (unknown > MOSTLY * counts)
+            doubtful |= (unknown >= MIN_UNKNOWN) & (unknown > MAX_UNKNOWN_SHARE * counts)
         if columns.pairs is not None and getattr(self.config, "type_vocab_size", None):
             types = columns.inputs.get("token_type_ids", np.zeros(1, np.int64))  # (N,)
             doubtful |= types.max(initial=0) >= self.config.type_vocab_size
@@ -209,18 +212,21 @@ class Encoder:
         if text.strip():
             read_texts(text)
         special = special and self.add_special_tokens
-        encoding = self._row(self._tokenize([text], add_special_tokens=special, **self._marks), 0, text)
+        encoding = self._encoding_of_row(
+            self._tokenize([text], add_special_tokens=special, **self._token_details), 0, text
+        )
         check_ids(encoding.ids, self.vocabulary, "the prompt")
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
             count -= 1
-        return self._noted(encoding.take(range(count if not all(encoding.special) else 1)))
+        return self._with_unknown_note(encoding.take(range(count if not all(encoding.special) else 1)))
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
-        return [int(i) for i in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
+        return [int(index) for index in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
 
     def _encode(self, texts: list[Text], long_text: LongText | None, max_length: int | None) -> list[Encoding]:
+        """Encode texts and pairs, checked and cut to what the model reads."""
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
@@ -228,25 +234,25 @@ class Encoder:
         encodings: dict[int, Encoding] = {}
         # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
         for pairs in (False, True):
-            places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == pairs]
+            places = [index for index, text in enumerate(texts) if isinstance(text, tuple) == pairs]
             if not places:
                 continue
-            encoded = self._tokenize([texts[i] for i in places], **self._marks)
+            encoded = self._tokenize([texts[index] for index in places], **self._token_details)
             for row, index in enumerate(places):
-                encoding = self._row(encoded, row, texts[index], index)
-                self._check(encoding, index)
-                encodings[index] = self._noted(self._fitted(encoding, index, long_text, max_length))
+                encoding = self._encoding_of_row(encoded, row, texts[index], index)
+                self._check_encoding(encoding, index)
+                encodings[index] = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
         return [encodings[index] for index in range(len(texts))]
 
     @property
-    def _marks(self) -> dict[str, bool]:
-        """Return the options with which a tokenizer says what each token is."""
+    def _token_details(self) -> dict[str, bool]:
+        """The options with which a tokenizer says what each token is."""
         return {"return_special_tokens_mask": True, "return_offsets_mapping": bool(self.tokenizer.is_fast)}
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
         """Tokenise texts without truncation; long ones are cut afterwards, and the tokenizer's settings stay."""
-        first = [t[0] if isinstance(t, tuple) else t for t in texts]
-        second = [t[1] for t in texts if isinstance(t, tuple)] or None
+        first = [text[0] if isinstance(text, tuple) else text for text in texts]
+        second = [text[1] for text in texts if isinstance(text, tuple)] or None
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
             first,
             second,
@@ -255,7 +261,8 @@ class Encoder:
         )
         return encoded
 
-    def _row(self, encoded: BatchEncoding, row: int, text: Text, index: int | None = None) -> Encoding:
+    def _encoding_of_row(self, encoded: BatchEncoding, row: int, text: Text, index: int | None = None) -> Encoding:
+        """Return the encoding of one row of a tokenizer's output; `index` is the text's place among the inputs."""
         ids = list(encoded["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
@@ -269,10 +276,10 @@ class Encoder:
             offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
             # What was typed into the text, such as a mask, is a word to the reader and stands in a sequence.
-            special = tuple(s is None for s in sequences)
+            special = tuple(sequence is None for sequence in sequences)
             words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
         else:
-            special = tuple(bool(s) for s in encoded["special_tokens_mask"][row])
+            special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
             sequences = self._slow_sequences(special, first, second)
         tokens = readable_tokens(self.tokenizer, ids)
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
@@ -283,20 +290,27 @@ class Encoder:
         if second is not None:
             of_first = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
         sequences: list[int | None] = []
-        for added in special:
-            sequences.append(None if added else 0 if of_first > 0 else 1)
-            of_first -= not added
+        for is_special in special:
+            sequences.append(None if is_special else 0 if of_first > 0 else 1)
+            of_first -= not is_special
         return tuple(sequences)
 
-    def _check(self, encoding: Encoding, index: int) -> None:
+    def _check_encoding(self, encoding: Encoding, index: int) -> None:
+        """Refuse an encoding without a token to explain, with unknown ids, or of a pair that the model cannot read."""
         if all(encoding.special):
             raise InputError(f"input {index} is empty after tokenisation; there is no token to explain")
         check_ids(encoding.ids, self.vocabulary, f"input {index}")
-        kinds = getattr(self.config, "type_vocab_size", None)
-        if kinds and encoding.text_pair is not None and max(encoding.inputs.get("token_type_ids", [0])) >= kinds:
+        type_count = getattr(self.config, "type_vocab_size", None)
+        if (
+            type_count
+            and encoding.text_pair is not None
+            and max(encoding.inputs.get("token_type_ids", [0])) >= type_count
+        ):
             raise InputError("the model reads single texts, and a pair was given; pass one string")
 
-    def _fitted(self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None) -> Encoding:
+    def _cut_to_limit(
+        self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None
+    ) -> Encoding:
         """Return as much of a text as may be read, with a note of what was cut."""
         length = len(encoding)
         limit = min(self.limit or length, max_length or length)
@@ -311,17 +325,17 @@ class Encoder:
             warnings.warn(TRUNCATED, stacklevel=1)  # one place for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
         note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
-        indices = _fitting(encoding, limit, last=last)
+        indices = _tokens_that_fit(encoding, limit, last=last)
         if indices is None:
             raise InputError(f"input {index}: {limit} tokens are no room for a text and its special tokens")
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
 
-    def _noted(self, encoding: Encoding) -> Encoding:
-        """Add a note where much of a text is unknown to the tokenizer, so that scores say little."""
+    def _with_unknown_note(self, encoding: Encoding) -> Encoding:
+        """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
         unknown = self.tokenizer.unk_token_id
-        words = [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
+        words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = sum(word == unknown for word in words)
-        if count < FEW or count <= MOSTLY * len(words):
+        if count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words):
             return encoding
         note = (
             f"{count} of {len(words)} tokens are unknown to the tokenizer ({self.tokenizer.unk_token}): "
@@ -330,7 +344,7 @@ class Encoder:
         return replace(encoding, notes=(*encoding.notes, note))
 
 
-def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
+def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
     """Return which tokens of a long text or pair fit, as the tokenizer itself would cut it; None if there is no room.
 
     Special tokens stay. Of a pair the longer text is cut, and both to half of the room if both are longer than that.
@@ -348,9 +362,9 @@ def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
     if room < 1:
         return None
     shorter, longer = sorted(texts, key=len)
-    half = room // 2 if shorter else 0
-    short = min(len(shorter), half)
-    amounts = {id(shorter): short, id(longer): min(len(longer), room - short)}
+    half_room = room // 2 if shorter else 0
+    shorter_amount = min(len(shorter), half_room)
+    amounts = {id(shorter): shorter_amount, id(longer): min(len(longer), room - shorter_amount)}
     cut: set[int] = set()
     for text in texts:
         drop = len(text) - amounts[id(text)]
@@ -358,13 +372,15 @@ def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
     return [index for index in range(len(encoding)) if index not in cut]
 
 
-def _replaced(
-    columns: EncodingColumns, places: Sequence[int], others: EncodingColumns, problems: Mapping[int, str]
+def _replace_encodings(
+    columns: EncodingColumns, places: Sequence[int], replacements: EncodingColumns, problems: Mapping[int, str]
 ) -> tuple[EncodingColumns, dict[int, str]]:
-    """Replace some encodings, except those that have a problem."""
-    wrong = {places[i]: problem for i, problem in problems.items()}
-    readable = [index for index in places if index not in wrong]
+    """Return encodings with some replaced, and without those that have a problem; and the problems by place."""
+    problem_by_place = {places[index]: problem for index, problem in problems.items()}
+    readable = [index for index in places if index not in problem_by_place]
     order = np.arange(len(columns))
     order[readable] = len(columns) + np.arange(len(readable))
-    both = columns.joined(others)
-    return both.take([int(order[i]) for i in range(len(columns)) if i not in wrong]), wrong
+    joined = columns.joined(replacements)
+    return joined.take(
+        [int(order[index]) for index in range(len(columns)) if index not in problem_by_place]
+    ), problem_by_place

@@ -23,7 +23,7 @@ POSITIONS = "position_ids"
 
 
 @dataclass(frozen=True)
-class Signal:
+class EncodedSignal:
     """A picture or a sound as the model reads it.
 
     Attributes:
@@ -40,10 +40,10 @@ class Signal:
     grid: tuple[int, int, int]
     times: tuple[tuple[float, float], ...] = ()
     sound: "Sound | None" = None
-    picture: "Medium | None" = None
+    picture: "EncodedMedium | None" = None
 
 
-class Spread(NamedTuple):
+class ScoreSpread(NamedTuple):
     """The places of a picture or a sound, and how scores of what a model reads become theirs; the sum stays.
 
     Attributes:
@@ -59,7 +59,7 @@ class Spread(NamedTuple):
     shares: npt.NDArray[np.float64]
 
     def __call__(self, scores: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
-        """Bring scores of parts, (..., N), to places, (..., h, w) or (..., n)."""
+        """Return scores of parts, (..., N), as scores of places, (..., h, w) or (..., n)."""
         shape = self.where.shape[:-1]
         rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)  # (R, N)
         totals = np.zeros((len(rows), int(np.prod(shape))))
@@ -68,7 +68,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Medium:
+class EncodedMedium:
     """A picture or a sound that words rest on.
 
     Attributes:
@@ -81,8 +81,8 @@ class Medium:
 
     name: str
     tokens: tuple[int, ...]
-    by_token: Spread | None
-    by_part: Spread | None
+    by_token: ScoreSpread | None
+    by_part: ScoreSpread | None
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -118,8 +118,8 @@ class Encoding:
     notes: tuple[str, ...] = ()
     position: int | None = None
     source: "Encoding | None" = None
-    signal: Signal | None = None
-    media: tuple[Medium, ...] = ()
+    signal: EncodedSignal | None = None
+    media: tuple[EncodedMedium, ...] = ()
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -138,22 +138,22 @@ class Encoding:
         """
         chosen = list(indices)
 
-        def of(values: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(values[i] for i in chosen)
+        def pick(values: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(values[index] for index in chosen)
 
         inputs = {
-            name: list(values[: len(chosen)]) if name == POSITIONS else [values[i] for i in chosen]
+            name: list(values[: len(chosen)]) if name == POSITIONS else [values[index] for index in chosen]
             for name, values in self.inputs.items()
         }
         return replace(
             self,
             inputs=inputs,
-            tokens=of(self.tokens),
-            offsets=self.offsets and of(self.offsets),
-            word_ids=self.word_ids and of(self.word_ids),
-            sequence_ids=of(self.sequence_ids),
-            special=of(self.special),
-            media=tuple(_moved(one, chosen) for one in self.media),
+            tokens=pick(self.tokens),
+            offsets=self.offsets and pick(self.offsets),
+            word_ids=self.word_ids and pick(self.word_ids),
+            sequence_ids=pick(self.sequence_ids),
+            special=pick(self.special),
+            media=tuple(_with_moved_tokens(medium, chosen) for medium in self.media),
             position=chosen.index(self.position) if self.position in chosen else None,
         )
 
@@ -161,9 +161,9 @@ class Encoding:
         return len(self.tokens)
 
 
-def _moved(medium: Medium, kept: Sequence[int]) -> Medium:
-    """Return a picture or a sound whose tokens stand elsewhere."""
-    places = {old: new for new, old in enumerate(kept)}
+def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> EncodedMedium:
+    """Return a picture or a sound whose tokens are counted among the tokens that `indices` keep."""
+    places = {old: new for new, old in enumerate(indices)}
     if not all(token in places for token in medium.tokens):
         raise InputError(f"a part of {medium.name} cannot be left out of the prompt: it is read whole")
     return replace(medium, tokens=tuple(places[token] for token in medium.tokens))
@@ -193,15 +193,19 @@ def word_indices(
     texts: tuple[str, str],
 ) -> tuple[int | None, ...]:
     """Return each token's word index: the tokenizer's, or by the text if the tokenizer takes it for a single word."""
-    indices = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
+    indices = tuple(None if sequence is None else word for word, sequence in zip(native, sequences, strict=True))
     if len(set(indices) - {None}) > 1:
         return indices
-    spans = [[m.span() for m in _WORD.finditer(text)] for text in texts]
+    spans = [[match.span() for match in _WORD.finditer(text)] for text in texts]
     words: list[int | None] = []
     for (start, end), sequence in zip(offsets, sequences, strict=True):
         if sequence is None:
             words.append(None)
             continue
-        hits = [i for i, (a, b) in enumerate(spans[sequence]) if a < end and b > start]
-        words.append(hits[0] if hits else None)
+        overlapping = [
+            index
+            for index, (word_start, word_end) in enumerate(spans[sequence])
+            if word_start < end and word_end > start
+        ]
+        words.append(overlapping[0] if overlapping else None)
     return tuple(words)

@@ -9,7 +9,7 @@ from ..errors import InputError
 
 
 def private_tokenizer(tokenizer: Any) -> Any:
-    """Copy the user's tokenizer so that no setting is shared, such as truncation and padding.
+    """Return a copy of the user's tokenizer that shares no setting with it, such as truncation and padding.
 
     A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: what the user had set
     would be lost and saved as lost, and a thread that uses it meanwhile would get other tokens. The copy shares the
@@ -21,24 +21,24 @@ def private_tokenizer(tokenizer: Any) -> Any:
     Raises:
         InputError: If the tokenizer has numbers for its added tokens that no copy of it gets.
     """
-    theirs = getattr(tokenizer, "_tokenizer", None)
-    if not isinstance(theirs, Tokenizer):
+    backend = getattr(tokenizer, "_tokenizer", None)
+    if not isinstance(backend, Tokenizer):
         return tokenizer
     private = copy.copy(tokenizer)
-    private._tokenizer = _shared(theirs)
+    private._tokenizer = _copy_backend(backend)
     return private
 
 
-def _shared(theirs: Tokenizer) -> Tokenizer:
+def _copy_backend(backend: Tokenizer) -> Tokenizer:
     """Return a new backend around the components of another."""
-    private = Tokenizer(theirs.model)
-    for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
-        if (component := getattr(theirs, part)) is not None:
-            setattr(private, part, component)
-    private.encode_special_tokens = theirs.encode_special_tokens
-    added = theirs.get_added_tokens_decoder()
-    private.add_tokens([added[index] for index in sorted(added)])
-    if private.get_added_tokens_decoder() != added:
+    private = Tokenizer(backend.model)
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (component := getattr(backend, name)) is not None:
+            setattr(private, name, component)
+    private.encode_special_tokens = backend.encode_special_tokens
+    added_tokens = backend.get_added_tokens_decoder()
+    private.add_tokens([added_tokens[index] for index in sorted(added_tokens)])
+    if private.get_added_tokens_decoder() != added_tokens:
         raise InputError(
             "the tokenizer numbers its added tokens in a way that it loses when it is saved: its vocabulary was "
             "replaced after they were added; build it again, with the tokens added last"

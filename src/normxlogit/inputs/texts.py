@@ -29,15 +29,15 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     inputs = _text_column(inputs)
     if getattr(inputs, "ndim", None) == 0:  # an array that holds a single text
         inputs = inputs.item()
-    inputs = _plain(inputs)
+    inputs = _arrow_value(inputs)
     if isinstance(inputs, str | tuple | bytes | bytearray | memoryview):
-        return [_text(inputs, 0)], True
+        return [_checked_text(inputs, 0)], True
     _check_container(inputs)
-    return [_text(item, index) for index, item in enumerate(inputs)], False
+    return [_checked_text(item, index) for index, item in enumerate(inputs)], False
 
 
 def counted(number: Any, name: str) -> int:
-    """Return a count that a caller gave, of any integer type."""
+    """Return a positive whole number that a caller gave, of any integer type, as an int."""
     try:
         count = 0 if isinstance(number, bool) else operator.index(number)
     except (TypeError, RuntimeError, ValueError):  # a tensor of several elements, or of floats
@@ -67,20 +67,23 @@ def _text_column(inputs: Any) -> Any:
         return columns[texts[0]]
     for pair in PAIRS:
         if set(pair) <= set(texts):
-            one, two = (columns[name] for name in pair)
-            return (one, two) if _is_text(one) else list(zip(one, two, strict=True))
+            first, second = (columns[name] for name in pair)
+            return (first, second) if _is_text(first) else list(zip(first, second, strict=True))
     if "text" in texts:
         return columns["text"]
-    kind = type(inputs).__name__
+    type_name = type(inputs).__name__
     if not texts:
         raise InputError(
-            f"a {kind} without a column of texts was given ({', '.join(map(repr, names)) or 'it is empty'}); pass a "
-            "string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids'"
+            f"a {type_name} without a column of texts was given ({', '.join(map(repr, names)) or 'it is empty'}); pass "
+            "a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids'"
         )
-    one, two = (f"data[{name!r}]" for name in texts[:2])
-    pairs = f"a pair, as ({one}, {two})" if _is_text(columns[texts[0]]) else f"pairs, as list(zip({one}, {two}))"
+    first, second = (f"data[{name!r}]" for name in texts[:2])
+    pairs = (
+        f"a pair, as ({first}, {second})" if _is_text(columns[texts[0]]) else f"pairs, as list(zip({first}, {second}))"
+    )
     raise InputError(
-        f"a {kind} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {one}, or {pairs}"
+        f"a {type_name} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {first}, or "
+        f"{pairs}"
     )
 
 
@@ -99,23 +102,26 @@ def _begins_with_text(column: Any) -> bool:
     """Return whether the first value of a column (of any library) that is not missing is a text."""
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
-    values = (_plain(value) for value in column)
-    first = next((v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))), None)
+    values = (_arrow_value(value) for value in column)
+    first = next(
+        (value for value in values if value is not None and not (isinstance(value, float) and math.isnan(value))), None
+    )
     return _is_text(first)
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(_plain(value), str | bytes | bytearray | memoryview)
+    """Return whether a value is a text, or bytes of one."""
+    return isinstance(_arrow_value(value), str | bytes | bytearray | memoryview)
 
 
-def _plain(value: Any) -> Any:
+def _arrow_value(value: Any) -> Any:
     """Return an Arrow scalar as the value that it holds, and anything else as it is."""
     return value.as_py() if hasattr(value, "as_py") else value
 
 
-def _decoded(part: Any, index: int) -> Any:
-    """Return bytes as text, and anything else as it is."""
-    part = _plain(part)
+def _decode_bytes(part: Any, index: int) -> Any:
+    """Return bytes as text, and anything else as it is; `index` is the input's, for errors."""
+    part = _arrow_value(part)
     if not isinstance(part, bytes | bytearray | memoryview):
         return part
     try:
@@ -128,22 +134,28 @@ def _decoded(part: Any, index: int) -> Any:
 
 
 def _check_container(inputs: Any) -> None:
-    kind = type(inputs).__name__
+    """Refuse what is not several texts in an order."""
+    type_name = type(inputs).__name__
     if getattr(inputs, "ndim", 1) > 1:
-        raise InputError(f"a {kind} with several columns was given; pass one column, or a list of pairs (tuples)")
+        raise InputError(f"a {type_name} with several columns was given; pass one column, or a list of pairs (tuples)")
     if isinstance(inputs, Set):
-        raise InputError(f"a {kind} has no order, so the results could not be told apart; pass a list")
+        raise InputError(f"a {type_name} has no order, so the results could not be told apart; pass a list")
     if isinstance(inputs, Mapping) or not isinstance(inputs, Iterable):
-        raise InputError(f"cannot read texts from a {kind}; pass a string, a pair (tuple of two), or a list of them")
+        raise InputError(
+            f"cannot read texts from a {type_name}; pass a string, a pair (tuple of two), or a list of them"
+        )
 
 
-def _text(item: Any, index: int) -> Text:
-    item = _text_column(item) if isinstance(item, Mapping) else _plain(item)
-    parts = tuple(_decoded(part, index) for part in (item if isinstance(item, tuple) else (item,)))
+def _checked_text(item: Any, index: int) -> Text:
+    """Return an item as a text or a pair of texts."""
+    item = _text_column(item) if isinstance(item, Mapping) else _arrow_value(item)
+    parts = tuple(_decode_bytes(part, index) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item
         ids = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
-        raise InputError(f"input {index} must be a string or a pair (tuple of two strings), not {_kind(item)}{ids}")
+        raise InputError(
+            f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{ids}"
+        )
     if isinstance(item, tuple) and len(parts) == 1:
         raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")
     for part in parts:
@@ -155,6 +167,7 @@ def _text(item: Any, index: int) -> Text:
 
 
 def _check_characters(text: str, index: int) -> None:
+    """Refuse a text with half a character, which no tokenizer reads."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -164,7 +177,8 @@ def _check_characters(text: str, index: int) -> None:
         ) from None
 
 
-def _kind(item: Any) -> str:
+def _type_in_words(item: Any) -> str:
+    """Return what type of thing an item is, for errors."""
     if isinstance(item, tuple):
         return f"a tuple of {', '.join(type(part).__name__ for part in item)}" if item else "an empty tuple"
     return type(item).__name__ + (" (a pair is a tuple)" if isinstance(item, list) else "")

@@ -12,11 +12,11 @@ class TokenBudget:
     fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
 
     Args:
-        most: What the caller set; the budget never exceeds it.
+        limit: What the caller set; the budget never exceeds it.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = self.tokens = most
+    def __init__(self, limit: int) -> None:
+        self.limit = self.tokens = limit
         self._failed = 0
         self._fitted = 0
 
@@ -39,13 +39,13 @@ class TokenBudget:
         Returns:
             Whether the budget has grown.
         """
-        if self.tokens >= self.most:
+        if self.tokens >= self.limit:
             return False
         self._fitted += 1
         if tokens >= self._failed:
-            self.restore(self.most)
+            self.restore(self.limit)
         elif self._fitted >= GROWS_AFTER:
-            self.restore(min(2 * self.tokens, self.most))
+            self.restore(min(2 * self.tokens, self.limit))
         else:
             return False
         return True

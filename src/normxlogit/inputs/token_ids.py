@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
 
-NOT_READ = (
+IGNORED_FIELDS = (
     "attention_mask",
     "special_tokens_mask",
     "offset_mapping",
@@ -43,38 +43,44 @@ def read_token_ids(
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
-    names = [name for name, values in encoded.items() if values is not None and name not in NOT_READ]
-    strange = [name for name in names if model_inputs is not None and name not in model_inputs]
-    if strange:
-        raise InputError(f"the encoded input holds {strange[0]!r}, which the model does not read; leave it out")
-    fields = {name: _table(encoded[name], name) for name in names}
+    names = [name for name, values in encoded.items() if values is not None and name not in IGNORED_FIELDS]
+    unknown_names = [name for name in names if model_inputs is not None and name not in model_inputs]
+    if unknown_names:
+        raise InputError(f"the encoded input holds {unknown_names[0]!r}, which the model does not read; leave it out")
+    fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
     shape = fields["input_ids"].shape
     mask = encoded.get("attention_mask")
-    keeps = torch.ones(shape, dtype=torch.long) if mask is None else _table(mask, "attention_mask")  # (B, T)
-    for name, values in {**fields, "attention_mask": keeps}.items():
+    all_real = torch.ones(shape, dtype=torch.long)  # (B, T)
+    real_mask = all_real if mask is None else _rows_of_numbers(mask, "attention_mask")  # (B, T)
+    for name, values in {**fields, "attention_mask": real_mask}.items():
         if values.shape != shape:
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
     backends = getattr(encoded, "encodings", None)
-    if backends and [len(b.ids) for b in backends] != [shape[1]] * len(keeps):
+    if backends and [len(backend.ids) for backend in backends] != [shape[1]] * len(real_mask):
         backends = None  # the user has cut or put together what the tokenizer returned
-    specials = {i for i in tokenizer.all_special_ids if i != tokenizer.mask_token_id}
+    specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
     result = []
-    for row, keep in enumerate(_kept(keeps)):
-        inputs = {name: list(compress(values[row].tolist(), keep)) for name, values in fields.items()}
+    for row, is_real in enumerate(_real_tokens(real_mask)):
+        inputs = {name: list(compress(values[row].tolist(), is_real)) for name, values in fields.items()}
         ids = inputs["input_ids"]
         check_ids(ids, vocabulary, f"row {row} of the encoded input")
         offsets = words = None
-        special = tuple(i in specials for i in ids)
-        sequences: tuple[int | None, ...] = tuple(None if s else 0 for s in special)
+        special = tuple(token_id in specials for token_id in ids)
+        sequences: tuple[int | None, ...] = tuple(None if is_special else 0 for is_special in special)
         types = inputs.get("token_type_ids", [])
-        if {kind for kind, s in zip(types, special, strict=False) if not s} == {0, 1}:  # they tell a pair's texts apart
-            sequences = tuple(None if s else kind for kind, s in zip(types, special, strict=True))
-        if backends and list(compress(backends[row].ids, keep)) == ids:
+        if {token_type for token_type, is_special in zip(types, special, strict=False) if not is_special} == {
+            0,
+            1,
+        }:  # they tell a pair's texts apart
+            sequences = tuple(
+                None if is_special else token_type for token_type, is_special in zip(types, special, strict=True)
+            )
+        if backends and list(compress(backends[row].ids, is_real)) == ids:
             backend = backends[row]
-            offsets = tuple(compress(backend.offsets, keep))
-            words = tuple(compress(backend.word_ids, keep))
-            sequences = tuple(compress(backend.sequence_ids, keep))
-            special = tuple(s is None for s in sequences)
+            offsets = tuple(compress(backend.offsets, is_real))
+            words = tuple(compress(backend.word_ids, is_real))
+            sequences = tuple(compress(backend.sequence_ids, is_real))
+            special = tuple(is_special is None for is_special in sequences)
         result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special))
     return result
 
@@ -99,25 +105,28 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
     return list(inputs) if all(isinstance(item, Tensor) and item.ndim == 1 for item in inputs) else None
 
 
-def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:
+def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
     """Raise if the model has no embedding for a token id.
 
     Args:
         ids: The token ids.
         vocabulary: How many ids the model knows, None if that is not known.
-        where: What they are of, for the message.
+        described_source: What they are of, for the message.
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
-        wrong = next(i for i in ids if i < 0 or (vocabulary is not None and i >= vocabulary))
+        unknown_id = next(
+            token_id for token_id in ids if token_id < 0 or (vocabulary is not None and token_id >= vocabulary)
+        )
         known_ids = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
         raise InputError(
-            f"{where} holds token id {wrong} and the model knows {known_ids}; is this the model's tokenizer?"
+            f"{described_source} holds token id {unknown_id} and the model knows {known_ids}; is this the model's "
+            "tokenizer?"
         )
 
 
-def _table(table_like: Any, name: str) -> Tensor:
+def _rows_of_numbers(value: Any, name: str) -> Tensor:
     """Return rows of whole numbers as a tensor, (B, T)."""
-    values = table_like
+    values = value
     if not isinstance(values, Tensor):
         rows = values if isinstance(values, list | tuple) else [values]
         if len({len(row) for row in rows if isinstance(row, Sequence | Tensor)}) > 1:
@@ -139,17 +148,17 @@ def _table(table_like: Any, name: str) -> Tensor:
     return tensor
 
 
-def _kept(mask: Tensor) -> list[list[bool]]:
-    """Return which tokens of each row are real: one contiguous range, with padding only at the ends."""
+def _real_tokens(mask: Tensor) -> list[list[bool]]:
+    """Return which tokens of each row are real, by its mask: one range, with padding only at the ends."""
     rows: list[list[bool]] = mask.bool().tolist()
     if not bool(((mask == 0) | (mask == 1)).all()):
         raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
-    for row, keep in enumerate(rows):
-        if not any(keep):
+    for row, is_real in enumerate(rows):
+        if not any(is_real):
             raise InputError(f"row {row} of the encoded input has no real token")
-        first, last = keep.index(True), len(keep) - operator.indexOf(reversed(keep), True)
-        if not all(keep[first:last]):
-            hole = keep.index(False, first)
+        first, last = is_real.index(True), len(is_real) - operator.indexOf(reversed(is_real), True)
+        if not all(is_real[first:last]):
+            hole = is_real.index(False, first)
             raise InputError(
                 f"the attention mask of row {row} has a hole at token {hole}: a token between others is hidden, which "
                 "only padding at the ends may be; leave the token out"

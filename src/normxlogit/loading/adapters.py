@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..tasks import TASKS, TaskName, task_name
 from ..tasks.similarity.model_files import find_file, read_json
 
-HEADS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
+HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
 
 PREFIX = "base_model.model."
@@ -42,7 +42,7 @@ class Adapter:
     @property
     def labels(self) -> int | None:
         """The number of outputs of the adapter's head; None if it has no head."""
-        return next((shape[0] for end in HEADS for name, shape in self.shapes.items() if name == end), None)
+        return next((shape[0] for end in HEAD_WEIGHTS for name, shape in self.shapes.items() if name == end), None)
 
     def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options to load the base model with: without the adapter's revision and subfolder."""
@@ -55,17 +55,17 @@ class Adapter:
             return {}
         return {"num_labels": self.labels}
 
-    def on(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
-        """Return the base model with the adapter: a `PeftModel`, which has the attributes of its base."""
-        peft = _peft(self.source)
+    def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
+        """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
+        peft = _import_peft(self.source)
         download_options = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
-            adapted = peft.PeftModel.from_pretrained(model, self.source, **download_options)
-        missing = [str(one.message) for one in caught if "missing adapter keys" in str(one.message)]
+            adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options)
+        missing = [str(warning.message) for warning in warnings_given if "missing adapter keys" in str(warning.message)]
         if missing:
             raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")
-        return adapted
+        return adapted_model
 
 
 def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
@@ -87,13 +87,13 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         )  # fmt: skip
         raise InputError(f"{source} holds an adapter of PEFT: {missing}")
     local_base = Path(source) / base
-    mapping = config.get("auto_mapping") or {}
+    auto_mapping = config.get("auto_mapping") or {}
     return Adapter(
         source,
         str(local_base) if not Path(base).exists() and local_base.is_dir() else base,
         config.get("revision"),
-        _task_of_type(config.get("task_type")) or task_name(str(mapping.get("base_model_class"))),
-        {} if weights is None else _shapes(source, weights),
+        _task_of_type(config.get("task_type")) or task_name(str(auto_mapping.get("base_model_class"))),
+        {} if weights is None else _tensor_shapes(source, weights),
         find_file(source, "tokenizer_config.json", options) is not None,
     )
 
@@ -103,7 +103,8 @@ def _task_of_type(peft_type: Any) -> TaskName | None:
     return next((task.name for task in TASKS.values() if task.peft_type == peft_type), None)
 
 
-def _shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
+def _tensor_shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors in an adapter's file, by the names of the base model's weights."""
     try:
         with safe_open(file, "pt") as opened:
             return {name.removeprefix(PREFIX): tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
@@ -111,7 +112,8 @@ def _shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
         raise InputError(f"{source}: adapter_model.safetensors cannot be read: {error}") from None
 
 
-def _peft(source: str) -> Any:
+def _import_peft(source: str) -> Any:
+    """Return the module peft, which reads the adapter in `source`."""
     try:
         import peft
     except ImportError:

@@ -17,8 +17,8 @@ def device_named(device: torch.device | str) -> torch.device:
         requested = torch.device(device)
         torch.empty(0, device=requested)
     except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
-        here = " and ".join(dict.fromkeys(("cpu", device_named(AUTO).type)))
-        raise InputError(f"there is no device {str(device)!r} here: this machine has {here}") from error
+        available = " and ".join(dict.fromkeys(("cpu", device_named(AUTO).type)))
+        raise InputError(f"there is no device {str(device)!r} here: this machine has {available}") from error
     return requested
 
 

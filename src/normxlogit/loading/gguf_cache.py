@@ -16,13 +16,13 @@ import torch
 import transformers
 from safetensors.torch import save_model
 
-FOLDER = "NORMXLOGIT_CACHE"
+FOLDER_VARIABLE = "NORMXLOGIT_CACHE"
 """The environment variable with the folder of the cache; empty to keep nothing."""
 
-LARGEST = 4 << 30
+MAX_BYTES = 4 << 30
 """Most bytes of the converted weights of a model that are kept."""
 
-ROOM = 4
+FREE_SPACE_FACTOR = 4
 """The disk must have this many times the room that the weights take."""
 
 PROBE = "It's 1,234.5 km to  Zürich,\n\tisn't it? <|im_start|>user\n你好 🙂"
@@ -33,7 +33,7 @@ logger = logging.getLogger("normxlogit")
 
 def cache_folder() -> Path | None:
     """Return the folder in which converted models are kept; None where the caller turned it off."""
-    named = os.environ.get(FOLDER)
+    named = os.environ.get(FOLDER_VARIABLE)
     if named is not None:
         return Path(named).expanduser() / "gguf" if named else None
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -50,8 +50,8 @@ def converted_folder(file: Path) -> Path | None:
     return cache / f"{digest[:32]}-{transformers.__version__}"
 
 
-def keep(model: Any, tokenizer: Any, folder: Path | None) -> bool:
-    """Keep a converted model with its tokenizer, complete or not at all; a disk that is full keeps nothing.
+def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
+    """Save a converted model with its tokenizer in the cache, complete or not at all; nothing on a disk that is full.
 
     Args:
         model: The model in float32, as it was de-quantised.
@@ -63,20 +63,20 @@ def keep(model: Any, tokenizer: Any, folder: Path | None) -> bool:
     """
     if folder is None or folder.is_dir():
         return False
-    size = sum(p.numel() * p.element_size() for p in model.parameters())
-    if any(p.dtype != torch.float32 for p in model.parameters()) or size > LARGEST:
+    size = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    if any(parameter.dtype != torch.float32 for parameter in model.parameters()) or size > MAX_BYTES:
         return False
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(folder.parent).free < ROOM * size:
+        if shutil.disk_usage(folder.parent).free < FREE_SPACE_FACTOR * size:
             return False
-        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-            made = Path(place) / "model"
-            _save(model, made)
-            tokenizer.save_pretrained(made)
-            if not _same(tokenizer, transformers.AutoTokenizer.from_pretrained(made)):
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            unfinished = Path(temporary) / "model"
+            _save_checkpoint(model, unfinished)
+            tokenizer.save_pretrained(unfinished)
+            if not _same_tokenizer(tokenizer, transformers.AutoTokenizer.from_pretrained(unfinished)):
                 return False
-            made.rename(folder)
+            unfinished.rename(folder)
     except (OSError, ValueError, RuntimeError):  # no room, no permission, or another process was first
         return folder.is_dir()
     logger.warning(
@@ -85,7 +85,7 @@ def keep(model: Any, tokenizer: Any, folder: Path | None) -> bool:
     return True
 
 
-def _save(model: Any, folder: Path) -> None:
+def _save_checkpoint(model: Any, folder: Path) -> None:
     """Write a model as a checkpoint that is not quantised: transformers refuses to, though its weights are plain."""
     folder.mkdir()
     config = copy.deepcopy(model.config)
@@ -115,14 +115,16 @@ def kept_bytes() -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _same(tokenizer: Any, other: Any) -> bool:
-    """Return whether a tokenizer that was saved reads and renders as before."""
-    if tokenizer.get_vocab() != other.get_vocab() or tokenizer.chat_template != other.chat_template:
+def _same_tokenizer(tokenizer: Any, reloaded: Any) -> bool:
+    """Return whether a tokenizer that was saved and read again gives the same ids and renders chats alike."""
+    if tokenizer.get_vocab() != reloaded.get_vocab() or tokenizer.chat_template != reloaded.chat_template:
         return False
-    written = [backend.to_str() for one in (tokenizer, other) if (backend := getattr(one, "_tokenizer", None))]
-    if len(set(written)) > 1:
+    backends = [
+        backend.to_str() for either in (tokenizer, reloaded) if (backend := getattr(either, "_tokenizer", None))
+    ]
+    if len(set(backends)) > 1:
         return False
     special = ("bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "model_max_length", "padding_side")
-    return tokenizer(PROBE)["input_ids"] == other(PROBE)["input_ids"] and all(
-        getattr(tokenizer, name, None) == getattr(other, name, None) for name in special
+    return tokenizer(PROBE)["input_ids"] == reloaded(PROBE)["input_ids"] and all(
+        getattr(tokenizer, name, None) == getattr(reloaded, name, None) for name in special
     )

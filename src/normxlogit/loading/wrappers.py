@@ -28,15 +28,15 @@ class SetFitForSequenceClassification(PreTrainedModel):
 
     Args:
         body: The embedding model; its trunk stays the caller's own.
-        given: The SetFit model, whose head is read at each call: it may be fitted anew.
+        setfit: The SetFit model, whose head is read at each call: it may be fitted anew.
     """
 
     base_model_prefix = "body"
 
     def __init__(self, body: SentenceEmbedding, setfit: Any) -> None:
         nn.Module.__init__(self)  # that of a pretrained model would write on the trunk's configuration
-        _linear(setfit)  # an error now is better than one at the first text
-        names = _names(setfit)
+        _classifier(setfit)  # an error now is better than one at the first text
+        names = _class_names(setfit)
         self.config = copy.deepcopy(body.config)
         self.config.num_labels = len(names)
         self.config.id2label = dict(enumerate(names))
@@ -52,13 +52,13 @@ class SetFitForSequenceClassification(PreTrainedModel):
         vector = output.logits  # (B, H)
         if self.body.steps.normalize or self.setfit.normalize_embeddings:
             vector = functional.normalize(vector, dim=-1)
-        return SequenceClassifierOutput(logits=_linear(self.setfit)(vector), hidden_states=output.hidden_states)
+        return SequenceClassifierOutput(logits=_classifier(self.setfit)(vector), hidden_states=output.hidden_states)
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     """Return the module and its tokenizer or processor, also from a pipeline, a `CrossEncoder` or a `SetFitModel`."""
-    if (inner := _unpacked(model)) is not None:
-        model, tokenizer = inner[0], tokenizer or inner[1]
+    if (unwrapped := _unwrap_classifier(model)) is not None:
+        model, tokenizer = unwrapped[0], tokenizer or unwrapped[1]
     module = model
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModelError(
@@ -78,7 +78,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
         raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
     if isinstance(tokenizer, type) or not callable(tokenizer):
         raise InputError(
-            f"the tokenizer must be one that was loaded, not {_described(tokenizer)}; "
+            f"the tokenizer must be one that was loaded, not {_describe_reader(tokenizer)}; "
             "Explainer.from_pretrained loads both by a name or folder"
         )
     return module, tokenizer
@@ -103,45 +103,46 @@ def _reader_of(pipeline: Any) -> Any:
     parts = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
     if processor is not None or len(parts) < 2:
         return processor or next(iter(parts.values()), None)
-    kind = cast(Any, PROCESSOR_MAPPING).get(type(getattr(pipeline.model, "config", None)), None)
-    if kind is None:
+    processor_class = cast(Any, PROCESSOR_MAPPING).get(type(getattr(pipeline.model, "config", None)), None)
+    if processor_class is None:
         return next(iter(parts.values()))
-    taken = inspect.signature(kind).parameters
-    return kind(**{name: part for name, part in parts.items() if name in taken})
+    parameters = inspect.signature(processor_class).parameters
+    return processor_class(**{name: part for name, part in parts.items() if name in parameters})
 
 
-def _described(reader: Any) -> str:
+def _describe_reader(reader: Any) -> str:
+    """Return what an object is, for an error: the class itself, or an object of one."""
     return f"the class {reader.__name__}" if isinstance(reader, type) else f"a {type(reader).__name__}"
 
 
-def _unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
+def _unwrap_classifier(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
     """Return the task model and the tokenizer of a `CrossEncoder` or a `SetFitModel`; None for anything else."""
     body = getattr(model, "model_body", None)
     if body is not None and is_sentence_transformer(body):
         embedding = sentence_embedding(body)
-        _check_plain(model, embedding.steps.prompt or embedding.steps.lower)
-        return SetFitForSequenceClassification(embedding, model), _limited(body, body.tokenizer)
+        _refuse_extra_steps(model, embedding.steps.prompt or embedding.steps.lower)
+        return SetFitForSequenceClassification(embedding, model), _with_length_limit(body, body.tokenizer)
     if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
         return None
-    held = getattr(model, "transformers_model", None) or getattr(model, "model", None)
-    if not isinstance(held, nn.Module) or is_bare(held):
+    task_model = getattr(model, "transformers_model", None) or getattr(model, "model", None)
+    if not isinstance(task_model, nn.Module) or is_bare(task_model):
         return None
     steps = [type(module).__name__ for module in model.children()] if isinstance(model, nn.Sequential) else []
-    _check_plain(model, len(steps) > 1 or getattr(model, "default_prompt_name", None))
-    return held, _limited(model, cast(Any, model).tokenizer)
+    _refuse_extra_steps(model, len(steps) > 1 or getattr(model, "default_prompt_name", None))
+    return task_model, _with_length_limit(model, cast(Any, model).tokenizer)
 
 
-def _check_plain(model: Any, more: object) -> None:
-    """Refuse an object that computes more than its transformers model and its head."""
-    if more:
+def _refuse_extra_steps(model: Any, has_extra_steps: object) -> None:
+    """Raise an error where an object computes more than its transformers model and its head."""
+    if has_extra_steps:
         raise UnsupportedModelError(
             f"this {type(model).__name__} has modules or prompts around its model of transformers, which would be left "
             "out; pass the model of transformers inside it, with its tokenizer, and texts as it reads them"
         )
 
 
-def _limited(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """Return the tokenizer, a copy where the object reads fewer tokens than it."""
+def _with_length_limit(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """Return the tokenizer, a copy with a lower `model_max_length` where the model reads fewer tokens."""
     longest = getattr(model, "max_seq_length", None) or getattr(model, "max_length", None)
     if not isinstance(longest, int) or longest >= tokenizer.model_max_length:
         return tokenizer
@@ -150,33 +151,36 @@ def _limited(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokeni
     return limited
 
 
-def _linear(setfit: Any) -> Callable[[Tensor], Tensor]:
+def _classifier(setfit: Any) -> Callable[[Tensor], Tensor]:
     """Return the head of a SetFit model: from vectors, (B, H), to logits, (B, C)."""
     head: Any = setfit.model_head
     if hasattr(head, "linear") and hasattr(head, "temperature"):
         return lambda vector: head.linear(vector) / (head.temperature + head.eps)
     weight, bias = getattr(head, "coef_", None), getattr(head, "intercept_", None)
     classes = getattr(head, "classes_", ())
-    together = getattr(head, "solver", "liblinear") != "liblinear" or len(classes) == 2  # else one model for each class
-    if type(head).__name__ != "LogisticRegression" or weight is None or not together:
+    is_joint = getattr(head, "solver", "liblinear") != "liblinear" or len(classes) == 2  # else one model for each class
+    if type(head).__name__ != "LogisticRegression" or weight is None or not is_joint:
         raise UnsupportedModelError(
             f"the head of this {type(setfit).__name__} is a {type(head).__name__}; expected a SetFitHead or a fitted "
             "LogisticRegression of scikit-learn that chooses one of several labels"
         )
 
-    def apply(vector: Tensor) -> Tensor:
-        table, start = (torch.as_tensor(array).to(vector) for array in (weight, bias))  # (C, H) or (1, H), (C,)
-        log_odds = functional.linear(vector, table, start)
+    def joint_logits(vector: Tensor) -> Tensor:
+        weights, biases = (torch.as_tensor(array).to(vector) for array in (weight, bias))  # (C, H) or (1, H), (C,)
+        log_odds = functional.linear(vector, weights, biases)
         return (
             torch.cat((-log_odds / 2, log_odds / 2), -1) if len(classes) == 2 else log_odds
         )  # of two, the log-odds of one
 
-    return apply
+    return joint_logits
 
 
-def _names(setfit: Any) -> list[str]:
+def _class_names(setfit: Any) -> list[str]:
     """Return the names of the classes in the order of the head's outputs."""
     labels: Sequence[str] | None = setfit.labels
     linear = getattr(setfit.model_head, "linear", None)
     classes = range(linear.out_features) if linear is not None else setfit.model_head.classes_.tolist()
-    return [str(labels[c]) if labels and isinstance(c, int) and c < len(labels) else str(c) for c in classes]
+    return [
+        str(labels[label]) if labels and isinstance(label, int) and label < len(labels) else str(label)
+        for label in classes
+    ]

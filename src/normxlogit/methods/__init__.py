@@ -50,7 +50,7 @@ __all__ = [
     "stacked",
 ]
 
-_HOMES = {
+_MODULES = {
     "Alti": "decomposition.alti",
     "AttentionRollout": "decomposition.rollout",
     "DecompX": "decomposition.decompx",
@@ -68,7 +68,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'normxlogit.methods' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'base')}", __name__), name)
+    return getattr(import_module(f".{_MODULES.get(name, 'base')}", __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -21,8 +21,8 @@ from ..model.forward_pass import ForwardPass
 from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..tasks import Task
-from ..tasks.targets import Target
-from .settings import check, format_value, settings_of, unknown
+from ..tasks.targets import BatchTargets
+from .settings import check, format_value, settings_of, unknown_setting
 
 if TYPE_CHECKING:
     from .registry import MethodInfo
@@ -38,15 +38,16 @@ class Request:
     Attributes:
         model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
             weights: read it, do not change it), `model.head` (the proved head), `model.answer`, `model.run`,
-            `model.final`, `model.read`, `model.embeddings`, `model.batch`, `model.task` and `model.tokenizer`.
+            `model.layer_as_final`, `model.head_logits`, `model.embeddings`, `model.batch`, `model.task` and
+            `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
-        target: What to explain, K targets for each text; see `Target.quantity` and `Target.measure`.
+        target: What to explain, K targets for each text; see `BatchTargets.quantity` and `BatchTargets.measure`.
         layers: The requested layers, L of them, counted from 1; empty for the model's answer as it is.
     """
 
     model: TaskModel
     forward: ForwardPass
-    target: Target
+    target: BatchTargets
     layers: tuple[int, ...] = ()
 
 
@@ -74,9 +75,9 @@ class Scores:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
         """Apply a function to every tensor, such as a move to another device or a slice of the axes (B, K)."""
-        measured = {name: change(value) for name, value in self.diagnostics.items()}
+        diagnostics = {name: change(value) for name, value in self.diagnostics.items()}
         bias, sink, parts = (None if part is None else change(part) for part in (self.bias, self.sink, self.parts))
-        return Scores(change(self.values), measured, bias, sink, self.sinks, parts)
+        return Scores(change(self.values), diagnostics, bias, sink, self.sinks, parts)
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:
@@ -123,7 +124,7 @@ class Method(ABC):
         """Check the settings of every subclass before its own constructor sees them."""
         super().__init_subclass__(**options)
         if "__init__" in cls.__dict__:
-            setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
+            setattr(cls, "__init__", _with_checked_settings(cls.__init__))  # noqa: B010  # mypy knows no other way
 
     def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
         """Take no settings; a subclass with settings declares them here."""
@@ -170,7 +171,7 @@ class Method(ABC):
     @property
     def settings(self) -> dict[str, Any]:
         """All settings by name, as plain values."""
-        return {name: _plain(getattr(self, name)) for name in settings_of(type(self))}
+        return {name: _as_json_value(getattr(self, name)) for name in settings_of(type(self))}
 
     @property
     def spec(self) -> str:
@@ -182,7 +183,7 @@ class Method(ABC):
         return self.info.name + (":" + ",".join(parts) if parts else "")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"
 
     def __eq__(self, other: object) -> bool:
         """Return whether class and settings are equal."""
@@ -228,16 +229,16 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
     """
     finite = np.isfinite(values).all((0, 2))  # (L,)
     if not finite.all():
-        where = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
+        layer_hint = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
         raise MethodError(
-            f"{method.info.name} gives scores that are not finite{where}: a weight or a state of "
+            f"{method.info.name} gives scores that are not finite{layer_hint}: a weight or a state of "
             f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )
 
 
-def imported(name: str) -> Any:
-    """Import a package that a method needs without changing Python's random state, from which scipy.stats draws.
+def import_package(name: str) -> Any:
+    """Return a package that a method needs, imported with Python's random state as it was: scipy.stats draws from it.
 
     Raises:
         ImportError: If it is not installed.
@@ -250,13 +251,13 @@ def imported(name: str) -> Any:
         random.setstate(state)
 
 
-def _plain(value: Any) -> Any:
+def _as_json_value(value: Any) -> Any:
     """Return a setting as a JSON value; a method that is a setting becomes its spec."""
     return value.spec if isinstance(value, Method) else value
 
 
-def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Check a constructor's arguments by their types."""
+def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that checks its arguments by their types first."""
     signature = inspect.signature(constructor)
 
     @functools.wraps(constructor)
@@ -270,7 +271,7 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
             types = settings_of(constructor)
             for key in kwargs:
                 if key not in types:
-                    raise MethodError(unknown(name, key, types))
+                    raise MethodError(unknown_setting(name, key, types))
             arguments = signature.bind(self, *args, **kwargs).arguments
             constructor(self, **{key: check(types[key], value) for key, value in arguments.items() if key in types})
         except ImportError as error:
@@ -282,4 +283,4 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
     return checked
 
 
-setattr(Method, "__init__", _checked(Method.__init__))  # noqa: B010  # methods without settings say so too
+setattr(Method, "__init__", _with_checked_settings(Method.__init__))  # noqa: B010  # methods without settings say so too

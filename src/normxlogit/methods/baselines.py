@@ -31,8 +31,8 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
         raise MethodError("the tokenizer has no mask token; use baseline=zero or baseline=pad")
     ids = batch.inputs["input_ids"].clone()  # (B, T)
     for row, encoding in enumerate(batch.encodings):
-        text = torch.tensor([not s for s in encoding.special], device=ids.device)  # (T,)
-        ids[row, batch.mask[row].nonzero()[:, 0][text]] = filler
+        is_text = torch.tensor([not is_special for is_special in encoding.special], device=ids.device)  # (T,)
+        ids[row, batch.mask[row].nonzero()[:, 0][is_text]] = filler
     positions = request.forward.positions
     if model.task.explains_mask and positions is not None:  # the question itself stays
         rows = torch.arange(len(ids), device=ids.device)

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..copies.autocast import without_autocast
 from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions
-from ..frozen.entry_points import PARTS, WORDS
+from ..frozen.entry_points import MEDIA, WORDS
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.frozen_pass import FrozenPass
 from ..inputs.batching import Batch
@@ -92,17 +92,17 @@ class FrozenGradient(Method):
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
                 "layers= is for normxlogit"
             )
-        if batch.media and not self._at_the_text:
+        if batch.media and not self._is_at_text:
             raise MethodError(
                 f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
             )
-        if not self._at_the_text:
+        if not self._is_at_text:
             return super().forward(model, batch, predict=predict)
         model.prepare(batch)
         return self._run(model, batch, layer_numbers(layers, model), predict=predict and not batch.has_source)
 
     @property
-    def _at_the_text(self) -> bool:
+    def _is_at_text(self) -> bool:
         """Whether one pass is enough, the one over the text itself."""
         return self.points == (1.0,) and self.baseline == "zero"
 
@@ -135,8 +135,8 @@ class FrozenGradient(Method):
         threshold = self.sink_threshold if self.points == (1.0,) else None
         return frozen.run(batch, places, baseline=baseline, point=point, sink_threshold=threshold, predict=predict)
 
-    def _scores(self, request: Request, read: Tensor | None = None, weights: Tensor | None = None) -> Scores:
-        """Score by a pass at each point of the path; `read` and `weights` are those of `score_each`."""
+    def _scores(self, request: Request, read_positions: Tensor | None = None, weights: Tensor | None = None) -> Scores:
+        """Score by a pass at each point of the path; `read_positions` and `weights` are those of `score_each`."""
         model, run, baseline = request.model, request.forward, None
         frozen = FrozenModel.of(model)
         places = frozen.places(run.batch, self.read_at, request.layers)
@@ -144,22 +144,26 @@ class FrozenGradient(Method):
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
             baseline = baseline_vectors(request, vectors, self.baseline)
-        passes = self._given(request, frozen, places) if self._at_the_text else []
+        passes = self._caller_contributions(request, frozen, places) if self._is_at_text else []
         points = () if passes else self.points
         for point in points:
-            if isinstance(run, FrozenPass) and self._at_the_text:
+            if isinstance(run, FrozenPass) and self._is_at_text:
                 at_point = run
             else:
                 at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
                 if run.outputs is not None and point == 1.0:
                     check_same_pass(run, at_point)
                 at_point = replace(at_point, positions=run.positions)  # the question stays where the text has it
-            passes.append(frozen.contributions(at_point, request.target, places, read, weights))
-        values = {place: torch.stack([each.values[place] for each in passes]).mean(0) for place in places}
-        answer = passes[-1].answer if self._at_the_text else self._answer(request, frozen, read, weights)
+            passes.append(frozen.contributions(at_point, request.target, places, read_positions, weights))
+        values = {
+            place: torch.stack([contributions.values[place] for contributions in passes]).mean(0) for place in places
+        }
+        answer = passes[-1].answer if self._is_at_text else self._answer(request, frozen, read_positions, weights)
         return _scores_of(replace(passes[0], answer=answer, values=values), run.batch, bool(request.layers))
 
-    def _given(self, request: Request, frozen: FrozenModel, places: Sequence[int]) -> list[Contributions]:
+    def _caller_contributions(
+        self, request: Request, frozen: FrozenModel, places: Sequence[int]
+    ) -> list[Contributions]:
         """Return the contributions in the graph of a pass that the caller ran; none where it cannot be used."""
         run = request.forward
         if run.outputs is None or not has_graph(run.outputs):
@@ -172,36 +176,42 @@ class FrozenGradient(Method):
             pass
         return []
 
-    def _answer(self, request: Request, frozen: FrozenModel, read: Tensor | None, weights: Tensor | None) -> Tensor:
+    def _answer(
+        self, request: Request, frozen: FrozenModel, read_positions: Tensor | None, weights: Tensor | None
+    ) -> Tensor:
         """Return the explained quantities at the text, (B, K)."""
-        if read is None:
+        if read_positions is None:
             return request.target.quantity(request.forward.logits)
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):
-            return frozen.quantities(request.forward.hidden, request.target, read, weights)
+            return frozen.quantities(request.forward.hidden, request.target, read_positions, weights)
 
 
-def _scores_of(read: Contributions, batch: Batch, per_layer: bool) -> Scores:
+def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
     """Return scores with their bias: scores, sink, parts and bias add up to the answer.
 
     Args:
-        read: The contributions, by place.
+        contributions: The contributions, by place.
         batch: What was read.
         per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
     """
-    text, source = (
-        [place for place in read.values if (place >= WORDS) == is_text and place != PARTS] for is_text in (True, False)
+    text_places, source_places = (
+        [place for place in contributions.values if (place >= WORDS) == is_text and place != MEDIA]
+        for is_text in (True, False)
     )
-    values = torch.stack([read.values[place] for place in text], 2)  # (B, K, L, T)
+    values = torch.stack([contributions.values[place] for place in text_places], 2)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
-    sink = torch.stack([read.sink[place] for place in source or text], 2)  # (B, K, L)
+    sink = torch.stack([contributions.sink[place] for place in source_places or text_places], 2)  # (B, K, L)
     if not per_layer:
         values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-    if source:
-        from_source = torch.stack([read.values[place] for place in source], 2).mean(2, keepdim=True)  # (B, K, 1, S)
+    if source_places:
+        by_place = torch.stack([contributions.values[place] for place in source_places], 2)  # (B, K, L, S)
+        from_source = by_place.mean(2, keepdim=True)  # (B, K, 1, S)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
-    parts = read.values.get(PARTS)  # (B, K, N)
-    bias = read.answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
+    parts = contributions.values.get(MEDIA)  # (B, K, N)
+    bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
     if parts is not None:
         parts = parts[:, :, None]  # (B, K, 1, N)
         bias = bias - parts.sum(-1)
-    return Scores(values, bias=bias, sink=None if read.sinks is None else sink, sinks=read.sinks, parts=parts)
+    return Scores(
+        values, bias=bias, sink=None if contributions.sinks is None else sink, sinks=contributions.sinks, parts=parts
+    )

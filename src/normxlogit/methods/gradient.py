@@ -13,7 +13,7 @@ from ..errors import NormXLogitError, UnsupportedModelError
 from ..frozen.backward import operations_without_gradient
 from ..model.masking import check_words
 from ..model.task_model import TaskModel
-from .base import Method, Request, Scores, imported, remainder
+from .base import Method, Request, Scores, import_package, remainder
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
@@ -23,7 +23,7 @@ Protocol = Literal["default", "published"]
 NEEDS = "a model that is differentiable in its word embeddings"
 
 
-class _Answer:
+class _AnswerToEmbeddings:
     """The explained quantity as a differentiable function of the word embeddings.
 
     Args:
@@ -44,14 +44,14 @@ class _Answer:
         self.target = replace(target, ids=target.ids.clone(), contrast=contrast)
         self.model = model
         with torch.no_grad():
-            self.vectors = self._precise(model.embeddings(self.ids))  # (B, T, H)
+            self.vectors = self._at_least_float32(model.embeddings(self.ids))  # (B, T, H)
         if protocol == "published":
-            self.vectors = self._precise(run.embedded.clone())  # (B, T, H)
+            self.vectors = self._at_least_float32(run.embedded.clone())  # (B, T, H)
             self.inputs.pop("token_type_ids", None)
 
     @staticmethod
-    def _precise(vectors: Tensor) -> Tensor:
-        """Convert to at least float32: half precision is too coarse for a path of fifty steps."""
+    def _at_least_float32(vectors: Tensor) -> Tensor:
+        """Return vectors in float32 or better: half precision is too coarse for a path of fifty steps."""
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
@@ -68,8 +68,9 @@ class _Answer:
         inputs = {name: value[texts] for name, value in self.inputs.items()}
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
         positions = None if self.positions is None else self.positions[texts]
-        with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as words:
-            answers: Tensor = target.measure(self.model, inputs, positions, texts, replace=words)[:, 0]  # (N,)
+        with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as embedding_replacement:
+            values = target.measure(self.model, inputs, positions, texts, replace=embedding_replacement)  # (N, 1)
+            answers = values[:, 0]  # (N,)
         if blocked := operations_without_gradient(answers):
             raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
         return answers
@@ -86,7 +87,7 @@ class _Gradient(Method):
 
         self.aggregate: Aggregate = aggregate
         self.protocol: Protocol = protocol
-        self.captum = imported("captum.attr")  # now, to say that it is missing
+        self.captum = import_package("captum.attr")  # now, to say that it is missing
 
     @property
     def signed(self) -> bool:
@@ -97,23 +98,25 @@ class _Gradient(Method):
         """Score by gradients."""
         model = request.model
         errors = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
-        with _differentiable(model):
-            answer = _Answer(request, self.protocol)
+        with _explaining_missing_gradients(model):
+            answer = _AnswerToEmbeddings(request, self.protocol)
             count, size = len(answer.ids), self._texts_at_once(model, answer)
             columns = []
             for k in range(request.target.ids.shape[1]):
-                parts = torch.arange(count, device=answer.ids.device).split(size)
-                columns.append(torch.cat([self._summed(self.attribute(answer, p, k, errors)) for p in parts]))  # (B, T)
+                groups = torch.arange(count, device=answer.ids.device).split(size)
+                values = [self._aggregated(self.attribute(answer, texts, k, errors)) for texts in groups]
+                columns.append(torch.cat(values))  # (B, T)
         scores = torch.stack(columns, 1)[:, :, None]  # (B, K, 1, T)
         if not self.converges:
             return Scores(scores)
         adds_up = self.aggregate == "sum" and self.protocol == "default"
         return Scores(scores, {"convergence_error": errors}, remainder(request, scores) if adds_up else None)
 
-    def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
+    def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
+        """Return how many texts go into one pass."""
         return max(1, model.budget.tokens // answer.ids.shape[1])
 
-    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).
 
         Args:
@@ -124,7 +127,7 @@ class _Gradient(Method):
         """
         raise NotImplementedError
 
-    def _summed(self, values: Tensor) -> Tensor:
+    def _aggregated(self, values: Tensor) -> Tensor:
         """Aggregate over the width, (N, T, H) to (N, T)."""
         values = values.detach().float()
         if self.aggregate == "sum":
@@ -148,7 +151,7 @@ class GradientNorm(_Gradient):
     def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
 
-    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
         gradient: Tensor = self.captum.Saliency(answer).attribute(
@@ -179,7 +182,7 @@ class GradientXInput(_Gradient):
     def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
 
-    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
         products: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
@@ -229,31 +232,32 @@ class IntegratedGradients(_Gradient):
 
     converges = True
 
-    def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
+    def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
+        """Return how many texts-times-steps go into one pass."""
         return self.internal_batch_size or super()._texts_at_once(model, answer)
 
-    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+    def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
         integrated, error = self.captum.IntegratedGradients(answer).attribute(
             answer.vectors[texts],  # (N, T, H)
-            self._start(answer)[texts],  # (N, T, H)
+            self._baseline_vectors(answer)[texts],  # (N, T, H)
             additional_forward_args=(texts, k),
             n_steps=self.steps,
             internal_batch_size=self._texts_at_once(answer.model, answer),
             return_convergence_delta=True,
         )
         errors[texts.cpu(), k] = error.float().cpu()
-        typed: Tensor = integrated
-        return typed
+        attributions: Tensor = integrated
+        return attributions
 
-    def _start(self, answer: _Answer) -> Tensor:
+    def _baseline_vectors(self, answer: _AnswerToEmbeddings) -> Tensor:
         """Return the start of the path, (B, T, H)."""
         return baseline_vectors(answer.request, answer.vectors, self.baseline)
 
 
 @contextmanager
-def _differentiable(model: TaskModel) -> Iterator[None]:
-    """Explain why a model has no gradients, and what works instead."""
+def _explaining_missing_gradients(model: TaskModel) -> Iterator[None]:
+    """Turn an error of a model without gradients into one that says so, and what works instead."""
     try:
         yield
     except Exception as error:  # a model that is not made for gradients may refuse them in any way

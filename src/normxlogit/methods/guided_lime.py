@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .base import Method, imported
+from .base import Method, import_package
 from .perturbation import Booleans, Fit, Floats, Perturbation
 from .registry import method_named, register
 
@@ -45,7 +45,7 @@ class GuidedLime(Perturbation):
         alpha: float = 2.0,
         seed: int = 0,
     ) -> None:
-        imported("scipy.linalg")  # now, to say that it is missing
+        import_package("scipy.linalg")  # now, to say that it is missing
 
         if samples < 4 or samples % 2:
             raise ValueError("samples must be an even number, 4 or more: texts come in pairs")
@@ -107,36 +107,43 @@ def fit_pairs(
 
     signs = 2.0 * halves - 1.0  # (n, M)
     difference = originals - complements  # (n,)
-    size = np.abs(prior).max()
-    prior = prior / size if size > 0 else prior  # (M,); only its direction is used
+    prior_size = np.abs(prior).max()
+    prior = prior / prior_size if prior_size > 0 else prior  # (M,); only its direction is used
     factor = cho_factor(np.eye(len(signs)) + signs @ signs.T / alpha)  # K, (n, n)
     inverse = cho_solve(factor, np.eye(len(signs)))  # (n, n)
-    along = signs @ prior  # (n,), what the prior predicts
-    weighed = inverse @ along  # (n,)
-    strength = float(along @ weighed)
-    scale = float(weighed @ difference) / strength if strength > TINY else 0.0
-    residual_map = inverse - np.outer(weighed, weighed) / strength if strength > TINY else inverse  # (n, n)
-    missed = residual_map @ difference  # (n,)
-    weights = scale * prior + signs.T @ missed / alpha  # (M,)
-    return PairFit(weights, scale / size if size > 0 else 0.0, _left_out(residual_map, missed, originals, complements))
+    prior_predictions = signs @ prior  # (n,), what the prior predicts
+    weighted_predictions = inverse @ prior_predictions  # (n,)
+    strength = float(prior_predictions @ weighted_predictions)
+    scale = float(weighted_predictions @ difference) / strength if strength > TINY else 0.0
+    residual_map = inverse  # (n, n)
+    if strength > TINY:
+        residual_map = inverse - np.outer(weighted_predictions, weighted_predictions) / strength
+    residuals = residual_map @ difference  # (n,)
+    weights = scale * prior + signs.T @ residuals / alpha  # (M,)
+    return PairFit(
+        weights,
+        scale / prior_size if prior_size > 0 else 0.0,
+        _left_out_r2(residual_map, residuals, originals, complements),
+    )
 
 
 TINY = 1e-12
 """Below this, a prediction of the prior or the weight of a pair counts as none."""
 
 
-def _left_out(residual_map: Floats, missed: Floats, originals: Floats, complements: Floats) -> float:
+def _left_out_r2(residual_map: Floats, residuals: Floats, originals: Floats, complements: Floats) -> float:
     """Return R^2 on pairs left out one at a time, in closed form (Dubrule, 1983, for the differences)."""
-    count = len(missed)
+    count = len(residuals)
     if count == 1:  # a single token: the two texts are all there are, and a line goes through both
         return 1.0
     difference = originals - complements  # (n,)
     diagonal = np.diag(residual_map)  # (n,)
-    error = np.divide(missed, diagonal, out=difference.copy(), where=diagonal > TINY)  # (n,), of the difference
-    middle = (originals + complements) / 2  # (n,)
-    off = (middle - middle.mean()) * count / (count - 1)  # (n,), of the middle from that of the other pairs
-    total = float((off**2 + difference**2 / 4).sum())
-    return 1.0 - float((off**2 + error**2 / 4).sum()) / total if total > 0 else 0.0
+    error = np.divide(residuals, diagonal, out=difference.copy(), where=diagonal > TINY)  # (n,), of the difference
+    mean_answers = (originals + complements) / 2  # (n,)
+    # Of each pair's mean from that of the other pairs, (n,).
+    middle_error = (mean_answers - mean_answers.mean()) * count / (count - 1)
+    total = float((middle_error**2 + difference**2 / 4).sum())
+    return 1.0 - float((middle_error**2 + error**2 / 4).sum()) / total if total > 0 else 0.0
 
 
 def halves_of(count: int, pairs: int, seed: int) -> Tensor:
@@ -146,10 +153,10 @@ def halves_of(count: int, pairs: int, seed: int) -> Tensor:
     their complements.
     """
     if count - 1 < 62 and 2 ** (count - 1) <= pairs:
-        others = torch.arange(2 ** (count - 1))[:, None] >> torch.arange(count - 1) & 1  # (n, M - 1)
-        return torch.cat([torch.ones(len(others), 1, dtype=torch.long), others], 1)  # (n, M)
+        bits = torch.arange(2 ** (count - 1))[:, None] >> torch.arange(count - 1) & 1  # (n, M - 1)
+        return torch.cat([torch.ones(len(bits), 1, dtype=torch.long), bits], 1)  # (n, M)
     generator = torch.Generator().manual_seed(seed)
-    drawn: dict[tuple[int, ...], None] = {}
-    while len(drawn) < pairs:
-        drawn[(1, *torch.randint(0, 2, (count - 1,), generator=generator).tolist())] = None
-    return torch.tensor(list(drawn))  # (n, M)
+    subsets: dict[tuple[int, ...], None] = {}
+    while len(subsets) < pairs:
+        subsets[(1, *torch.randint(0, 2, (count - 1,), generator=generator).tolist())] = None
+    return torch.tensor(list(subsets))  # (n, M)

@@ -35,32 +35,33 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     return norms
 
 
-def head_logits(request: Request) -> Tensor:
-    """Return the head's answer for the target at every real token: HoT(x_i)[p].
+def target_logits(request: Request) -> Tensor:
+    """Return the targets' logits at every real token as a sequence of its own: HoT(x_i)[p].
 
     Returns:
         (N, max(L, 1), K) over the N real tokens of the batch, in the order of `request.forward.batch.mask`.
     """
     model, forward, target = request.model, request.forward, request.target
     texts = forward.batch.texts  # (N,)
-    rows, target = target.rows() if target.task.vocabulary else (None, target)
-    read = []
+    rows, target = target.vocabulary_rows() if target.task.vocabulary else (None, target)
+    logits_by_layer = []
     for layer in request.layers or (None,):
         if forward.token_logits is not None and layer in (None, model.parts.layers):
             logits = forward.token_logits  # (N, C)
         else:
-            final = forward.hidden if layer is None else model.final(forward, layer)  # (B, T, H)
-            logits = model.read(final, forward.batch, rows)  # (N, C)
+            final = forward.hidden if layer is None else model.layer_as_final(forward, layer)  # (B, T, H)
+            logits = model.head_logits(final, forward.batch, rows)  # (N, C)
         if target.task.target_kind == "value":
             # The distance to the model's own output: a value has no sign to read evidence from.
-            read.append((target.read(logits, texts) - target.read(forward.logits)[texts]).abs())  # (N, K)
+            values = (target.select(logits, texts) - target.select(forward.logits)[texts]).abs()  # (N, K)
         else:
-            read.append(target.read(logits, texts))  # (N, K)
-    return torch.stack(read, 1)  # (N, L, K)
+            values = target.select(logits, texts)  # (N, K)
+        logits_by_layer.append(values)
+    return torch.stack(logits_by_layer, 1)  # (N, L, K)
 
 
-def _spread(values: Tensor, batch: Batch) -> Scores:
-    """Bring per-token values (N, L, K) to (B, K, L, T), zero at padding."""
+def _as_scores(values: Tensor, batch: Batch) -> Scores:
+    """Return values of the real tokens, (N, L, K), as scores, (B, K, L, T), zero at padding."""
     return Scores(batch.spread(values).permute(0, 3, 2, 1))  # (B, K, L, T)
 
 
@@ -87,9 +88,9 @@ class NormXLogit(Method):
     def score(self, request: Request) -> Scores:
         """Score by norm times logit."""
         batch = request.forward.batch
-        logits = head_logits(request)  # (N, L, K)
+        logits = target_logits(request)  # (N, L, K)
         norms = batch.real(input_norm(request, self.norm_of))  # (N,)
-        return _spread(logits * norms[:, None, None].to(logits.device), batch)
+        return _as_scores(logits * norms[:, None, None].to(logits.device), batch)
 
 
 @register("logat", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
@@ -104,7 +105,7 @@ class LogAt(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by the logit."""
-        return _spread(head_logits(request), request.forward.batch)
+        return _as_scores(target_logits(request), request.forward.batch)
 
 
 @register("input-norm", paper=PAPER, needs="an embedding layer", tokenwise=True)

@@ -37,37 +37,38 @@ class PerturbedAnswers(Generic[Key, Answer]):
     Args:
         model: The model.
         perturb: Makes the input that a key stands for.
-        read: Runs the model on a batch of inputs and their keys, and returns an answer for each.
+        answer_batch: Runs the model on a batch of inputs and their keys, and returns an answer for each.
     """
 
     def __init__(
         self,
         model: TaskModel,
         perturb: Callable[[Key], Encoding],
-        read: Callable[[list[Encoding], list[Key]], Iterable[Answer]],
+        answer_batch: Callable[[list[Encoding], list[Key]], Iterable[Answer]],
     ) -> None:
-        self.model, self.perturb, self.read = model, perturb, read
+        self.model, self.perturb, self.answer_batch = model, perturb, answer_batch
         self._known: dict[Key, Answer] = {}
 
     def __call__(self, keys: Sequence[Key]) -> list[Answer]:
         """Return the answers to perturbed inputs, in the order of their keys."""
-        new = [key for key in dict.fromkeys(keys) if key not in self._known]
-        for start in range(0, len(new), INPUTS_AT_ONCE):
-            self._ask(new[start : start + INPUTS_AT_ONCE])
+        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
+        for start in range(0, len(unknown), INPUTS_AT_ONCE):
+            self._run(unknown[start : start + INPUTS_AT_ONCE])
         return [self._known[key] for key in keys]
 
-    def _ask(self, keys: list[Key]) -> None:
+    def _run(self, keys: list[Key]) -> None:
+        """Run the model on the inputs of some keys, and keep its answers."""
         inputs = [self.perturb(key) for key in keys]
 
-        def work(places: list[int]) -> Iterable[Answer]:
+        def run_batch(places: list[int]) -> Iterable[Answer]:
             with torch.inference_mode():
-                return self.read([inputs[i] for i in places], [keys[i] for i in places])
+                return self.answer_batch([inputs[place] for place in places], [keys[place] for place in places])
 
-        self._known.update(zip(keys, map_batches(self.model, inputs, work), strict=True))
+        self._known.update(zip(keys, map_batches(self.model, inputs, run_batch), strict=True))
 
 
 class TokenSubsets:
-    """The explained quantity of the texts of a batch when only some of their tokens are present.
+    """The explained quantity of texts as a function of which of their tokens are present.
 
     Args:
         request: What is explained.
@@ -83,9 +84,9 @@ class TokenSubsets:
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         check_words(request.model)
         self.model, self.run, self.target, self._log_odds = request.model, request.forward, request.target, log_odds
-        self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
+        self.players = [self._players_of(row) for row in range(len(self.run.batch.encodings))]
         self._answers: PerturbedAnswers[tuple[int, tuple[bool, ...]], Floats] = PerturbedAnswers(
-            self.model, self._perturb, self._read
+            self.model, self._perturb, self._read_answers
         )
 
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
@@ -99,17 +100,18 @@ class TokenSubsets:
         """
         keys = [(text, tuple(present)) for text, rows in enumerate(subsets) for present in rows.tolist()]
         answers = iter(self._answers(keys))
-        none = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
-        return [np.stack([next(answers) for _ in rows]) if len(rows) else none for rows in subsets]
+        no_answers = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
+        return [np.stack([next(answers) for _ in rows]) if len(rows) else no_answers for rows in subsets]
 
-    def _players(self, row: int) -> list[int]:
+    def _players_of(self, row: int) -> list[int]:
+        """Return the indices of a text's tokens that may be left out."""
         encoding = self.run.batch.encodings[row]
         positions = self._positions(row)
         if self.model.task.left_to_right:  # what comes later cannot matter
-            return [i for i, special in enumerate(encoding.special) if not special and i <= positions[0]]
+            return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
         # The mask whose token is predicted stays; so does a token whose own label is explained, unless it is masked.
         fixed = positions if self.model.task.explains_mask or not masks(self.model) else []
-        return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
+        return [index for index, special in enumerate(encoding.special) if not special and index not in fixed]
 
     def _positions(self, row: int) -> list[int]:
         """Return the positions of the explained prediction, counted in the text's own tokens."""
@@ -118,25 +120,31 @@ class TokenSubsets:
         mask = self.run.batch.mask[row]
         return [int(mask[:position].sum()) for position in self.run.positions[row].flatten().tolist()]
 
-    def _removed(self, key: tuple[int, tuple[bool, ...]]) -> list[int]:
+    def _removed_tokens(self, key: tuple[int, tuple[bool, ...]]) -> list[int]:
+        """Return the indices of the tokens that are not present; a key is a text and which of its players are."""
         return [token for token, present in zip(self.players[key[0]], key[1], strict=True) if not present]
 
     def _perturb(self, key: tuple[int, tuple[bool, ...]]) -> Encoding:
-        return remove_tokens(self.model, self.run.batch.encodings[key[0]], self._removed(key))
+        """Return a text without the players that are not present."""
+        return remove_tokens(self.model, self.run.batch.encodings[key[0]], self._removed_tokens(key))
 
-    def _read(self, encodings: list[Encoding], keys: list[tuple[int, tuple[bool, ...]]]) -> Iterable[Floats]:
+    def _read_answers(self, encodings: list[Encoding], keys: list[tuple[int, tuple[bool, ...]]]) -> Iterable[Floats]:
+        """Run the model on perturbed texts, and return the explained quantities of each, (K,)."""
         batch = self.model.batch(encodings, list(range(len(encodings))))
         device = batch.mask.device
         texts = torch.tensor([text for text, _ in keys], device=device)  # (B,)
         positions = None
         if self.run.positions is not None:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
-            moved = [
-                [moved_position(self.model, position, self._removed(key)) for position in self._positions(key[0])]
+            positions_after = [
+                [
+                    moved_position(self.model, position, self._removed_tokens(key))
+                    for position in self._positions(key[0])
+                ]
                 for key in keys
             ]
-            places = torch.tensor(moved, device=device)  # (B, 1) or (B, 2)
-            positions = (places + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
+            moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
+            positions = (moved_positions + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
         values = self.target.measure(self.model, batch.inputs, positions, texts, log_probability=self._log_odds)
         on_host = values.float().cpu().numpy()  # (B, K)
         self.model.check_finite(on_host, batch)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import MethodError
 from ..results.nearest import nearest
 from ..results.storage.schema import plain
-from .settings import Setting, parse, settings_of, split_settings, unknown
+from .settings import Setting, parse, settings_of, split_settings, unknown_setting
 
 if TYPE_CHECKING:
     from .base import Method
@@ -152,7 +152,7 @@ def list_methods() -> list[MethodInfo]:
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
-    """Name the methods that work on any model, for the error of one that does not.
+    """Return a phrase with the methods that work on any model, for the error of one that does not.
 
     Args:
         per_layer: Only those that give scores for single layers.
@@ -162,12 +162,12 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
         A phrase such as "normxlogit or logat work on any model with a head".
     """
     needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
-    names = [m.name for m in list_methods() if m.needs in needs and (m.per_layer or not per_layer)]
-    listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"{listed} work on {ANY_MODEL}" if head else f"{listed} need the model's logits only"
+    names = [method.name for method in list_methods() if method.needs in needs and (method.per_layer or not per_layer)]
+    enumeration = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{enumeration} work on {ANY_MODEL}" if head else f"{enumeration} need the model's logits only"
 
 
-ELSEWHERE = {
+NAMES_ELSEWHERE = {
     "shap": "kernel-shap",
     "shapley": "kernel-shap",
     "ig": "integrated-gradients",
@@ -190,23 +190,25 @@ ELSEWHERE = {
 
 
 def describe(name: str) -> MethodInfo:
-    """Look a method up.
+    """Return what is registered of a method.
 
     Raises:
         MethodError: If there is none of this name; names the nearest.
     """
     _load()
-    if name not in _METHODS and (here := ELSEWHERE.get(str(name).lower().replace("_", "-").replace(" ", "-"))):
-        raise MethodError(f"no method named {name!r}; here it is called {here}")
+    if name not in _METHODS and (
+        own_name := NAMES_ELSEWHERE.get(str(name).lower().replace("_", "-").replace(" ", "-"))
+    ):
+        raise MethodError(f"no method named {name!r}; here it is called {own_name}")
     if name not in _METHODS:
-        near = nearest(str(name), _METHODS)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_METHODS)}"
+        similar = nearest(str(name), _METHODS)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(_METHODS)}"
         raise MethodError(f"no method named {name!r}; {hint}")
     return _METHODS[name]
 
 
 def method_named(method: "str | Method") -> "Method":
-    """Make the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
+    """Return the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
     A setting that is itself a method with settings stands in brackets:
     "guided-lime:prior=(frozen-gradient:read_at=0,points=0.3)".
@@ -221,7 +223,7 @@ def method_named(method: "str | Method") -> "Method":
         from .base import Method
 
         if not isinstance(method, Method):
-            raise MethodError(f"a method is a name or a Method, not {_of_kind(method)}")
+            raise MethodError(f"a method is a name or a Method, not {_describe_type(method)}")
         if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
             raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
         return method
@@ -237,7 +239,7 @@ def method_named(method: "str | Method") -> "Method":
         if not equals:
             raise MethodError(f"{method!r}: write settings as name:setting=value,setting=value")
         if key not in info.settings:
-            raise MethodError(unknown(info.name, key, info.settings))
+            raise MethodError(unknown_setting(info.name, key, info.settings))
         if key in settings:
             raise MethodError(f"{method!r}: {key} is given twice")
         try:
@@ -247,7 +249,8 @@ def method_named(method: "str | Method") -> "Method":
     return info.cls(**settings)
 
 
-def _of_kind(value: object) -> str:
+def _describe_type(value: object) -> str:
+    """Return what type of thing a value is, for errors."""
     from .base import Method
 
     if isinstance(value, type) and issubclass(value, Method):
@@ -263,10 +266,11 @@ def _load() -> None:
             return
         _loaded = True  # before the loop: a module may look methods up while it is imported
         for entry in entry_points(group=GROUP):
-            _import(entry)
+            _load_entry_point(entry)
 
 
-def _import(entry: EntryPoint) -> None:
+def _load_entry_point(entry: EntryPoint) -> None:
+    """Import the methods of another package, or warn that they could not be."""
     try:
         entry.load()
     except Exception as error:

@@ -58,16 +58,16 @@ def check(setting: Setting, value: Any) -> Any:
         ValueError: If the setting does not take the value.
     """
     for kind in schema.alternatives(setting.kind):
-        single = get_origin(kind) is tuple and not isinstance(value, tuple | list)
+        wrap_value = get_origin(kind) is tuple and not isinstance(value, tuple | list)
         with suppress(ValueError):
-            checked = schema.check(kind)((value,) if single else value)
+            checked = schema.check(kind)((value,) if wrap_value else value)
             if checked != ():
                 return checked
     raise _refusal(setting, value)
 
 
 def split_settings(text: str) -> list[str]:
-    """Split the settings after a method's name at their commas; those in brackets belong to a value."""
+    """Return the settings after a method's name, split at their commas; commas in brackets belong to a value."""
     parts, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -83,7 +83,7 @@ def split_settings(text: str) -> list[str]:
 
 
 def parse(setting: Setting, text: str) -> Any:
-    """Read a setting's value from text.
+    """Return a setting's value, read from text.
 
     Raises:
         ValueError: If the setting does not take it.
@@ -92,21 +92,21 @@ def parse(setting: Setting, text: str) -> Any:
         text = text[1:-1]
     for kind in sorted(schema.alternatives(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         with suppress(ValueError):
-            return _read(text, kind)
+            return _parse_as(text, kind)
     raise _refusal(setting, text)
 
 
-def unknown(method: str, name: str, settings: Mapping[str, Setting]) -> str:
+def unknown_setting(method: str, name: str, settings: Mapping[str, Setting]) -> str:
     """Return the message that a method has no setting of a name, and which it has."""
-    near = nearest(name, settings, most=1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    similar = nearest(name, settings, most=1)
+    hint = f"did you mean {similar[0]}? " if similar else ""
     return f"{method} has no setting {name!r}; {hint}it has {', '.join(settings) or 'no settings'}"
 
 
 def format_value(value: Any) -> str:
-    """Write a value as `parse` reads it."""
+    """Return a value as text that `parse` reads."""
     if isinstance(value, tuple):
-        return LIST_MARK.join(format_value(v) for v in value)
+        return LIST_MARK.join(format_value(item) for item in value)
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     text = str(value)
@@ -119,14 +119,14 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
         too_large = abs(int(value)) >= schema.LARGEST
     except (TypeError, ValueError, OverflowError):
         too_large = False
-    larger = ": it has too many digits to fit into 64 bits" if too_large else ""
-    return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}{larger}")
+    reason = ": it has too many digits to fit into 64 bits" if too_large else ""
+    return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}{reason}")
 
 
-def _read(text: str, kind: Any) -> Any:
-    """Parse a text as one type."""
+def _parse_as(text: str, kind: Any) -> Any:
+    """Return the value of one type that a text stands for."""
     if get_origin(kind) is tuple:
-        return tuple(_read(part, get_args(kind)[0]) for part in text.split(LIST_MARK))
+        return tuple(_parse_as(part, get_args(kind)[0]) for part in text.split(LIST_MARK))
     if kind in (int, float, str):
         return schema.check(kind)(kind(text))
     values = {bool: (True, False), type(None): (None,)}.get(kind, get_args(kind))  # or of a Literal

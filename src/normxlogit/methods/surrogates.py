@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from .base import imported
+from .base import import_package
 from .perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
 from .registry import LOGITS, register
 
-ENDS = 1e6
+WEIGHT_OF_ENDS = 1e6
 """Weight of the whole input and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
 
 
@@ -20,15 +20,15 @@ class _Surrogate(Perturbation):
     """A linear model of which players are present, fitted by scikit-learn to each text's answers, with one seed."""
 
     def __init__(self, samples: int, seed: int) -> None:
-        imported("sklearn.linear_model")  # fails now if it is missing
+        import_package("sklearn.linear_model")  # fails now if it is missing
         if samples < 1:
             raise ValueError("samples must be positive")
         self.samples, self.seed = samples, seed
 
 
-def _linear(alpha: float = 0.0) -> Any:
+def _regressor(alpha: float = 0.0) -> Any:
     """Return a Lasso, or for alpha = 0 least squares."""
-    models = imported("sklearn.linear_model")
+    models = import_package("sklearn.linear_model")
     # A Lasso without a random state draws a number from numpy's global state, and does not use it.
     return models.Lasso(alpha=alpha, random_state=0) if alpha else models.LinearRegression()
 
@@ -45,11 +45,11 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
         alpha: The penalty.
         importance: Of the samples, (N,).
     """
-    weights = _rows(_linear(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
-    spread = answers.std(0)  # (K,)
-    for k in np.flatnonzero((weights == 0).all(1) & (spread > 0)):
-        scaled = _linear(alpha).fit(columns, answers[:, k] / spread[k], sample_weight=importance)
-        weights[k] = scaled.coef_ * spread[k]
+    weights = _as_matrix(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
+    deviations = answers.std(0)  # (K,)
+    for k in np.flatnonzero((weights == 0).all(1) & (deviations > 0)):
+        fitted = _regressor(alpha).fit(columns, answers[:, k] / deviations[k], sample_weight=importance)
+        weights[k] = fitted.coef_ * deviations[k]
     return weights
 
 
@@ -146,23 +146,29 @@ class KernelShap(_Surrogate):
 
     def subsets(self, players: int) -> Booleans:
         """Return all subsets if there are few, otherwise random ones, (N, M)."""
-        drawn = all_subsets(players) if self._exact(players) else shapley_subsets(players, self.seed)
+        drawn = all_subsets(players) if self._takes_all_subsets(players) else shapley_subsets(players, self.seed)
         return np.stack(list(itertools.islice(drawn, self.samples)))
 
-    def _exact(self, players: int) -> bool:
+    def _takes_all_subsets(self, players: int) -> bool:
+        """Return whether there are no more subsets of the players than samples."""
         return bool(2**players <= self.samples)
 
     def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
         """Fit the values."""
         count = present.shape[1]
-        sizes, exact = present.sum(1).tolist(), self._exact(count)
+        sizes, takes_all = present.sum(1).tolist(), self._takes_all_subsets(count)
         # Random subsets are drawn with a probability in proportion to their weight, so they have equal weights here.
-        weight = {s: (count - 1) / (math.comb(count, s) * s * (count - s)) if exact else 1.0 for s in range(1, count)}
-        model = _linear().fit(present.astype(float), answers, sample_weight=[weight.get(s, ENDS) for s in sizes])
-        return Fit(_rows(model.coef_))
+        weight_of_size = {
+            size: (count - 1) / (math.comb(count, size) * size * (count - size)) if takes_all else 1.0
+            for size in range(1, count)
+        }
+        model = _regressor().fit(
+            present.astype(float), answers, sample_weight=[weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]
+        )
+        return Fit(_as_matrix(model.coef_))
 
 
-def _rows(weights: Floats) -> Floats:
+def _as_matrix(weights: Floats) -> Floats:
     """Return the weights of a regressor as (K, M), also where it drops the axis of a single target."""
     return np.atleast_2d(weights)
 
@@ -179,9 +185,9 @@ def shapley_subsets(players: int, seed: int) -> Iterator[Booleans]:
     yield np.zeros(players, bool)
     generator = torch.Generator().manual_seed(seed)
     sizes = torch.arange(1, players)  # (M - 1,)
-    chances = 1 / (sizes * (players - sizes))  # (M - 1,), of a size: the binomial of the kernel cancels
+    probabilities = 1 / (sizes * (players - sizes))  # (M - 1,), of a size: the binomial of the kernel cancels
     while True:
-        size = int(torch.multinomial(chances, 1, generator=generator)) + 1
+        size = int(torch.multinomial(probabilities, 1, generator=generator)) + 1
         subset = np.zeros(players, bool)
         subset[torch.randperm(players, generator=generator)[:size].numpy()] = True
         yield subset

@@ -9,10 +9,10 @@ from ..parts.proofs import later_tokens_change_nothing
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 
-TOKENS = 64
+PREFIX_TOKENS = 64
 """Most tokens of a prefix that is run again, unless states differ only for longer prefixes."""
 
-SHORT = 128
+SHARED_LENGTH = 128
 """Up to this many tokens all lengths are proved together; beyond it each longer text costs one pass."""
 
 
@@ -29,28 +29,34 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
         run: A pass over texts.
         shortest: Tokens of the shortest prefix whose last state is used.
     """
-    proved = model.copy.causal_beside if run.batch.media else model.copy.causal
+    proved = model.copy.causal_with_media if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]
-    if shortest == longest or proved.cover(shortest, longest):
+    if shortest == longest or proved.covers(shortest, longest):
         return True
     encodings = run.batch.encodings
-    row = max(range(len(encodings)), key=lambda i: len(encodings[i]))
-    text, size = encodings[row], len(encodings[row])
-    half, short = max(min(size // 2, TOKENS), 1), min(SHORT, model.encoder.limit or SHORT)
-    if longest < short and not proved.refuted and not run.batch.media:
+    row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
+    text, length = encodings[row], len(encodings[row])
+    longest_prefix = max(min(length // 2, PREFIX_TOKENS), 1)
+    shared_length = min(SHARED_LENGTH, model.encoder.limit or SHARED_LENGTH)
+    if longest < shared_length and not proved.refuted and not run.batch.media:
         try:
-            repeated = text.take(i % size for i in range(short))
-            counts = _doubling(1, min(short // 2, TOKENS))
-            proved.refuted = not _same_beginnings(model, repeated, _states(model, repeated), counts)
+            repeated = text.take(index % length for index in range(shared_length))
+            counts = _doubling_lengths(1, min(shared_length // 2, PREFIX_TOKENS))
+            proved.refuted = not _prefixes_keep_states(model, repeated, _states(model, repeated), counts)
         except InputError:  # a model may refuse this length
             proved.refuted = True
         if not proved.refuted:
-            proved.add(1, short)
+            proved.add(1, shared_length)
             return True
     states = run.hidden[row, run.batch.mask[row]]  # (T, H)
-    beginnings = [_doubling(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)})
-    for counts in [(shortest,)] if run.batch.media else beginnings:  # a picture is read whole
-        if _same_beginnings(model, text, states, counts):
+    if run.batch.media:  # a picture is read whole
+        trials: list[tuple[int, ...]] = [(shortest,)]
+    elif shortest < longest_prefix:
+        trials = [_doubling_lengths(shortest, longest_prefix)]
+    else:
+        trials = sorted({(min(shortest, PREFIX_TOKENS),), (shortest,)})
+    for counts in trials:
+        if _prefixes_keep_states(model, text, states, counts):
             proved.add(counts[0], longest)
             return True
     if model.copy.mixes_texts:
@@ -62,7 +68,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     return False
 
 
-def _doubling(first: int, last: int) -> tuple[int, ...]:
+def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
     """Return numbers of tokens from one to another, each at most twice the one before.
 
     Short prefixes prove little: the first token has the same state with any rotary embedding. Whatever the length from
@@ -75,9 +81,16 @@ def _doubling(first: int, last: int) -> tuple[int, ...]:
     return (*counts, last)
 
 
-def _same_beginnings(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
-    """Return whether prefixes of a text, run by themselves, have the same states as in the text, (T, H)."""
-    return all(later_tokens_change_nothing(_states(model, text.take(range(n))), states[:n]) for n in counts)
+def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
+    """Return whether prefixes of a text, of `counts` tokens, have the same states by themselves as in the text.
+
+    Args:
+        model: The model.
+        text: The text.
+        states: Its states, (T, H).
+        counts: How many tokens the prefixes have.
+    """
+    return all(later_tokens_change_nothing(_states(model, text.take(range(count))), states[:count]) for count in counts)
 
 
 def _states(model: TaskModel, text: Encoding) -> Tensor:

@@ -20,25 +20,25 @@ class ForwardPass:
 
     Attributes:
         final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
-        first: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
+        embedding_output: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.
         logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
         token_logits: The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`; None for
             vocabulary heads, of which only the requested rows are computed, and without a head.
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
-        everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
+        logits_by_position: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
         outputs: What the model returned, where the caller ran it.
     """
 
     batch: Batch
     final: Tensor | NormXLogitError
-    first: Tensor | NormXLogitError
+    embedding_output: Tensor | NormXLogitError
     states: tuple[Tensor, ...] | None
     logits: Tensor
     token_logits: Tensor | None
     positions: Tensor | None
-    everywhere: Tensor | None = None
+    logits_by_position: Tensor | None = None
     outputs: Mapping[str, Any] | None = None
 
     @property
@@ -48,7 +48,7 @@ class ForwardPass:
         Raises:
             HeadMismatchError: If no head was found that reproduces the model's logits.
         """
-        return _tensor(self.final)
+        return _tensor_or_raise(self.final)
 
     @property
     def embedded(self) -> Tensor:
@@ -57,26 +57,31 @@ class ForwardPass:
         Raises:
             UnsupportedModelError: If the model gives none for each token.
         """
-        return _tensor(self.first)
+        return _tensor_or_raise(self.embedding_output)
 
     @property
     def dtype(self) -> torch.dtype | None:
         """The precision of the pass; None if it recorded no state."""
-        return next((state.dtype for state in (self.final, self.first) if isinstance(state, Tensor)), None)
+        return next((state.dtype for state in (self.final, self.embedding_output) if isinstance(state, Tensor)), None)
 
     def row(self, index: int) -> "ForwardPass":
-        """Return the part of one text, padding included."""
-        part = slice(index, index + 1)
+        """Return the pass of one text of the batch, padding included."""
+        only = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(
-            Batch({k: v[part] for k, v in batch.inputs.items()}, batch.mask[part], batch.encodings[part], [index]),
-            self.final[part] if isinstance(self.final, Tensor) else self.final,
-            self.first[part] if isinstance(self.first, Tensor) else self.first,
-            None if self.states is None else tuple(state[part] for state in self.states),
-            self.logits[part],
+            Batch(
+                {name: value[only] for name, value in batch.inputs.items()},
+                batch.mask[only],
+                batch.encodings[only],
+                [index],
+            ),
+            self.final[only] if isinstance(self.final, Tensor) else self.final,
+            self.embedding_output[only] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
+            None if self.states is None else tuple(state[only] for state in self.states),
+            self.logits[only],
             None if self.token_logits is None else self.token_logits[batch.texts == index],
-            None if self.positions is None else self.positions[part],
-            None if self.everywhere is None else self.everywhere[part],
+            None if self.positions is None else self.positions[only],
+            None if self.logits_by_position is None else self.logits_by_position[only],
         )
 
 
@@ -85,7 +90,8 @@ def no_states(module: nn.Module) -> UnsupportedModelError:
     return UnsupportedModelError(f"{type(module).__name__} does not give its layers' outputs")
 
 
-def _tensor(state: Tensor | NormXLogitError) -> Tensor:
+def _tensor_or_raise(state: Tensor | NormXLogitError) -> Tensor:
+    """Return a state, or raise the error that is in its place."""
     if isinstance(state, NormXLogitError):
         raise type(state)(*state.args)  # a new one each time: an error keeps its traceback
     return state

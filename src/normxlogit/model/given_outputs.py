@@ -12,31 +12,31 @@ from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
 from ..parts.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
-from ..tasks.positions import at
+from ..tasks.positions import logits_at
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
-    """Use a forward pass that the caller has run with `output_hidden_states=True`."""
+    """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
     states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
     model.refresh()
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
     embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
-    if parts.states_late:
-        check_same(batch, hidden, model.states(batch))
+    if parts.states_lack_embeddings:
+        check_same_states(batch, hidden, model.states(batch))
         states = (embedded, *states[:-1])
     elif (theirs := embedded_of(outputs)) is not None:
-        check_same(batch, theirs, embedded)
+        check_same_states(batch, theirs, embedded)
     run = model.finish(batch, hidden, embedded, states if layers else None, None)
-    logits_read = logits if run.positions is None else at(logits, run.positions)
-    if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
+    given_logits = logits if run.positions is None else logits_at(logits, run.positions)
+    if given_logits.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
-    if logits_read.shape != run.logits.shape:
-        raise InputError(f"the outputs hold logits of shape {tuple(logits_read.shape)}, not {tuple(run.logits.shape)}")
-    difference = outputs_are_of_one_pass(run.logits, logits_read)
+    if given_logits.shape != run.logits.shape:
+        raise InputError(f"the outputs hold logits of shape {tuple(given_logits.shape)}, not {tuple(run.logits.shape)}")
+    difference = outputs_are_of_one_pass(run.logits, given_logits)
     if difference is not None:
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
@@ -53,7 +53,7 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     embedded = tensor_of(model.copy.run(batch.inputs, stop=tap.site).last(tap.site))
     if embedded is None:
         raise UnsupportedModelError(f"{type(model.module).__name__} does not give its embedding layer's output")
-    return tap.read(embedded, batch.mask.shape[1])
+    return tap.embedded(embedded, batch.mask.shape[1])
 
 
 def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -80,7 +80,7 @@ def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
         )
 
 
-def check_same(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
+def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
     """Refuse hidden states of other inputs.
 
     Args:

@@ -12,11 +12,11 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..inputs.encoder import UNLIMITED
 
-_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
+_POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """How tables with a row for each position are called; those of distances between tokens do not bound a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
 
-SPARE = 4
+MAX_OFFSET_ROWS = 4
 """Rows that a table may have before its first position: for padding, or for nothing."""
 
 
@@ -35,30 +35,32 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) 
 
 def _table_limits(model: nn.Module) -> Iterator[int]:
     """Yield the number of positions of each position table that is used for text."""
-    top = getattr(model, "config", None)
-    if not isinstance(top, PretrainedConfig):
+    config = getattr(model, "config", None)
+    if not isinstance(config, PretrainedConfig):
         return
-    text = top.get_text_config()
-    declared, kinds = _declared(text), (type(top), type(text))
-    owners = {"": top}  # whose part of the model a module is: the tables of a vision tower do not bound a text
+    text_config = config.get_text_config()
+    declared, config_classes = _declared_positions(text_config), (type(config), type(text_config))
+    config_of = {"": config}  # whose part of the model a module is: the tables of a vision tower do not bound a text
     for name, module in model.named_modules():
-        parent = owners[name.rpartition(".")[0]] if name else top
-        owners[name] = module.config if isinstance(module, PreTrainedModel) else parent
-        if not isinstance(owners[name], kinds):
+        parent = config_of[name.rpartition(".")[0]] if name else config
+        config_of[name] = module.config if isinstance(module, PreTrainedModel) else parent
+        if not isinstance(config_of[name], config_classes):
             continue
-        if isinstance(module, PreTrainedModel):  # it makes as many distances as the number says
-            read = inspect.unwrap(type(module).forward).__code__.co_names
-            yield from (n for key, n in text.to_dict().items() if key == "max_seq_len" and key in read)
-        for rows, learned in _rows(name.split(".")[-2:], module):
+        if isinstance(module, PreTrainedModel):
+            names_read = inspect.unwrap(type(module).forward).__code__.co_names
+            limit = text_config.to_dict().get("max_seq_len")
+            if limit is not None and "max_seq_len" in names_read:  # it makes as many distances as the number says
+                yield limit
+        for rows, is_certain in _position_counts(name.split(".")[-2:], module):
             # Rows that the configuration does not count stand before the first position.
-            counted = next((n for n in declared if rows - SPARE <= n <= rows), None)
-            if counted is not None:
-                yield counted
-            elif learned:
+            declared_count = next((count for count in declared if rows - MAX_OFFSET_ROWS <= count <= rows), None)
+            if declared_count is not None:
+                yield declared_count
+            elif is_certain:
                 yield min([rows, *declared[:1]])
 
 
-def _declared(config: PretrainedConfig) -> list[int]:
+def _declared_positions(config: PretrainedConfig) -> list[int]:
     """Return the numbers of positions that a configuration names, the largest first."""
     lengths = {
         value
@@ -68,31 +70,33 @@ def _declared(config: PretrainedConfig) -> list[int]:
     return sorted(lengths, reverse=True)
 
 
-def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
-    """Yield the number of positions of each table that a module itself holds, and whether it certainly is one."""
+def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
+    """Yield the number of positions of each table in a module itself, and whether it certainly is one of positions."""
     if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
         return  # a table of sines that grows with the text
-    if isinstance(module, nn.ParameterList) and any(map(_is_table, path)):  # one table for each of several axes
+    if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):  # a table for each axis
         yield math.prod(max(part.shape[:-1]) for part in module), True
-    for name, tensor in _tensors(module):
+    for name, tensor in _own_tensors(module):
         if tensor.ndim not in (2, 3):
             continue
-        if name == "weight" and _is_table(path[-1]):
-            yield tensor.shape[-2] - _first_row(module), True
-        elif _is_table(name) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
+        if name == "weight" and _is_position_table(path[-1]):
+            yield tensor.shape[-2] - _first_position_row(module), True
+        elif _is_position_table(name) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
             yield tensor.shape[-2], False
 
 
-def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def _own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors that are a module's own, with their names."""
     for table in (module._parameters, module._buffers, vars(module)):  # some tables are neither parameters nor buffers
         yield from ((name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
-def _is_table(name: str) -> bool:
-    return _TABLE.search(name) is not None and _RELATIVE.search(name) is None
+def _is_position_table(name: str) -> bool:
+    """Return whether a name is one of tables with a row for each position."""
+    return _POSITION_TABLE.search(name) is not None and _RELATIVE.search(name) is None
 
 
-def _first_row(module: Any) -> int:
+def _first_position_row(module: Any) -> int:
     """Return the row of the first position: after the padding's where the model counts as RoBERTa does."""
     code = getattr(type(module).forward, "__code__", None)
     if code is not None and "padding_idx" not in code.co_names:  # it finds the rows itself, and not by the padding
@@ -103,9 +107,9 @@ def _first_row(module: Any) -> int:
 
 def autoregressive(config: PretrainedConfig) -> bool:
     """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
-    kind = config.model_type
-    causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return causal or bool(getattr(config, "is_decoder", False))
+    is_causal = config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    is_masked = config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
 
 
 def vocabulary_limit(model: nn.Module) -> int | None:
@@ -128,9 +132,9 @@ def padding_id(
         texts of a batch must be of one length.
     """
     if not isinstance(module, PreTrainedModel):
-        return _first((tokenizer.pad_token_id, 0), None), True
+        return _first_usable((tokenizer.pad_token_id, 0), None), True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
-    chosen = _first((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
+    chosen = _first_usable((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
     return chosen, chosen == configured
 
 
@@ -143,8 +147,13 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
     return 1 if pad == 0 else 0
 
 
-def _first(candidates: tuple[Any, ...], rows: int | None) -> int:
-    return next(int(i) for i in candidates if i is not None and i >= 0 and (rows is None or i < rows))
+def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
+    """Return the first token id among candidates that an embedding table of so many rows has."""
+    return next(
+        int(token_id)
+        for token_id in candidates
+        if token_id is not None and token_id >= 0 and (rows is None or token_id < rows)
+    )
 
 
 def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
@@ -153,17 +162,20 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
     that the tokenizer gives to every model, are read.
     """
-    names, others = _arguments(model)
-    if not others:
+    names, takes_any = _forward_arguments(model)
+    if not takes_any:
         return frozenset((*names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
-    parts = [name for part in model.modules() if isinstance(part, PreTrainedModel) for name in _arguments(part)[0]]
+    parts = [
+        name for part in model.modules() if isinstance(part, PreTrainedModel) for name in _forward_arguments(part)[0]
+    ]
     return frozenset((*parts, *getattr(tokenizer, "model_input_names", ())))
 
 
-def _arguments(model: nn.Module) -> tuple[list[str], bool]:
+def _forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     """Return the names of a forward's arguments, and whether it takes any others."""
     parameters = inspect.signature(model.forward).parameters.values()
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
+    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

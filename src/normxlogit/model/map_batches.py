@@ -26,12 +26,12 @@ Result = TypeVar("Result")
 def run_batches(
     model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result], share: int = 1
 ) -> Iterator[tuple[list[int], Result]]:
-    """Work through encodings in batches; when memory runs out, go on with half the token budget.
+    """Yield the results of work on encodings in batches; when memory runs out, go on with half the token budget.
 
     The model keeps the smaller budget for the calls that follow, see `TokenBudget`, unless not even a single text fits,
-    which says nothing of others. Models whose states change with
-    padding get batches without any, so that a text's scores are the same alone and among others. Texts that the model
-    cannot read together, as BART's classifier with different numbers of end tokens, are read one by one.
+    which says nothing of others. Models whose states change with padding get batches without any, so that a text's
+    scores are the same alone and among others. Texts that the model cannot read together, as BART's classifier with
+    different numbers of end tokens, are read one by one.
 
     Args:
         model: Holds the token budget.
@@ -44,43 +44,44 @@ def run_batches(
     """
     pad = _may_pad(model, encodings)
     lengths = sizes_of(encodings)
-    apart = model.copy.mixes_texts
+    never_batch = model.copy.mixes_texts
     budget = model.budget
-    before = budget.tokens
+    budget_before = budget.tokens
 
-    def most() -> int:
-        return 0 if apart else budget.tokens // share
+    def current_budget() -> int:
+        return 0 if never_batch else budget.tokens // share
 
-    waiting = deque(batches(encodings, most(), pad=pad))
-    while waiting:
-        places = waiting[0]
+    remaining_batches = deque(batches(encodings, current_budget(), pad=pad))
+    while remaining_batches:
+        places = remaining_batches[0]
         try:
             result = result_or_none(partial(work, places))
         except InputError as error:
             if len(places) == 1 or not failed_inside(error):
                 raise
-            waiting.popleft()
-            waiting.extendleft([index] for index in reversed(places))
+            remaining_batches.popleft()
+            remaining_batches.extendleft([index] for index in reversed(places))
             continue
-        longest = max(lengths[i] for i in places)
+        longest = max(lengths[place] for place in places)
         tokens = longest * len(places)
         if result is not None:
-            waiting.popleft()
+            remaining_batches.popleft()
             yield places, result
-            changed = budget.fitted(tokens * share)
+            regroup = budget.fitted(tokens * share)
         else:
             if len(places) == 1:  # what a method does with one text may be cut by the budget too
                 tokens = budget.tokens
             smaller = max(min(budget.tokens, tokens) // 2, longest)
             if smaller >= budget.tokens:
-                budget.restore(before)
+                budget.restore(budget_before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
             budget.shrink(smaller, tokens * share)
-            changed = True
-        if changed:
-            remaining = [i for group in waiting for i in group]
-            waiting = deque(
-                [remaining[i] for i in g] for g in batches([encodings[i] for i in remaining], most(), pad=pad)
+            regroup = True
+        if regroup:
+            remaining = [place for group in remaining_batches for place in group]
+            remaining_batches = deque(
+                [remaining[place] for place in group]
+                for group in batches([encodings[place] for place in remaining], current_budget(), pad=pad)
             )
 
 
@@ -101,12 +102,12 @@ def map_batches(
     return [by_index[index] for index in range(len(encodings))]
 
 
-def each_run(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
-    """Read encodings, and return the forward pass of each by itself; with every layer's output if asked for."""
+def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
+    """Return the forward pass of each encoding; with every layer's output if `layers`."""
 
     def work(group: list[int]) -> list[ForwardPass]:
         with torch.inference_mode():
-            run = model.run(model.batch([encodings[i] for i in group], group), layers=layers)
+            run = model.run(model.batch([encodings[place] for place in group], group), layers=layers)
         return [run.row(row) for row in range(len(group))]
 
     return map_batches(model, encodings, work)
@@ -122,37 +123,40 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     model.refresh()
     lengths = sizes_of(encodings)
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
-    if shortest == longest or proved.refuted or proved.cover(shortest, longest):
+    if shortest == longest or proved.refuted or proved.covers(shortest, longest):
         return not proved.refuted
-    trial = [encodings[list(lengths).index(n)] for n in (*lengths_to_try(lengths), longest)]
-    same = result_or_none(lambda: _ignores_padding(model, trial))
-    if same is None:  # no memory for two; there are no more than one in a batch then
+    trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
+    is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
+    if is_same is None:  # no memory for two; there are no more than one in a batch then
         return False
-    if same:
+    if is_same:
         proved.add(shortest, longest)
-    proved.refuted = not same
-    return same
+    proved.refuted = not is_same
+    return is_same
 
 
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the same states alone and padded to the longest, which is the last."""
-    every = model.batch(encodings, list(range(len(encodings))))
+    padded_batch = model.batch(encodings, list(range(len(encodings))))
     for index, encoding in enumerate(encodings[:-1]):
         row = slice(index, index + 1)
-        batched = Batch({name: v[row] for name, v in every.inputs.items()}, every.mask[row], [encoding], [0])
-        pairs = zip(_seen(model, model.batch([encoding], [0])), _seen(model, batched), strict=True)
+        inputs = {name: value[row] for name, value in padded_batch.inputs.items()}
+        batched = Batch(inputs, padded_batch.mask[row], [encoding], [0])
+        pairs = zip(
+            _compared_states(model, model.batch([encoding], [0])), _compared_states(model, batched), strict=True
+        )
         if not all(padding_changes_nothing(alone, padded) for alone, padded in pairs):
             return False
     return True
 
 
-def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
-    """Return the states of one text's tokens, (T, H), and, except for vocabularies, the head's logits."""
+def _compared_states(model: TaskModel, batch: Batch) -> list[Tensor]:
+    """Return what must not change with padding: one text's states, (T, H), and, but of vocabularies, its logits."""
     with torch.inference_mode():
         model.prepare(batch)
         headless = model.parts.trunk is None
         if model.task.vocabulary and not headless:
             return [model.states(batch)[batch.mask]]
         run = model.run(batch)
-    answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
+    answer = run.logits if run.logits_by_position is None else run.logits_by_position[batch.mask]
     return [answer] if headless else [run.hidden[batch.mask], answer]

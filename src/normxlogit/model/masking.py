@@ -19,7 +19,7 @@ def check_words(model: TaskModel) -> None:
 
 
 def masks(model: TaskModel) -> bool:
-    """Return whether tokens are masked in place; without a mask, and for autoregressive models, they are deleted."""
+    """Return whether removed tokens are masked in place, not deleted: with a mask token, unless autoregressive."""
     return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or autoregressive(model.config))
 
 
@@ -40,15 +40,15 @@ def remove_tokens(
             ids[position] = model.tokenizer.mask_token_id
         return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
     removed = set(positions)
-    remaining = [i for i in range(len(encoding)) if i not in removed]
+    remaining = [index for index in range(len(encoding)) if index not in removed]
     if remaining:
         return encoding.take(remaining)
-    start = [_start(model)]
+    start_ids = [_start_token(model)]
     empty = encoding.take([0])
     return replace(
         empty,
-        inputs={**empty.inputs, "input_ids": start},
-        tokens=readable_tokens(model.tokenizer, start),
+        inputs={**empty.inputs, "input_ids": start_ids},
+        tokens=readable_tokens(model.tokenizer, start_ids),
         offsets=empty.offsets and ((0, 0),),
         word_ids=empty.word_ids and (None,),
         sequence_ids=(None,),
@@ -69,7 +69,8 @@ def moved_position(model: TaskModel, position: int, removed: Sequence[int], *, m
     return position if in_place else max(0, position - sum(token <= position for token in removed))
 
 
-def _start(model: TaskModel) -> int:
+def _start_token(model: TaskModel) -> int:
+    """Return the beginning-of-sequence token, or else the end-of-sequence token."""
     tokenizer = model.tokenizer
     candidates = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-    return next((i for i in candidates if i is not None), model.filler)
+    return next((token for token in candidates if token is not None), model.filler)

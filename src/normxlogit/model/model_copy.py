@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from ..copies.autocast import without_autocast
 from ..copies.clone import clone, is_wrapped, unwrapped
 from ..copies.pool import Pool, kind_of, model_pool
-from ..copies.recorders import know_recorders
+from ..copies.recorders import register_recorders
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import UnsupportedModelError
@@ -22,9 +22,9 @@ from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Head
 from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
-from ..parts.proofs import mixes_by_rounding
+from ..parts.proofs import quantises_by_batch
 from ..parts.proved_lengths import ProvedLengths
-from ..parts.token_pooling import token_places
+from ..parts.token_pooling import token_state_indices
 
 
 class ModelCopy:
@@ -33,44 +33,45 @@ class ModelCopy:
     Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
 
     Args:
-        given: The caller's model; only read.
-        watched: What is to be copied anew when it changes, if that is more than the model.
+        caller_model: The caller's model; only read.
+        watched: The module whose changes make the copies outdated, if that is more than the model.
 
     Attributes:
-        reference: A copy that nothing was changed on: it answers as the caller's model does.
-        called: A copy of what the caller calls: the adapter with the model in it, otherwise `reference`.
+        unmodified: A copy that nothing was changed on: it answers as the caller's model does.
+        wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
         module: The copy that is explained; passes run on private copies of it, see `run`.
-        adapted: Whether something was changed on `module` that could change its answer: it must be compared with that
-            of `called`.
+        is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
+            that of `wrapped`.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
-        answered: The first text, where the model has read it alone, and its logits, of a vocabulary the last token's.
+        known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None where the
+            model has not read that text alone.
         padding: Lengths of texts that keep their states in one batch, padded.
-        writes_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
-        writes_together: The same of prompts of one length.
+        generates_padded: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
+        generates_together: The same of prompts of one length.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
-        causal_beside: The same of texts with pictures or sounds.
+        causal_with_media: The same of texts with pictures or sounds.
     """
 
     def __init__(self, caller_model: nn.Module, watched: nn.Module | None = None) -> None:
         # First: a change while the copy is made must show.
         self._snapshot = Snapshot(caller_model if watched is None else watched)
-        plain = unwrapped(caller_model)
-        know_recorders(plain)
-        self.reference = cast(PreTrainedModel, clone(plain))
-        self.called = clone(caller_model) if is_wrapped(caller_model) else self.reference
-        self.module = cast(PreTrainedModel, clone(plain))
-        self.adapted = self.called is not self.reference
+        unwrapped_model = unwrapped(caller_model)
+        register_recorders(unwrapped_model)
+        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
+        self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
+        self.module = cast(PreTrainedModel, clone(unwrapped_model))
+        self.is_adapted = self.wrapped is not self.unmodified
         self.outputs: int | None = None
         self.pool = model_pool(self.module)
         self.parts: Parts | None = None
-        self.answered: tuple[dict[str, Any], Tensor] | None = None
+        self.known_answer: tuple[dict[str, Any], Tensor] | None = None
         self.padding = ProvedLengths()
-        self.writes_padded = ProvedLengths()
-        self.writes_together = ProvedLengths()
+        self.generates_padded = ProvedLengths()
+        self.generates_together = ProvedLengths()
         self.causal = ProvedLengths()
-        self.causal_beside = ProvedLengths()
+        self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
         self._places: dict[int, Tensor] = {}
 
@@ -82,10 +83,10 @@ class ModelCopy:
     @cached_property
     def mixes_texts(self) -> bool:
         """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
-        return mixes_by_rounding(self.module)
+        return quantises_by_batch(self.module)
 
     @cached_property
-    def recorders(self) -> Pool[PreTrainedModel]:
+    def recording_pool(self) -> Pool[PreTrainedModel]:
         """A pool for passes that return all layers: the hooks that transformers adds for them slow other passes."""
         return model_pool(self.module)
 
@@ -109,7 +110,7 @@ class ModelCopy:
             on: A copy that the caller has leased; one is leased for the pass if there is none.
             states: Whether the model is to return every layer's output.
         """
-        pool = self.recorders if states else self.pool
+        pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         leased = nullcontext(on) if on is not None else pool.lease(kind_of(inputs, stop))
         with leased as copy, without_autocast(inputs):
@@ -137,7 +138,7 @@ class ModelCopy:
         if note is not None:
             self.parts = replace(self.known_parts, unverified=(*self.known_parts.unverified, note))
 
-    def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
+    def layer_for_head(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """Return a layer's output as the head would read it, (B, T, H).
 
         Args:
@@ -149,7 +150,7 @@ class ModelCopy:
         parts = self.known_parts
         trunk = str(parts.trunk)
         if parts.early_exit is not None:
-            hidden = parts.head.by_text(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
+            hidden = parts.head.swap_if_time_first(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
         elif parts.tail is not None:
             hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
         else:
@@ -162,7 +163,9 @@ class ModelCopy:
         if parts.token_pooling is None:
             return hidden[:, :length]
         if length not in self._places:
-            self._places[length] = token_places(self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device)
+            self._places[length] = token_state_indices(
+                self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device
+            )
         return hidden[:, self._places[length]]
 
     @cached_property

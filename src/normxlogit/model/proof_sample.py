@@ -16,11 +16,11 @@ from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of
 from ..parts.proofs import copy_answers_as_the_model
 from ..tasks import Task
-from .input_limits import SPARE
+from .input_limits import MAX_OFFSET_ROWS
 from .model_copy import ModelCopy
 
-TEXTS = 2
-TOKENS = 64
+MAX_TEXTS = 2
+MAX_TOKENS = 64
 """Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""
 
 
@@ -33,11 +33,12 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
     """Return the inputs for the proof: one or two texts of one length, of more than one token."""
     if batch.placeholder_mask is not None:  # the head is the same for words alone, of which there may be few
         words = ~batch.placeholder_mask[0]  # (T,)
-        return {n: v[:, words][:, :TOKENS] for n, v in batch.inputs.items() if v.shape == batch.mask.shape}
-    lengths = [len(e) for e in batch.encodings[:TEXTS]]
+        by_token = {name: value for name, value in batch.inputs.items() if value.shape == batch.mask.shape}
+        return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
+    lengths = [len(encoding) for encoding in batch.encodings[:MAX_TEXTS]]
     count = sum(length == lengths[0] for length in lengths)
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
-    width = min(lengths[0], TOKENS) if task.vocabulary else lengths[0]
+    width = min(lengths[0], MAX_TOKENS) if task.vocabulary else lengths[0]
     sample = {}
     for name, value in batch.inputs.items():
         if value.shape != batch.mask.shape:
@@ -53,7 +54,10 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
 def first_alone(batch: Batch) -> dict[str, Tensor]:
     """Return the inputs of the batch's first text, without padding."""
     mask = batch.mask
-    return {n: v[:1][mask[:1]][None] if v.shape == mask.shape else v[:1] for n, v in batch.inputs.items()}
+    return {
+        name: value[:1][mask[:1]][None] if value.shape == mask.shape else value[:1]
+        for name, value in batch.inputs.items()
+    }
 
 
 def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> str | None:
@@ -64,11 +68,11 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
-        expected = answer_of(private_clone(copy.called)(**caller_inputs))
+        expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))
     if actual is None:
         return None  # `find_parts` raises what is wrong
     if expected is None:
-        return f"{type(copy.called).__name__} returns no logits that the copy that is explained could be compared with"
+        return f"{type(copy.wrapped).__name__} returns no logits that the copy that is explained could be compared with"
     if not (is_finite(actual) or is_finite(expected)):
         return None  # the same
     difference = copy_answers_as_the_model(actual, expected)
@@ -100,23 +104,25 @@ def reading(
         if out_of_memory(error) or gradients:
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        reason = (str(error).strip().splitlines() or [""])[0] + _bounds(model, tokens)
-        what = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-        raise InputError(f"{type(model).__name__} cannot {doing} {what}: {type(error).__name__}: {reason}") from error
+        reason = (str(error).strip().splitlines() or [""])[0] + _length_hint(model, tokens)
+        described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+        raise InputError(
+            f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}"
+        ) from error
 
 
-def _bounds(model: nn.Module, tokens: int) -> str:
+def _length_hint(model: nn.Module, tokens: int) -> str:
     """Return the settings that bound the model's length, if a text reaches one, and what to do."""
     config = getattr(model, "config", None)
     settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
-    named = [
+    settings_reached = [
         f"{name}={value}"
         for name, value in settings.items()
-        if type(value) is int and 1 < value <= tokens + SPARE and re.search(r"position|seq_?len|n_ctx", name)
+        if type(value) is int and 1 < value <= tokens + MAX_OFFSET_ROWS and re.search(r"position|seq_?len|n_ctx", name)
     ]
-    if not named:
+    if not settings_reached:
         return ""
     return (
-        f"; its configuration says {', '.join(named)}: if the text is too long, set the tokenizer's model_max_length "
-        "to what the model reads, and longer texts are cut or read in windows, see long_text="
+        f"; its configuration says {', '.join(settings_reached)}: if the text is too long, set the tokenizer's "
+        "model_max_length to what the model reads, and longer texts are cut or read in windows, see long_text="
     )

@@ -27,7 +27,7 @@ from ..parts.headpiece import Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
-from ..tasks.positions import at
+from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
@@ -63,11 +63,11 @@ class TaskModel:
         pooling: Pooling | None = None,
         pipeline: PipelineSettings | None = None,
     ) -> None:
-        kind = choose_task(model, task, labels, pooling)
-        caller_model = kind.as_task_model(model, pooling)
+        task_class = choose_task(model, task, labels, pooling)
+        caller_model = task_class.as_task_model(model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
-        self.reader, self.tokenizer = tokenizer, kind.tokenizer_of(tokenizer)
-        kind.check_reader(tokenizer, class_name)
+        self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
+        task_class.check_reader(tokenizer, class_name)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self.pipeline = pipeline or PipelineSettings()
         self._read_version = partial(
@@ -76,7 +76,7 @@ class TaskModel:
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}
         self._thread = ThreadVersion()
-        self._newest = self._read_version(before=caller_model)
+        self._newest = self._read_version(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
@@ -120,7 +120,7 @@ class TaskModel:
 
     @property
     def copy(self) -> ModelCopy:
-        """The copies of it."""
+        """The copies of the caller's model."""
         return self.version.copy
 
     @property
@@ -129,9 +129,9 @@ class TaskModel:
         return self.copy.module
 
     @property
-    def reference(self) -> PreTrainedModel:
+    def unmodified(self) -> PreTrainedModel:
         """An unmodified copy, which answers as the caller's model does."""
-        return self.copy.reference
+        return self.copy.unmodified
 
     @property
     def embeddings(self) -> WordEmbeddings:
@@ -186,7 +186,7 @@ class TaskModel:
             return False
         with self._lock:
             if self._newest is version:
-                self._newest = self._read_version(before=version.caller_model)
+                self._newest = self._read_version(previous=version.caller_model)
             self._thread.version = self._newest
         return True
 
@@ -215,16 +215,17 @@ class TaskModel:
             if copy.parts is None:
                 sample, unverified = sample_of(batch, self.task), None
                 with reading(copy.module, batch.inputs), without_autocast(sample):
-                    if copy.adapted:
-                        row = first_alone(batch)
-                        unverified = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
+                    if copy.is_adapted:
+                        first_inputs = first_alone(batch)
+                        caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
+                        unverified = compare(copy, first_inputs, caller_inputs)
                     try:
                         parts, logits = find_parts(copy.pool, sample, self.filler)
                     except (TypeError, ValueError):  # it reads no words without their pictures
                         sample = dict(batch.inputs)
                         parts, logits = find_parts(copy.pool, sample, self.filler)
                 if len(logits) == 1:
-                    copy.answered = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
+                    copy.known_answer = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
                 copy.note_unverified(unverified)
         return copy
@@ -248,21 +249,21 @@ class TaskModel:
         stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
         sites = [site for site in (trunk, tap) if site is not None]
         with reading(self.module, batch.inputs):
-            done = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
-        outputs: Mapping[str, Any] = done.output or {}
-        trunk_output, embedded = done.last(trunk), done.last(tap)
+            result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
+        outputs: Mapping[str, Any] = result.output or {}
+        trunk_output, embedded = result.last(trunk), result.last(tap)
         states = states_of(outputs or trunk_output) if keep else None
         if layers and not states:
             raise no_states(self.module)
-        first: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
-        if first is None and states and parts.trunk is not None:
-            first = embedded_of(outputs or trunk_output)
-        if first is None:
-            first = no_states(self.module)
-        if states and parts.states_late and isinstance(first, Tensor):
-            states = (first, *states[:-1])
+        embedding_output: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
+        if embedding_output is None and states and parts.trunk is not None:
+            embedding_output = embedded_of(outputs or trunk_output)
+        if embedding_output is None:
+            embedding_output = no_states(self.module)
+        if states and parts.states_lack_embeddings and isinstance(embedding_output, Tensor):
+            states = (embedding_output, *states[:-1])
         hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
-        return self.finish(batch, hidden, first, states if layers else None, answer_of(outputs), predict)
+        return self.finish(batch, hidden, embedding_output, states if layers else None, answer_of(outputs), predict)
 
     def answer(
         self,
@@ -294,7 +295,7 @@ class TaskModel:
             answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        answer = answer if positions is None else at(answer, positions)
+        answer = answer if positions is None else logits_at(answer, positions)
         return (answer if rows is None else answer[..., rows]).float()
 
     def states(self, batch: Batch) -> Tensor:
@@ -313,8 +314,8 @@ class TaskModel:
         _ = self.parts.head  # without one, its error says why there is no trunk
         trunk = self.parts.trunk_site
         with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
-            done = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
-        return self.parts.hidden(self.module, done.last(trunk))
+            result = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
+        return self.parts.hidden(self.module, result.last(trunk))
 
     def finish(
         self,
@@ -337,24 +338,26 @@ class TaskModel:
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
         if hidden is not None and logits is None and not vocabulary:
-            logits = self.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
-        everywhere = logits if self.task.per_token and not vocabulary else None
+            logits = self.head.texts(hidden, batch.inputs)  # (B, C) or (B, T, C)
+        logits_by_position = logits if self.task.per_token and not vocabulary else None
         if logits is not None and not vocabulary:
             self.task.check_answer(logits, type(self.module).__name__)
         positions = self.task.positions(batch, logits)
-        each = None
+        token_logits = None
         if hidden is not None:
             hidden = self.copy.by_token(hidden, length)  # (B, T, H)
-            each = None if vocabulary else self.read(hidden, batch)  # (N, C)
+            token_logits = None if vocabulary else self.head_logits(hidden, batch)  # (N, C)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
             logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
-            logits = at(logits, positions)  # (B, C)
+            logits = logits_at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        final = parts.lacks_head if hidden is None else hidden
-        return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
+        final_states = parts.head_mismatch if hidden is None else hidden
+        return ForwardPass(
+            batch, final_states, embedded, states, logits.float(), token_logits, positions, logits_by_position
+        )
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
         """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer.
@@ -365,7 +368,7 @@ class TaskModel:
         if not np.isfinite(values).all() and not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
             raise non_finite_error(self.module, batch.inputs)
 
-    def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
+    def head_logits(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
         """Apply the head to every real token, HoT(x_i): (N, C), or (N, R) for some rows of a vocabulary, (R,).
 
         The N tokens are in the order of `batch.mask`; `hidden` is what the head reads, (B, T, H).
@@ -373,29 +376,29 @@ class TaskModel:
         head = self.head
         if self.parts.tokenwise:
             return head.tokens(batch.real(hidden), rows).float()  # (N, C)
-        return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
+        return batch.real(head.texts(hidden, batch.inputs)).float()  # (N, C)
 
-    def final(self, run: ForwardPass, layer: int) -> Tensor:
+    def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:
         """Return the output of a layer, 1 to L, of a forward pass with layers as the head would read it, (B, T, H)."""
         if layer == self.parts.layers:
             return run.hidden
-        return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+        return self.copy.layer_for_head(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def generating(self) -> "TaskModel":
-        """Return the model as what it generates with: BART's class is of masked and of encoder-decoder models."""
+        """Return the model with a task that generates: BART's class is one of masked and of encoder-decoder models."""
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.limit, task="seq2seq-lm")
 
-    def reading(self, item: Any) -> "TaskModel":
+    def tower_for(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
-        part = self.task.part_for(unwrapped(self.caller_model), item)
-        if part is None:
+        tower = self.task.part_for(unwrapped(self.caller_model), item)
+        if tower is None:
             return self
-        module, reader = part
-        made = self._towers.get(type(reader).__name__)
-        made = made or TaskModel(module, reader, self.name, batch_tokens=self.budget.most)
-        return self._towers.setdefault(type(reader).__name__, made)
+        module, reader = tower
+        tower_model = self._towers.get(type(reader).__name__)
+        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.budget.limit)
+        return self._towers.setdefault(type(reader).__name__, tower_model)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""

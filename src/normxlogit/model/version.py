@@ -59,7 +59,7 @@ def read_version(
     tokenizer: Any,
     pipeline: PipelineSettings,
     *,
-    before: nn.Module,
+    previous: nn.Module,
 ) -> ModelVersion:
     """Copy the caller's model as it is now, and read from it what depends on its settings.
 
@@ -70,38 +70,38 @@ def read_version(
         reader: What reads the model's inputs.
         tokenizer: The tokenizer of `reader`.
         pipeline: What the pipeline that holds the model was set to.
-        before: The task model of the version before.
+        previous: The task model of the version before.
 
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
     """
-    caller_model = choose_task(model, declared).as_task_model(model, before=before)
-    plain = unwrapped(caller_model)
-    task = task_of(plain, declared, labels, reader, pipeline.hypotheses, pipeline.problem)
+    caller_model = choose_task(model, declared).as_task_model(model, previous=previous)
+    unwrapped_model = unwrapped(caller_model)
+    task = task_of(unwrapped_model, declared, labels, reader, pipeline.hypotheses, pipeline.problem)
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
     config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
-    task = _adapted(copy, task, plain, declared)
-    limit = task.limit(plain, position_limit(None, plain))
+    task = _adapt_copy(copy, task, unwrapped_model, declared)
+    limit = task.limit(unwrapped_model, position_limit(None, unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
     encoder = Encoder(
         tokenizer,
         config,
         limit,
-        vocabulary_limit(plain),
-        input_names(tokenizer, plain),
+        vocabulary_limit(unwrapped_model),
+        input_names(tokenizer, unwrapped_model),
         add_special_tokens=pipeline.add_special_tokens,
     )
     # Trunks whose head takes the last position as it is must have their last token there.
-    pad_left = getattr(config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
-    pad_id, usable = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
-    if not (usable or task.per_token or pad_left):
+    pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")
+    pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
+    if not (is_configured or task.per_token or pad_left):
         copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
     return ModelVersion(caller_model, copy, config, task, encoder, pad_left, pad_id)
 
 
-def _adapted(copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
+def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None) -> Task:
     """Make a copy of the model callable with token ids, check that its head fits the task, and return the task.
 
     A module that is not of transformers is called once, to count its outputs. So is a user's subclass of a known model
@@ -110,16 +110,17 @@ def _adapted(copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName |
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
     """
-    name, module = type(plain).__name__, copy.module
-    ids = torch.tensor([[0, 1, 1]], device=next((p.device for p in plain.parameters()), None))  # (1, 3)
+    name, module = type(unwrapped_model).__name__, copy.module
+    device = next((parameter.device for parameter in unwrapped_model.parameters()), None)
+    ids = torch.tensor([[0, 1, 1]], device=device)  # (1, 3)
     if not isinstance(module, PreTrainedModel):
         logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
         copy.outputs = logits.shape[-1]
-        task = task.completed(logits, name)
+        task = task.sized_by_answer(logits, name)
         task.check_answer(logits, name)
         return task
-    copy.adapted |= task.adapt(module)
-    if declared is not None and declared not in declared_tasks(plain):
+    copy.is_adapted |= task.adapt(module)
+    if declared is not None and declared not in declared_tasks(unwrapped_model):
         with reading(module, {"input_ids": ids}):
             answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
         if answer is not None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool
 from ..copies.run import main_input
 from ..copies.trace import Call, tensor_of
@@ -28,7 +28,8 @@ class EarlyExit:
     """Layers that can be skipped, each then returning its input.
 
     Attributes:
-        count: How often one of them is called in a pass.
+        layers: Their paths.
+        count: How many calls of them a pass has.
     """
 
     layers: tuple[str, ...]
@@ -38,20 +39,20 @@ class EarlyExit:
 def exit_after(
     pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
 ) -> Tensor:
-    """Run a trunk with the layers after one skipped.
+    """Run a trunk with the layers after `layer`, counted from 1, skipped.
 
     Returns:
         What the head reads, (B, T, H).
     """
-    done = 0
+    calls_made = 0
 
-    def in_turn(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal done
+    def run_or_skip(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal calls_made
         output = layer_forward(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
-        done += 1
-        return output if done <= layer else _skipped(output, args, kwargs)
+        calls_made += 1
+        return output if calls_made <= layer else _with_inputs_as_states(output, args, kwargs)
 
-    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, in_turn), inputs)
+    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, run_or_skip), inputs)
 
 
 def find_early_exit(
@@ -67,24 +68,25 @@ def find_early_exit(
         return None
     try:
         with torch.inference_mode():
-            layers = handing_layers([call for call in calls if call.end < trunk.end])
-            last = {call.family: call for call in layers}.values()
-            reaching = {call.family for call in last if _reaches_head(pool, trunk, call, inputs)}
-            layers = [call for call in layers if call.family in reaching]
-            if not layers:
+            layer_calls = chained_layers([call for call in calls if call.end < trunk.end])
+            last_calls = {call.family: call for call in layer_calls}.values()
+            families_reaching_head = {call.family for call in last_calls if _reaches_head(pool, trunk, call, inputs)}
+            layer_calls = [call for call in layer_calls if call.family in families_reaching_head]
+            if not layer_calls:
                 return None
-            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layers)), len(layers))
+            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layer_calls)), len(layer_calls))
             every_layer, without_last = (
-                exit_after(pool, trunk.path, early_exit, inputs, layer) for layer in (len(layers), len(layers) - 1)
+                exit_after(pool, trunk.path, early_exit, inputs, layer)
+                for layer in (len(layer_calls), len(layer_calls) - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         return None
     return early_exit if early_exit_ends_in_what_the_head_read(every_layer, without_last, hidden) else None
 
 
-def handing_layers(calls: list[Call]) -> list[Call]:
-    """Return the outermost numbered modules whose output has their input's shape and is the next one's input."""
+def chained_layers(calls: list[Call]) -> list[Call]:
+    """Return the calls of layers: outermost numbered modules whose output has their input's shape and is read next."""
     layers: list[Call] = []
     for call in calls:
         output = tensor_of(call.returned)
@@ -95,28 +97,39 @@ def handing_layers(calls: list[Call]) -> list[Call]:
         if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
             layers.append(call)
     # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
-    families = {
-        c.family for c in layers if any(o.main_input is tensor_of(c.returned) for o in calls if o.path != c.path)
-    }
+    families = set()
+    for layer in layers:
+        output = tensor_of(layer.returned)
+        if any(call.main_input is output for call in calls if call.path != layer.path):
+            families.add(layer.family)
     return [call for call in layers if call.family in families]
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a layer's state reaches the head, and is not only used for a decision, as a patcher's is."""
+    """Return whether a change of a layer's state changes what the head reads; a patcher's only decides something."""
 
-    def nudged(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+    def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)
         state = tensor_of(output)
         if state is not None:
             state.add_(state.roll(1, -1), alpha=1e-3)
         return output
 
-    changed = run_trunk(pool, trunk.path, {layer.path: nudged}, inputs)
+    changed = run_trunk(pool, trunk.path, {layer.path: perturbed}, inputs)
     return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
 
 
-def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a layer's output with its states replaced by its input states: the layer is skipped."""
+def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a layer's output with its states replaced by the input states of the same shape: the layer is skipped.
+
+    Of several states, one that the layer returns under the name of an argument is replaced by that argument; the others
+    by the arguments that are left, in their order.
+
+    Args:
+        output: What the layer returned: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
+        args: The layer's positional arguments.
+        kwargs: Its keyword arguments.
+    """
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     fields: dict[Any, Any]
@@ -126,11 +139,13 @@ def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
         fields = dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
     tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
-    for name in [*(n for n in states if n in kwargs), *(n for n in states if n not in kwargs)]:
-        like = [
-            n for n, value in tensors.items() if value.shape == states[name].shape and value.dtype == states[name].dtype
+    for name in [*(field for field in states if field in kwargs), *(field for field in states if field not in kwargs)]:
+        candidates = [
+            field
+            for field, value in tensors.items()
+            if value.shape == states[name].shape and value.dtype == states[name].dtype
         ]
-        source = name if name in kwargs and name in like else next(iter(like), None)
+        source = name if name in kwargs and name in candidates else next(iter(candidates), None)
         if source is not None:
             fields[name] = tensors.pop(source)
     if isinstance(output, ModelOutput):

@@ -30,7 +30,7 @@ class WordEmbeddings:
 
     def __init__(self, model: nn.Module) -> None:
         self._name = type(model).__name__
-        table = _table(model)
+        table = _word_embedding_table(model)
         if table is None:
             raise UnsupportedModelError(
                 f"{self._name} has no table of word embeddings, which this method works on; "
@@ -79,22 +79,28 @@ class Lookup:
     placeholder_mask: Tensor | None = None
     once: bool = True
 
-    def changed(self, output: Tensor, indices: Tensor) -> Tensor | None:
-        """Return what a lookup gives with its rows changed; None if it is of other ids."""
+    def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
+        """Return the output of a lookup with its rows changed; None if it is of other ids.
+
+        Args:
+            output: What the table returned.
+            indices: The ids that it was given, which may be transposed, or padded on either side.
+        """
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
         if torch.equal(indices, ids):
-            return self._like(output)
+            return self._checked_change(output)
         if torch.equal(indices, ids.T):  # time first, as in XLNet
-            return self._like(output.transpose(0, 1)).transpose(0, 1)
+            return self._checked_change(output.transpose(0, 1)).transpose(0, 1)
         if torch.equal(indices[..., :width], ids):  # padded by the model itself
-            return torch.cat((self._like(output[:, :width]), output[:, width:]), 1)
+            return torch.cat((self._checked_change(output[:, :width]), output[:, width:]), 1)
         if torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
-            return torch.cat((output[:, :-width], self._like(output[:, -width:])), 1)
+            return torch.cat((output[:, :-width], self._checked_change(output[:, -width:])), 1)
         return None
 
-    def _like(self, rows: Tensor) -> Tensor:
+    def _checked_change(self, rows: Tensor) -> Tensor:
+        """Return what takes the place of rows, (B, T, H), of the same shape."""
         vectors = self.change(rows)
         if vectors.shape != rows.shape:
             raise UnsupportedModelError(
@@ -105,7 +111,7 @@ class Lookup:
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, Replace]]:
-    """Change the rows of several lookups in one pass; of equal ids in one table, the first is changed first.
+    """Change the rows of several lookups in one pass; of equal ids in one table, the one replaced least so far.
 
     Args:
         name: The model's class.
@@ -117,21 +123,21 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
     Raises:
         UnsupportedModelError: If one that is looked up once is not, or more often.
     """
-    times = [0] * len(lookups)
+    counts = [0] * len(lookups)
 
-    def swap(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def replace_rows(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         output, indices = tensor_of(returned), main_input(args, kwargs)
         if output is None or not isinstance(indices, Tensor):
             return None
-        for index in sorted(range(len(lookups)), key=times.__getitem__):
-            changed = lookups[index].changed(output, indices) if lookups[index].path == path else None
-            if changed is not None:
-                times[index] += 1
-                return with_tensor(returned, changed.clone())  # some models work on it in place
+        for index in sorted(range(len(lookups)), key=counts.__getitem__):
+            replacement = lookups[index].replacement(output, indices) if lookups[index].path == path else None
+            if replacement is not None:
+                counts[index] += 1
+                return with_tensor(returned, replacement.clone())  # some models work on it in place
         return None
 
-    yield {lookup.path: partial(swap, lookup.path) for lookup in lookups}
-    for lookup, count in zip(lookups, times, strict=True):
+    yield {lookup.path: partial(replace_rows, lookup.path) for lookup in lookups}
+    for lookup, count in zip(lookups, counts, strict=True):
         if lookup.once and count != 1:
             raise UnsupportedModelError(
                 f"{name} looks its token ids up {count} times in one pass; vectors can only be put in the place of "
@@ -148,7 +154,8 @@ def table_of(side: nn.Module) -> nn.Module | None:
     return table if isinstance(table, nn.Module) else None
 
 
-def _table(model: nn.Module) -> nn.Module | None:
+def _word_embedding_table(model: nn.Module) -> nn.Module | None:
+    """Return the module that looks up the word embeddings, of an encoder-decoder model the encoder's; None if none."""
     try:
         table = model.get_input_embeddings()  # type: ignore[operator]
         config = getattr(model, "config", None)

@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.memory import refuse_to_hide
-from ..copies.non_finite import is_finite, not_finite
+from ..copies.memory import reraise_out_of_memory
+from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.trace import Call, Form, axes_of, embedded_of, path_of, states_of, tensor_of, trace
 from ..errors import HeadMismatchError
-from .early_exit import find_early_exit, handing_layers
-from .headpiece import Head, Headpiece, answer_of, output_embedding
-from .layer_outputs import embedding_output, layer_outputs
-from .layer_to_head import before_layers, find_tail
+from .early_exit import chained_layers, find_early_exit
+from .headpiece import Head, Headpiece, answer_of, output_embedding_path
+from .layer_outputs import LayerOutput, embedding_output, layer_outputs
+from .layer_to_head import find_tail, first_layer_input
 from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
 from .parts import EmbeddingTap, Parts
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
-from .token_pooling import TokenPooling, find_token_pooling, token_places
+from .token_pooling import TokenPooling, find_token_pooling, token_state_indices
 
 
 def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> tuple[Parts, Tensor]:
@@ -37,69 +37,85 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
     """
     model = cast(PreTrainedModel, pool.model)
-    plain = not _named(model)  # its trunk has no name
-    if plain:  # with one text, the axes of texts and tokens can be distinguished
+    is_plain_module = not _is_transformers_model(model)  # whose trunk has no name
+    if is_plain_module:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
+    ids = inputs["input_ids"]
+    token_count = ids.shape[1]
     with pool.lease() as copy:
-        calls, outputs = trace(copy, inputs)
-    logits = answer_of(outputs)
+        calls, output = trace(copy, inputs)
+    logits = answer_of(output)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_finite(logits):
-        raise not_finite(model, calls, inputs)
-    states, embedded = states_of(outputs), embedded_of(outputs)
-    layers = handing_layers(calls) if plain else []
-    skipped = {call.path: Form.of(call.returned) for call in layers}
-    if plain:
-        embedded = layers[0].main_input if layers else None
-        if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
-            embedded = embedded.transpose(0, 1)  # (B, T, H)
-    first = before_layers(calls, states) if states else None
-    if states and first is not None:
-        states, embedded = (first, *states[:-1]), first
-    if plain:
-        candidates = _latest_candidates(model, calls, layers, logits, inputs["input_ids"].shape)
+        raise traced_non_finite_error(model, calls, inputs)
+    states, embedded = states_of(output), embedded_of(output)
+    layers = chained_layers(calls) if is_plain_module else []
+    layer_forms = {call.path: Form.of(call.returned) for call in layers}
+    if is_plain_module:
+        embedded = _input_of_layers(model, layers, ids.shape)
+    layer_input = first_layer_input(calls, states) if states else None
+    if states and layer_input is not None:
+        states, embedded = (layer_input, *states[:-1]), layer_input
+    if is_plain_module:
+        candidates = _plain_trunk_candidates(model, calls, layers, logits, ids.shape)
     else:
         candidates = _trunk_candidates(model, calls, states)
-    filled = _padded_inside(calls, inputs["input_ids"])
-    count = inputs["input_ids"].shape[1]
-    parts = replace(Parts.of_embedding(None, ""), states_late=first is not None)
+    pads_inside = _model_pads_inside(calls, ids)
+    parts = replace(Parts.of_embedding(None, ""), states_lack_embeddings=layer_input is not None)
     try:
-        head, trunk, tokenwise = _proved_head(pool, candidates, inputs, logits, filler, skipped)
-        unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not filled)
-        token_pooling = None if filled else _proved_token_pooling(pool, head, trunk, calls, count, filler)
+        head, trunk, tokenwise = _find_head(pool, candidates, inputs, logits, filler, layer_forms)
+        unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not pads_inside)
+        token_pooling = None if pads_inside else _find_token_pooling(pool, head, trunk, calls, token_count, filler)
     except HeadMismatchError as error:
         parts = replace(parts, head_error=str(error))
-        unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not filled)
-        if embedded is not None and embedded.shape[1] != count and not filled:  # latents, of which none is a token
-            states, embedded = None, None
+        unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not pads_inside)
+        if embedded is not None and embedded.shape[1] != token_count and not pads_inside:
+            states, embedded = None, None  # latents, of which none is a token's
     else:
         parts = replace(
-            _with_layers(parts, pool, trunk, calls, inputs, None if token_pooling else states),
+            _with_layer_access(parts, pool, trunk, calls, inputs, None if token_pooling else states),
             headpiece=head.piece,
             tokenwise=tokenwise,
             trunk=trunk.path,
             trunk_gives_states=states_of(trunk.returned) is not None,
             token_pooling=token_pooling,
         )
-    squeezed = embedded is not None and embedded.shape[1] < count  # fewer states than tokens are no token's
-    outputs_of = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
+    squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
     parts = replace(
         parts,
         embedding_tap=_embedding_tap(model, calls, embedded),
-        outputs=None if outputs_of is not None and parts.layers not in (None, len(outputs_of)) else outputs_of,
+        outputs=None if squeezed else _outputs_of_layers(parts, calls, states),
         embedding_output=None if squeezed else embedding_output(calls, embedded),
-        tables=_tables(model, calls, inputs["input_ids"]),
+        tables=_lookup_tables(model, calls, ids),
         unverified=() if unverified is None else (unverified,),
     )
     return parts, logits
 
 
-def _tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
+def _input_of_layers(model: nn.Module, layers: list[Call], shape: torch.Size) -> Tensor | None:
+    """Return what the first layer of a plain module reads, (B, T, H), None without layers; `shape` is its ids'."""
+    embedded = layers[0].main_input if layers else None
+    if embedded is not None and _time_first(model, embedded, shape):
+        return embedded.transpose(0, 1)
+    return embedded
+
+
+def _outputs_of_layers(
+    parts: Parts, calls: list[Call], states: tuple[Tensor, ...] | None
+) -> tuple[LayerOutput, ...] | None:
+    """Return where the layers' outputs are returned; None where not all of the layers that can be read are found."""
+    outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 else None
+    if outputs is not None and parts.layers not in (None, len(outputs)):
+        return None
+    return outputs
+
+
+def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
     """Return the paths of the tables in which token ids were looked up, an adapter's in the place of what it wraps."""
-    tables = {path for path, module in model.named_modules() if _is_table(module)}
-    read = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
-    return tuple(dict.fromkeys(path for path in read if path.rpartition(".")[0] not in tables))
+    tables = {path for path, module in model.named_modules() if _is_embedding_table(module)}
+    lookup_paths = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
+    return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
 
 
 def same_ids(indices: Any, ids: Tensor) -> bool:
@@ -107,11 +123,12 @@ def same_ids(indices: Any, ids: Tensor) -> bool:
     return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
 
 
-def _is_table(module: nn.Module) -> bool:
+def _is_embedding_table(module: nn.Module) -> bool:
+    """Return whether a module is an embedding table, or an adapter around one."""
     return isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
 
 
-def _with_layers(
+def _with_layer_access(
     parts: Parts,
     pool: Pool[PreTrainedModel],
     trunk: Call,
@@ -119,7 +136,7 @@ def _with_layers(
     inputs: Mapping[str, Any],
     states: tuple[Tensor, ...] | None,
 ) -> Parts:
-    """Find how the outputs of single layers are brought to the head: all in one pass, or by skipping later layers."""
+    """Return the parts with how single layers' outputs are brought to the head: in one pass, or by skipping layers."""
     if states and len(states) > 1:
         try:
             return replace(parts, tail=find_tail(pool, inputs, calls, trunk, states), layers=len(states) - 1)
@@ -129,7 +146,7 @@ def _with_layers(
     return replace(parts, early_exit=early_exit, layers=None if early_exit is None else early_exit.count)
 
 
-def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
+def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
     """Return whether the model itself pads the text, as BigBird does to fill its last block."""
     integers = (
         call.main_input for call in calls if call.main_input is not None and not call.main_input.is_floating_point()
@@ -138,21 +155,21 @@ def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
     return any(torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
 
 
-def _proved_token_pooling(
-    pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], count: int, filler: int
+def _find_token_pooling(
+    pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], token_count: int, filler: int
 ) -> TokenPooling | None:
     """Find which pooled state belongs to which token; None where the trunk gives a state for each token."""
     hidden = trunk.hidden
-    if hidden is None or head.piece.by_text(hidden).shape[1] == count:
+    if hidden is None or head.piece.swap_if_time_first(hidden).shape[1] == token_count:
         return None
     try:
         pooling = find_token_pooling(trunk, calls, filler)
-        token_places(pool, trunk.path, pooling, count, hidden.device)
+        token_state_indices(pool, trunk.path, pooling, token_count, hidden.device)
     except Exception as error:  # the trunk without its layers may fail in any way
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         raise HeadMismatchError(
-            f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {count} tokens, and which of "
-            f"them belongs to which token is unknown: {error}"
+            f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {token_count} tokens, and "
+            f"which of them belongs to which token is unknown: {error}"
         ) from error
     return pooling
 
@@ -161,19 +178,19 @@ def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor |
     """Find a module whose input or output is the embedding layer's output; None if there is none."""
     if embedded is None:  # several streams from the start: what they were made of is the embedding itself
         try:
-            words = model.get_input_embeddings()
+            word_embeddings = model.get_input_embeddings()
         except NotImplementedError:  # of pyramids of feature maps
             return None
-        path = path_of(model, words)
+        path = path_of(model, word_embeddings)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    begun = {call.path: call for call in reversed(calls)}
-    first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
-    for call in first:
+    first_calls = {call.path: call for call in reversed(calls)}
+    calls_in_order = [call for call in calls if first_calls[call.path] is call]  # a hook reads a module's first call
+    for call in calls_in_order:
         if call.main_input is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
-    for call in first:
-        for is_input, held in ((True, call.main_input), (False, tensor_of(call.returned))):
-            axes = axes_of(held, embedded)
+    for call in calls_in_order:
+        for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
+            axes = axes_of(tensor, embedded)
             if axes is not None:
                 return EmbeddingTap(call.path, is_input, axes)
     return None
@@ -197,7 +214,7 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
             yield called[path]
 
 
-def _latest_candidates(
+def _plain_trunk_candidates(
     model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
 ) -> Iterator[Call]:
     """Yield the calls of a plain module that could be its trunk's, the last ones first: the head follows the trunk.
@@ -205,48 +222,60 @@ def _latest_candidates(
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
     start = layers[-1].end if layers else -1
-    hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
-    after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
-    turned = [(call, h.transpose(0, 1) if _time_first(model, h, shape) else h) for call, h in after]
-    fitting = [(call, h) for call, h in turned if h.shape[:2] == shape and h.is_floating_point()]
-    named = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
-    order = sorted(fitting, key=lambda pair: (pair[1].shape == logits.shape, pair[0].path not in named))
-    yield from (call for call, _ in order)
+    with_hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
+    candidates: list[tuple[Call, Tensor]] = []
+    for call, hidden in with_hidden:
+        if hidden is None or not call.path or call.end < start:
+            continue
+        hidden = hidden.transpose(0, 1) if _time_first(model, hidden, shape) else hidden  # (B, T, H)
+        if hidden.shape[:2] == shape and hidden.is_floating_point():
+            candidates.append((call, hidden))
+    base_model_paths = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
+    candidates.sort(key=lambda pair: (pair[1].shape == logits.shape, pair[0].path not in base_model_paths))
+    yield from (call for call, _ in candidates)
 
 
-def _named(model: nn.Module) -> bool:
+def _is_transformers_model(model: nn.Module) -> bool:
     """Return whether a model is one of transformers, which names its parts."""
     return isinstance(model, PreTrainedModel)
 
 
 def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
     """Return whether a plain module holds states as (T, B, H), where its token ids are of a shape of (B, T)."""
-    return not _named(model) and states.shape[:2] == shape[::-1] != shape
+    return not _is_transformers_model(model) and states.shape[:2] == shape[::-1] != shape
 
 
-def _proved_head(
+def _find_head(
     pool: Pool[PreTrainedModel],
     candidates: Iterator[Call],
     inputs: Mapping[str, Any],
     logits: Tensor,
     filler: int,
-    skipped: Mapping[str, Form],
+    layer_forms: Mapping[str, Form],
 ) -> tuple[Head, Call, bool]:
-    """Return the first candidate for the trunk with which the head reproduces the model's logits.
+    """Return the head of the first candidate for the trunk with which it reproduces the model's logits.
+
+    Args:
+        pool: Lends copies of the model.
+        candidates: Calls that could be the trunk's.
+        inputs: The model's inputs.
+        logits: The model's answer to them.
+        filler: As in `Headpiece`.
+        layer_forms: Paths of a plain module's layers, with how they return a state.
 
     Returns:
         The head, the trunk's call, and whether the head answers at single tokens.
     """
-    tried = []
+    failures = []
 
     def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
         try:
             with torch.inference_mode():
-                head, tokenwise = _head_after(pool, trunk, inputs, logits, filler, skipped)
+                head, tokenwise = _prove_head(pool, trunk, inputs, logits, filler, layer_forms)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            tried.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
+            failures.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
             return None
         return head, trunk, tokenwise
 
@@ -255,17 +284,17 @@ def _proved_head(
         return proved
     raise HeadMismatchError(
         f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
-        f"reproduces the model's logits. Tried {'; '.join(tried) or 'nothing: no module returns hidden states'}"
+        f"reproduces the model's logits. Tried {'; '.join(failures) or 'nothing: no module returns hidden states'}"
     )
 
 
-def _head_after(
+def _prove_head(
     pool: Pool[PreTrainedModel],
     trunk: Call,
     inputs: Mapping[str, Any],
     logits: Tensor,
     filler: int,
-    skipped: Mapping[str, Form],
+    layer_forms: Mapping[str, Form],
 ) -> tuple[Head, bool]:
     """Prove the head that reads what a module returned.
 
@@ -276,23 +305,23 @@ def _head_after(
     if hidden is None:
         raise HeadMismatchError("no hidden states")
     time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
-    outside = {path: form for path, form in skipped.items() if not f"{path}.".startswith(f"{trunk.path}.")}
-    head = Head(pool, Headpiece(trunk.path, Form.of(trunk.returned), filler, time_first, outside))
-    hidden = head.piece.by_text(hidden)  # (B, T, H)
-    if (difference := head_gives_the_logits(head.whole(hidden, inputs), logits)) is not None:
+    outside_forms = {path: form for path, form in layer_forms.items() if not f"{path}.".startswith(f"{trunk.path}.")}
+    head = Head(pool, Headpiece(trunk.path, Form.of(trunk.returned), filler, time_first, outside_forms))
+    hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
+    if (difference := head_gives_the_logits(head.texts(hidden, inputs), logits)) is not None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
-    path = output_embedding(model) if logits.ndim > 2 else None
+    path = output_embedding_path(model) if logits.ndim > 2 else None
     if path is not None:
-        by_rows = Head(pool, replace(head.piece, rows=path))
-        if rows_are_of_the_vocabulary(by_rows, path, hidden[0], logits[0]):
-            return by_rows, True
+        head_of_rows = Head(pool, replace(head.piece, output_embedding=path))
+        if rows_are_of_the_vocabulary(head_of_rows, path, hidden[0], logits[0]):
+            return head_of_rows, True
     try:
-        each = head.tokens(hidden[0])  # (T, C)
+        token_logits = head.tokens(hidden[0])  # (T, C)
     except Exception as error:  # some heads search the ids, as Longformer's does for three separators
-        refuse_to_hide(error)
-        head = Head(pool, replace(head.piece, by_ids=False))
-        each = head.tokens(hidden[0])  # (T, C)
-    tokenwise = logits.ndim == 2 or head_reads_tokens_alone(each, logits[0])
+        reraise_out_of_memory(error)
+        head = Head(pool, replace(head.piece, takes_ids=False))
+        token_logits = head.tokens(hidden[0])  # (T, C)
+    tokenwise = logits.ndim == 2 or head_reads_tokens_alone(token_logits, logits[0])
     if not tokenwise and model.get_output_embeddings() is not None:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
     return head, tokenwise

@@ -22,12 +22,12 @@ from ..errors import UnsupportedModelError
 
 Inputs = Mapping[str, Any]
 
-TOKENS_AT_ONCE = 65_536
-"""Vocabulary logits computed at once where the rows cannot be cut out of the output embedding, in thousands."""
+LOGITS_AT_ONCE = 65_536_000
+"""Logits computed at once where single rows of the output embedding cannot be computed."""
 
 
 def answer_of(output: Any) -> Tensor | None:
-    """Return the logits of a task model's output; start and end logits side by side, (B, T, 2); None if none."""
+    """Return the logits in a model's output, None if it has none; start and end logits side by side, (B, T, 2)."""
     logits = output.get("logits")
     if logits is None and output.get("start_logits") is not None and output.get("end_logits") is not None:
         logits = torch.stack((output["start_logits"], output["end_logits"]), -1)  # (B, T, 2)
@@ -45,9 +45,9 @@ class Headpiece:
             token or the end-of-sequence token find it in every one-token sequence.
         time_first: Whether the trunk gives (T, B, H).
         skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
-        rows: Path of the output embedding, of which chosen rows alone can be computed; None where they cannot.
-        by_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
-        copies: How often a token stands in its sequence of one: heads may pool two places.
+        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None where they cannot.
+        takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
+        repeats: How often a token stands in its sequence of one: heads may pool two places.
     """
 
     trunk: str
@@ -55,11 +55,11 @@ class Headpiece:
     filler: int
     time_first: bool = False
     skipped: Mapping[str, Form] = field(default_factory=dict)
-    rows: str | None = None
-    by_ids: bool = True
-    copies: int = 1
+    output_embedding: str | None = None
+    takes_ids: bool = True
+    repeats: int = 1
 
-    def by_text(self, hidden: Tensor) -> Tensor:
+    def swap_if_time_first(self, hidden: Tensor) -> Tensor:
         """Swap the trunk's axes to (B, T, H), or back."""
         return hidden.transpose(0, 1) if self.time_first else hidden
 
@@ -75,7 +75,7 @@ class Head:
     pool: Pool[PreTrainedModel]
     piece: Headpiece
 
-    def whole(self, hidden: Tensor, inputs: Inputs) -> Tensor:
+    def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:
         """Apply the head to full sequences, as the model itself does.
 
         Args:
@@ -98,30 +98,31 @@ class Head:
             (N, C) logits, (N, R) for chosen rows.
         """
         if rows is None:
-            return self.each(hidden)
-        if self.piece.rows is None:
+            return self.tokens_with(hidden)
+        if self.piece.output_embedding is None:
             return self._columns(hidden, rows)
-        return self.each(hidden, {self.piece.rows: partial(_chosen_rows, rows)})  # (N, R)
+        return self.tokens_with(hidden, {self.piece.output_embedding: partial(_project_on_rows, rows)})  # (N, R)
 
-    def each(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
-        """Apply the head to each token, (N, H), with some of its modules replaced."""
+    def tokens_with(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
+        """Return the head's logits at each token, (N, C), with functions called instead of some of its modules."""
         count, piece = len(hidden), self.piece
-        alone = hidden[:, None].expand(-1, piece.copies, -1)  # (N, 1, H)
+        sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)
-        inputs = {"input_ids": mask * piece.filler} if piece.by_ids else {"inputs_embeds": alone}
-        logits = self._call(alone, inputs | {"attention_mask": mask}, instead or {})
+        inputs = {"input_ids": mask * piece.filler} if piece.takes_ids else {"inputs_embeds": sequences}
+        logits = self._call(sequences, inputs | {"attention_mask": mask}, instead or {})
         return logits.reshape(count, -1)  # (N, C)
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """Return chosen columns of the full logits, computed in pieces that bound the memory."""
-        width = self.each(hidden[:1]).shape[-1]
-        step = max(1, TOKENS_AT_ONCE * 1000 // width)
-        return torch.cat([self.each(part)[:, rows] for part in hidden.split(step)])
+        """Return chosen columns of the full logits, (N, R), computed in pieces that bound the memory."""
+        vocabulary_size = self.tokens_with(hidden[:1]).shape[-1]
+        step = max(1, LOGITS_AT_ONCE // vocabulary_size)  # of tokens
+        return torch.cat([self.tokens_with(states)[:, rows] for states in hidden.split(step)])
 
     def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
+        """Run a copy whose trunk returns given states, (B, T, H), and return its logits."""
         piece = self.piece
-        skipped = {path: form.hand_back for path, form in piece.skipped.items()}
-        trunk = {piece.trunk: partial(_pass_through, piece.form, piece.by_text(hidden))}
+        skipped = {path: form.return_input for path, form in piece.skipped.items()}
+        trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}
         kind = kind_of(inputs, "head", hidden.shape[1:], *instead)
         with self.pool.lease(kind) as copy, without_autocast(inputs):
             logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **instead}).output)
@@ -130,7 +131,7 @@ class Head:
         return logits
 
 
-def output_embedding(model: PreTrainedModel) -> str | None:
+def output_embedding_path(model: PreTrainedModel) -> str | None:
     """Return the path of an output embedding whose rows may be computed alone; None if there is none."""
     embedding = model.get_output_embeddings()
     weight = getattr(embedding, "weight", None)
@@ -141,17 +142,17 @@ def output_embedding(model: PreTrainedModel) -> str | None:
     return path_of(model, embedding)
 
 
-def _pass_through(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
-    """Return given hidden states in the form of the trunk's output."""
-    output = form.holding(hidden)
+def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
+    """Stand in for the trunk: return given hidden states in the form of its output."""
+    output = form.wrap(hidden)
     pooler = getattr(trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:
         output["pooler_output"] = pooler(hidden)
     return output
 
 
-def _chosen_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
-    """Project on chosen rows of the output embedding, (..., R)."""
+def _project_on_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
+    """Stand in for the output embedding: project states, (..., H), on chosen rows of it, (..., R)."""
     module: nn.Module = embedding.__self__
     weight, bias = module.weight, getattr(module, "bias", None)  # now: a parametrised weight is made anew each time
     return nn.functional.linear(hidden, weight[rows], None if bias is None else bias[rows])  # type: ignore[index]

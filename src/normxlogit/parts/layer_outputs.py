@@ -43,7 +43,7 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     inner, last = states[1:-1], states[-1]
     for family in families(inside).values():
         outputs: list[LayerOutput] = []
-        before: torch.Size | None = None
+        last_shape: torch.Size | None = None
         call_counts: dict[str, int] = {}
         for call in family:
             call_counts[call.path] = call_counts.get(call.path, 0) + 1
@@ -55,14 +55,14 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
             elif not outputs:
                 axes = axes_of(output, last)
             else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
-                axes = outputs[-1].axes if output.shape == before else None
+                axes = outputs[-1].axes if output.shape == last_shape else None
             if axes is not None and len(outputs) <= len(inner):
                 outputs.append(LayerOutput(call.path, call_counts[call.path], axes))
-                before = output.shape
+                last_shape = output.shape
         if len(outputs) == len(states) - 1:
-            ends = (call.hidden for call in calls if call.path == trunk)
-            tokenwise = states[0] if states[0].ndim == 3 else next(ends, None)  # (B, T, H)
-            orders = [_tokens_first(state, tokenwise) for state in inner or (last,)]
+            trunk_states = (call.hidden for call in calls if call.path == trunk)
+            text_state = states[0] if states[0].ndim == 3 else next(trunk_states, None)  # (B, T, H)
+            orders = [_tokens_first(state, text_state) for state in inner or (last,)]  # of axes
             known_orders = [order for order in orders if order is not None]
             if len(known_orders) < len(orders):
                 return None
@@ -86,16 +86,16 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
     return min(candidates, key=lambda pair: pair[0])[1] if candidates else None
 
 
-def _tokens_first(state: Tensor, tokenwise: Tensor | None) -> Axes | None:
+def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:
     """Return the order of a state's axes that begins with texts and tokens, None if it is ambiguous.
 
     Args:
         state: What a layer returned, (B, T, H), or with an axis of streams before or after the first two.
-        tokenwise: A state of which these are the first two axes, (B, T, H).
+        text_state: A state of which these are the first two axes, (B, T, H).
     """
-    if tokenwise is None:
+    if text_state is None:
         return None
-    shape = tokenwise.shape[:2]
+    shape = text_state.shape[:2]
     starts = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
     if len(starts) != 1:
         return None

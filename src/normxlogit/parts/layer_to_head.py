@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.autocast import without_autocast
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of
 from ..copies.run import Instead, Site, run
 from ..copies.trace import Axes, Call, Form, axes_of, families, hidden_of, tensor_of
@@ -38,7 +38,7 @@ class Tail:
 def run_trunk(
     pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Run a model up to the end of its trunk, with replacements for its layers.
+    """Run a model up to the end of its trunk, with other functions called instead of its layers.
 
     Returns:
         The trunk's output, (B, T, H).
@@ -54,13 +54,20 @@ def run_trunk(
 def bring_to_head(
     pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Bring a layer's output to the head.
+    """Return what the head would read if the last layer gave a state: the trunk's output with its layers skipped.
+
+    Args:
+        pool: Lends copies of the model.
+        trunk: The path of the trunk.
+        tail: Its layers, which all return the state.
+        state: A layer's output, (B, T, H).
+        inputs: The model's inputs.
 
     Returns:
         What the head reads, (B, T, H).
     """
-    held = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
-    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.holding(held)), inputs)
+    layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
+    return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output)), inputs)
 
 
 def find_tail(
@@ -72,55 +79,68 @@ def find_tail(
 ) -> Tail | None:
     """Find what follows the layers of a trunk, and prove it.
 
+    The last layer is looked for among the calls inside the trunk: it reads the last state but one, and modules of its
+    kind return the states before. With all of these skipped, its own output must reach the head as in the pass.
+
+    Args:
+        pool: Lends copies of the model.
+        inputs: The model's inputs.
+        calls: The calls of all modules in a pass over them.
+        trunk: That of the trunk.
+        states: The embedding layer's output and every layer's, L + 1 of (B, T, H).
+
     Returns:
-        None if nothing follows.
+        The layers and how they return a state; None if nothing follows them.
+
+    Raises:
+        LookupError: If none was found with which the head reads the same.
     """
     hidden = trunk.hidden
     if hidden is None:
         raise LookupError("the trunk returned no hidden states")
     inside = [call for call in calls if call.path.startswith(trunk.path + ".") or call.path == trunk.path]
-    kinds = families(inside)
-    if axes_of(states[-1], hidden) and any(_follow(family, states[1:]) for family in kinds.values()):
+    by_family = families(inside)
+    if axes_of(states[-1], hidden) and any(_calls_returning(family, states[1:]) for family in by_family.values()):
         return None  # one kind of module gives every state, the last one too, which the head reads as it is
     for last in inside:
-        family, raw = kinds[last.family], tensor_of(last.returned)
+        family, last_output = by_family[last.family], tensor_of(last.returned)
         axes = axes_of(last.main_input, states[-2])
-        if axes is None or raw is None or last.main_input is None or raw.shape != last.main_input.shape:
+        if axes is None or last_output is None or last.main_input is None or last_output.shape != last.main_input.shape:
             continue
-        if last.path == trunk.path or (states[2:] and _follow(family, states[1:-1]) is None):
+        if last.path == trunk.path or (states[2:] and _calls_returning(family, states[1:-1]) is None):
             continue
         paths = dict.fromkeys(call.path for call in family if call.path.startswith(trunk.path + "."))
         tail = Tail(tuple(paths), Form.of(last.returned), axes)
         try:
             with torch.inference_mode():
-                brought = bring_to_head(pool, trunk.path, tail, raw.permute(axes), inputs)
+                brought = bring_to_head(pool, trunk.path, tail, last_output.permute(axes), inputs)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             continue
         if tail_gives_what_the_head_read(brought, hidden, states[-1]):
             return tail
     raise LookupError("the modules between the last layer and the head could not be found")
 
 
-def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
-    """Return the first layer's input if `hidden_states` begins only after it, else None."""
-    kinds = families(calls)
+def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
+    """Return the first layer's input where `hidden_states` begins with that layer's output, else None."""
+    by_family = families(calls)
     for call in calls:
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
             continue
-        family = kinds[call.family]
+        family = by_family[call.family]
         one_call_each = len(family) == len(states) - 1 > 1 and family[0] is call and call.main_input is not None
         if (
             one_call_each
             and call.main_input is not None
             and call.main_input.shape == states[0].shape
-            and _follow(family, states[:-1])
+            and _calls_returning(family, states[:-1])
         ):
             return call.main_input
     return None
 
 
-def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
+def _calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
     """Return the calls that returned these states, in order; None if no call returned one of them."""
     chain, start = [], 0
     for state in states:

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.memory import refuse_to_hide
+from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite
 from ..copies.pool import Pool
 from ..copies.run import Pass, Site, run
 from ..copies.trace import hidden_of
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
-from .proofs import SUMS, apart, beyond_rounding, mixes_by_rounding, proof, tolerance_for
+from .proofs import SUM_ERROR, beyond_rounding, largest_difference, proof, quantises_by_batch, tolerance_for
 
-REPEATED = 8
+REPEATS = 8
 """Runs of a model that draws random numbers, on the same input."""
 
 PROOF_ROWS = 7
@@ -33,13 +33,13 @@ PROOF_ROWS = 7
     when="first call, where the text beside another one does not show it already; one pass, eight where random numbers "
     "are drawn",
 )
-def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
+def check_deterministic(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
     """Check that a model is deterministic."""
     random_states, difference = _random_states(), 0.0
-    for count in range(REPEATED):
+    for count in range(REPEATS):
         with torch.inference_mode(), pool.lease() as copy:
             answer = answer_of(run(copy, inputs).output)
-        difference = max(difference, torch.inf if answer is None else apart(answer, logits))
+        difference = max(difference, torch.inf if answer is None else largest_difference(answer, logits))
         if not count and _random_states() == random_states:
             break  # no numbers were drawn: one run is enough
     if not difference <= tolerance_for(logits):
@@ -70,24 +70,26 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     size, tolerance = logits.shape[-1], tolerance_for(logits)
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
 
-    def shifted(embedding: Any, states: Tensor) -> Tensor:
+    def project_shifted(embedding: Any, states: Tensor) -> Tensor:
         module = embedding.__self__
         return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
 
-    rows = _spread(size, hidden)  # (R,)
+    rows = _spread_rows(size, hidden)  # (R,)
     try:
-        several = apart(head.tokens(hidden, rows), logits[:, rows])
-        around = apart(head.each(hidden[-1:], {path: shifted}), logits[-1:].roll(shift, -1))
+        rows_difference = largest_difference(head.tokens(hidden, rows), logits[:, rows])
+        shift_difference = largest_difference(
+            head.tokens_with(hidden[-1:], {path: project_shifted}), logits[-1:].roll(shift, -1)
+        )
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         return False
-    return several <= tolerance and around <= tolerance
+    return rows_difference <= tolerance and shift_difference <= tolerance
 
 
 @proof(
     compares="the head with the model on a second text, of a vocabulary at seven entries; the model on a text alone "
     "and beside another; the head on a token alone and beside others",
-    tolerance=f"rounding; {SUMS} times that in float32 beside other texts, for larger batches sum in another order",
+    tolerance=f"rounding; {SUM_ERROR} times that in float32 beside other texts: larger batches sum in another order",
     why="a head that reads a state kept from a pass before; batch norms without running statistics; experts of limited "
     "capacity",
     when="first call; a pass of twice the texts, and the head on it",
@@ -119,77 +121,82 @@ def holds_on_another_text(
     """
     model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
     random_states = _random_states()
-    both, done, unverified = _read_with_another(pool, inputs, site)
-    answers = None if unverified else answer_of(done.output)
-    drawn = _random_states() != random_states
-    difference_in_batch = torch.inf if answers is None else apart(answers[: len(logits)], logits)
-    if drawn or not difference_in_batch <= tolerance_for(logits):
-        answers_again(pool, inputs, logits)
+    doubled, result, unverified = _run_doubled(pool, inputs, site)
+    answers = None if unverified else answer_of(result.output)
+    drew_random_numbers = _random_states() != random_states
+    difference_in_batch = torch.inf if answers is None else largest_difference(answers[: len(logits)], logits)
+    if drew_random_numbers or not difference_in_batch <= tolerance_for(logits):
+        check_deterministic(pool, inputs, logits)
     if answers is None:
         return unverified
-    mixed = difference_in_batch if side_by_side else 0.0
-    hidden = None if site is None else hidden_of(done.last(site))
+    batch_difference = difference_in_batch if side_by_side else 0.0
+    hidden = None if site is None else hidden_of(result.last(site))
     if head is not None and hidden is not None:
-        hidden = head.piece.by_text(hidden)  # (B, T, H)
+        hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
         with torch.inference_mode():
-            rows = None if head.piece.rows is None else _spread(answers.shape[-1], hidden)  # (R,)
+            rows = None if head.piece.output_embedding is None else _spread_rows(answers.shape[-1], hidden)  # (R,)
             states = hidden[0] if rows is None else hidden.flatten(0, 1)  # (T, H) or (B T, H)
-            tokens = head.tokens(states, rows) if tokenwise else states[:1]  # (T, C) or (B T, R)
-            alone = head.tokens(hidden[0, :1], rows) if tokenwise else tokens  # (1, C) or (1, R)
+            token_logits = head.tokens(states, rows) if tokenwise else states[:1]  # (T, C) or (B T, R)
+            first_alone = head.tokens(hidden[0, :1], rows) if tokenwise else token_logits  # (1, C) or (1, R)
             if rows is None:
-                difference = beyond_rounding(head.whole(hidden, both), answers)
+                difference = beyond_rounding(head.texts(hidden, doubled), answers)
             else:
-                difference = beyond_rounding(tokens, answers[..., rows].flatten(0, 1))
+                difference = beyond_rounding(token_logits, answers[..., rows].flatten(0, 1))
         if difference is not None:
             raise HeadMismatchError(
                 f"the head of {model} reproduces the model's logits on one text and not on another, by "
                 f"{difference:.2g}: it reads something else than {head.piece.trunk} gives it, such as a state kept "
                 "from a pass before"
             )
-        mixed = max(mixed, apart(tokens[:1], alone))
-    if not mixes_by_rounding(pool.model) and not mixed <= tolerance_for(answers) * (
-        SUMS if answers.dtype in (torch.float32, torch.float64) else 1
+        batch_difference = max(batch_difference, largest_difference(token_logits[:1], first_alone))
+    if not quantises_by_batch(pool.model) and not batch_difference <= tolerance_for(answers) * (
+        SUM_ERROR if answers.dtype in (torch.float32, torch.float64) else 1
     ):
         raise UnsupportedModelError(
-            f"{model} answers a text differently beside another one, by {mixed:.2g}: something in it works on the "
-            "whole batch, such as a batch norm without running statistics or experts of limited capacity"
+            f"{model} answers a text differently beside another one, by {batch_difference:.2g}: something in it works "
+            "on the whole batch, such as a batch norm without running statistics or experts of limited capacity"
         )
     return None
 
 
-def _read_with_another(
+def _run_doubled(
     pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], site: Site | None
 ) -> tuple[dict[str, Any], Pass, str | None]:
-    """Read a batch with each text once more, its tokens in another order.
+    """Run the model on a batch with each text once more, its tokens in another order.
 
     Returns:
-        The inputs, what the pass left, and why it was not made or left no answer; None where it did.
+        The inputs, the pass, and why it was not run or gave no answer; None where it did.
     """
-    name = next((n for n in ("input_ids", "pixel_values", "input_features", "input_values") if n in inputs), None)
-    if name is None:
+    names = ("input_ids", "pixel_values", "input_features", "input_values")
+    main_name = next((name for name in names if name in inputs), None)
+    if main_name is None:
         return {}, Pass(), "the model was not tried on a second text: none of its inputs is known"
-    both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
-    both = {**inputs, **both}
+    doubled = {
+        name: torch.cat((value, value.roll(1, -1) if name == main_name else value))
+        for name, value in inputs.items()
+        if isinstance(value, Tensor)
+    }
+    doubled = {**inputs, **doubled}
     try:
         with torch.inference_mode(), pool.lease() as copy:
-            done = run(copy, both, record=[] if site is None else [site])
-        answers = answer_of(done.output)
+            result = run(copy, doubled, record=[] if site is None else [site])
+        answers = answer_of(result.output)
     except Exception as error:  # the same tokens in this order may be no text that the model reads
-        refuse_to_hide(error)
-        unread = "the model was not tried on a second text: it does not read this one's tokens in another order"
-        return both, Pass(), unread
+        reraise_out_of_memory(error)
+        note = "the model was not tried on a second text: it does not read this one's tokens in another order"
+        return doubled, Pass(), note
     if answers is None or not is_finite(answers):
-        no_answer = "the model was not tried on a second text: its logits for this one in another order are not finite"
-        return both, Pass(), no_answer
-    return both, done, None
+        note = "the model was not tried on a second text: its logits for this one in another order are not finite"
+        return doubled, Pass(), note
+    return doubled, result, None
 
 
 def _random_states() -> tuple[Any, ...]:
     """Return the states of the generators that a model may draw from: torch's, Python's and numpy's."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
-    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *rest)
+    name, keys, *position = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *position)
 
 
-def _spread(size: int, like: Tensor) -> Tensor:
-    """Return some rows of a vocabulary, the first and the last among them, (R,)."""
+def _spread_rows(size: int, like: Tensor) -> Tensor:
+    """Return some rows of a vocabulary of a size, the first and the last among them, (R,), on the device of `like`."""
     return torch.linspace(0, size - 1, PROOF_ROWS, dtype=torch.float64, device=like.device).long()

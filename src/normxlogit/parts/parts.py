@@ -33,15 +33,15 @@ class EmbeddingTap:
         """The site that `run` records."""
         return Site(self.path, is_input=self.is_input)
 
-    def read(self, held: Tensor, length: int) -> Tensor:
+    def embedded(self, recorded: Tensor, length: int) -> Tensor:
         """Return the embedding layer's output, (B, T, H), T being `length`."""
-        embedded = held.permute(self.axes)[:, :length]  # (B, T, H)
-        if embedded.shape[1] != length:
+        states = recorded.permute(self.axes)[:, :length]  # (B, T, H)
+        if states.shape[1] != length:
             raise UnsupportedModelError(
-                f"the layers read {embedded.shape[1]} positions for {length} tokens, so a token has no embedding of "
+                f"the layers read {states.shape[1]} positions for {length} tokens, so a token has no embedding of "
                 "its own; models that squeeze the input before their layers cannot be explained token by token"
             )
-        return embedded
+        return states
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Parts:
         trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
         embedding_tap: Where the embedding layer's output can be recorded; None if it must be taken from
             `hidden_states`.
-        states_late: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the
-            last layer's before and after the final norm.
+        states_lack_embeddings: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends
+            with the last layer's before and after the final norm.
         tail: What follows the layers and precedes the head; None if the last layer's output is final.
         early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
         layers: Number of layers; None when they cannot be read either way.
@@ -75,7 +75,7 @@ class Parts:
     trunk: str | None
     trunk_gives_states: bool
     embedding_tap: EmbeddingTap | None
-    states_late: bool
+    states_lack_embeddings: bool
     tail: Tail | None
     early_exit: EarlyExit | None
     layers: int | None
@@ -101,7 +101,7 @@ class Parts:
             trunk=None,
             trunk_gives_states=False,
             embedding_tap=None,
-            states_late=False,
+            states_lack_embeddings=False,
             tail=None,
             early_exit=None,
             layers=None,
@@ -119,11 +119,11 @@ class Parts:
             HeadMismatchError: If there is none.
         """
         if self.headpiece is None:
-            raise self.lacks_head
+            raise self.head_mismatch
         return self.headpiece
 
     @property
-    def lacks_head(self) -> HeadMismatchError:
+    def head_mismatch(self) -> HeadMismatchError:
         """The error of a model without a proved head, new each time because an error keeps its traceback."""
         return HeadMismatchError(self.head_error)
 
@@ -136,7 +136,7 @@ class Parts:
         """Return the hidden states in what the trunk returned, (B, T, H)."""
         if (hidden := hidden_of(returned)) is None:
             raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
-        return self.head.by_text(hidden)
+        return self.head.swap_if_time_first(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
         """Return the embedding layer's output, (B, T, H) with T = `length`, from a recording at the tap.
@@ -144,10 +144,10 @@ class Parts:
         Returns:
             None where nothing was recorded; the error where the layers read fewer positions than tokens.
         """
-        held = tensor_of(recorded)
-        if held is None or self.embedding_tap is None:
+        tensor = tensor_of(recorded)
+        if tensor is None or self.embedding_tap is None:
             return None
         try:
-            return self.embedding_tap.read(held, length)
+            return self.embedding_tap.embedded(tensor, length)
         except UnsupportedModelError as error:
             return error.with_traceback(None)

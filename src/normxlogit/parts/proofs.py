@@ -2,7 +2,7 @@
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
 returns whether it holds, or None where it does and the difference where it does not. Those here compare two answers;
-those that run the model for it are in `model_proofs` and `frozen_proof`. `PROOFS` is the table in the page on
+those that run the model for it are in `model_proofs` and `frozen.runner`. `PROOFS` is the table in the page on
 how it works.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..copies.non_finite import EXCLUDED
 
-SUMS = 10
+SUM_ERROR = 10
 """Sums in another order, as of a larger batch, may differ by this many times what rounding explains in a single one."""
 
 STATES_AGREE = 1e-4
@@ -49,11 +49,11 @@ PROOFS: list[Proof] = []
 def proof(*, compares: str, tolerance: str, why: str, when: str) -> Callable[[F], F]:
     """Enter a function in the table of proofs."""
 
-    def enter(function: F) -> F:
+    def register(function: F) -> F:
         PROOFS.append(Proof(function.__name__, compares, tolerance, why, when))
         return function
 
-    return enter
+    return register
 
 
 # --- how far apart -------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def proof(*, compares: str, tolerance: str, why: str, when: str) -> Callable[[F]
 
 def tolerance_for(logits: Tensor) -> float:
     """Return the largest difference that rounding explains, for logits of this size and precision."""
-    return rounding_of(logits.dtype) * _size(logits)
+    return rounding_of(logits.dtype) * _largest_logit(logits)
 
 
 def rounding_of(dtype: torch.dtype) -> float:
@@ -69,7 +69,7 @@ def rounding_of(dtype: torch.dtype) -> float:
     return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
 
 
-def apart(actual: Tensor, expected: Tensor) -> float:
+def largest_difference(actual: Tensor, expected: Tensor) -> float:
     """Return the largest difference between two answers, infinite where their shapes differ.
 
     A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
@@ -82,15 +82,15 @@ def apart(actual: Tensor, expected: Tensor) -> float:
     if isfinite(largest) and size.max().item() < EXCLUDED:
         return largest
     difference = difference.masked_fill(actual == expected, 0.0)
-    return (difference / torch.where(size < EXCLUDED, 1.0, size / _size(expected))).max().item()
+    return (difference / torch.where(size < EXCLUDED, 1.0, size / _largest_logit(expected))).max().item()
 
 
-def mixes_by_rounding(model: nn.Module) -> bool:
+def quantises_by_batch(model: nn.Module) -> bool:
     """Return whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
     return any(".quantized.dynamic" in type(module).__module__ for module in model.modules())
 
 
-def _size(logits: Tensor) -> float:
+def _largest_logit(logits: Tensor) -> float:
     """Return the largest logit that is not excluded, 1 or more."""
     size = logits.abs()
     return max(1.0, torch.where(size < EXCLUDED, size, 0.0).max().item()) if size.numel() else 1.0
@@ -98,7 +98,7 @@ def _size(logits: Tensor) -> float:
 
 def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
     """Return the difference if it is larger than rounding or NaN, else None."""
-    difference = apart(actual, expected)
+    difference = largest_difference(actual, expected)
     return None if difference <= tolerance_for(expected) else difference
 
 
@@ -137,12 +137,16 @@ def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
     when="first call, of heads that answer at every token; the head alone. Where single rows of a vocabulary are "
     "proved at each token, that proves it too",
 )
-def head_reads_tokens_alone(each: Tensor, logits: Tensor) -> bool:
+def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
-    if each.shape != logits.shape:
+    if alone.shape != logits.shape:
         return False
     unmasked, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)
-    return apart(each[unmasked], logits[unmasked]) <= tolerance if unmasked.any() else apart(each, logits) <= tolerance
+    return (
+        largest_difference(alone[unmasked], logits[unmasked]) <= tolerance
+        if unmasked.any()
+        else largest_difference(alone, logits) <= tolerance
+    )
 
 
 # --- the layers ----------------------------------------------------------------------------------------------------
@@ -174,14 +178,14 @@ def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Ten
 
 @proof(
     compares="the frozen pass and the model's own logits, on the first text",
-    tolerance=f"{SUMS} times rounding",
+    tolerance=f"{SUM_ERROR} times rounding",
     why="every operation that is held constant gives its own value",
     when="first use of frozen-gradient; nothing more for a short text that was the model's first, alone; otherwise a "
     "plain pass, and a frozen one over the first of several texts",
 )
 def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: float) -> float | None:
     """Compare the answer of a frozen pass with the model's own."""
-    difference = apart(answer, expected)
+    difference = largest_difference(answer, expected)
     return None if difference <= tolerance else difference
 
 
@@ -191,9 +195,9 @@ def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: flo
     why="what reached the answer past the patches would be counted as bias",
     when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
 )
-def nothing_bypasses(slope: Tensor | None) -> bool:
+def nothing_bypasses(gradient: Tensor | None) -> bool:
     """Return whether nothing of a signal reaches the answer but through the map of vectors made of it."""
-    return slope is None
+    return gradient is None
 
 
 # --- lengths and batches -------------------------------------------------------------------------------------------
@@ -210,8 +214,10 @@ def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
     rounding, alone, batched = tolerance_for(alone), alone.float(), batched.float()
     unmasked = alone.abs() < EXCLUDED
     if not unmasked.any():
-        return apart(batched, alone) <= STATES_AGREE
-    return apart(batched[unmasked], alone[unmasked]) <= max(rounding, STATES_AGREE * alone[unmasked].abs().max().item())
+        return largest_difference(batched, alone) <= STATES_AGREE
+    return largest_difference(batched[unmasked], alone[unmasked]) <= max(
+        rounding, STATES_AGREE * alone[unmasked].abs().max().item()
+    )
 
 
 @proof(
@@ -273,9 +279,9 @@ def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
     why="its pooling, dense layers and normalisation are rebuilt from its modules",
     when="loading a SentenceTransformer; two passes over three tokens",
 )
-def vectors_are_the_sentence_transformers(made: Tensor, expected: Tensor) -> float | None:
+def vectors_are_the_sentence_transformers(rebuilt: Tensor, expected: Tensor) -> float | None:
     """Compare the vectors that are explained with those of the SentenceTransformer."""
-    return beyond_rounding(made, expected)
+    return beyond_rounding(rebuilt, expected)
 
 
 # --- single layers -------------------------------------------------------------------------------------------------
@@ -287,6 +293,6 @@ def vectors_are_the_sentence_transformers(made: Tensor, expected: Tensor) -> flo
     why="value zeroing calls layers on copies of a text; one that depends on more than its input would differ",
     when="each call of value-zeroing; each layer once more",
 )
-def layer_gives_the_same_again(again: Tensor, returned: Tensor) -> bool:
+def layer_gives_the_same_again(repeated: Tensor, returned: Tensor) -> bool:
     """Return whether a layer returns the same when it is called by itself, (N, H) of real tokens each."""
-    return beyond_rounding(again, returned) is None
+    return beyond_rounding(repeated, returned) is None

@@ -20,14 +20,14 @@ class ProvedLengths:
         self._ranges: tuple[tuple[int, int], ...] = ()
         self.refuted = False
 
-    def cover(self, shortest: int, longest: int) -> bool:
+    def covers(self, shortest: int, longest: int) -> bool:
         """Return whether a range of lengths is inside one that was proved."""
         return any(low <= shortest and longest <= high for low, high in self._ranges)
 
     def add(self, shortest: int, longest: int) -> None:
         """Record that the property holds from one length to another."""
         inside = [(low, high) for low, high in self._ranges if shortest <= low and high <= longest]
-        self._ranges = (*(one for one in self._ranges if one not in inside), (shortest, longest))
+        self._ranges = (*(bounds for bounds in self._ranges if bounds not in inside), (shortest, longest))
 
 
 def lengths_to_try(lengths: Iterable[int]) -> list[int]:
@@ -41,8 +41,8 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
         lengths: Of all texts, of more than one length.
     """
     *shorter, longest = sorted(set(lengths))
-    tried, top = set(), shorter[0]
-    while top < 2 * longest:
-        tried.add(max(length for length in shorter if length <= top))
-        top *= 2
-    return sorted(tried)
+    chosen, bound = set(), shorter[0]
+    while bound < 2 * longest:
+        chosen.add(max(length for length in shorter if length <= bound))
+        bound *= 2
+    return sorted(chosen)

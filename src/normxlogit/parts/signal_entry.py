@@ -13,7 +13,7 @@ from .headpiece import answer_of
 from .layer_outputs import LayerOutput
 from .proofs import nothing_bypasses
 
-ENTRIES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
 
 @dataclass(frozen=True)
@@ -21,31 +21,32 @@ class SignalEntry:
     """The patch embedding of a picture, or the first convolution of a sound.
 
     Attributes:
-        given: The shape of what it is given.
-        returned: The shape of what it returns.
+        path: The module.
+        input_shape: The shape of its input.
+        output_shape: The shape of its output.
         channels: The axis of its output that counts channels, not places.
         window: Kernel, stride and padding of a convolution; () of a linear layer.
     """
 
     path: str
-    given: tuple[int, ...]
-    returned: tuple[int, ...]
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
     channels: int
     window: tuple[tuple[int, ...], ...] = ()
 
-    def parts(self, output: Tensor) -> Tensor:
-        """Return what the module returned as a row of N parts, (1, N, H)."""
-        wide = output.movedim(self.channels, -1)
-        return wide.reshape(1, -1, wide.shape[-1])
+    def flatten(self, output: Tensor) -> Tensor:
+        """Return the module's output as a row of N patches, (1, N, H)."""
+        channels_last = output.movedim(self.channels, -1)
+        return channels_last.reshape(1, -1, channels_last.shape[-1])
 
-    def held(self, parts: Tensor, shape: torch.Size) -> Tensor:
-        """Return a row of N parts, (1, N, H), in the shape that the module returned."""
+    def unflatten(self, patches: Tensor, shape: torch.Size) -> Tensor:
+        """Return a row of N patches, (1, N, H), in the shape of the module's output."""
         axes = list(shape)
         width = axes.pop(self.channels)
-        return parts.reshape(*axes, width).movedim(-1, self.channels)
+        return patches.reshape(*axes, width).movedim(-1, self.channels)
 
-    def mean(self, values: Tensor) -> Tensor:
-        """Return the mean over what each part is made of, (N,), of values in the shape of what the module is given."""
+    def patch_means(self, values: Tensor) -> Tensor:
+        """Return the mean of values, in the shape of the module's input, over what each patch is made of, (N,)."""
         if not self.window:
             return values.mean(-1).flatten()
         pools: tuple[Any, ...] = (nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d)
@@ -53,21 +54,21 @@ class SignalEntry:
         return means.flatten()
 
     def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
-        """Return what `run` is to replace so that other parts, (1, N, H), flow on."""
+        """Return the `replace=` of `run` with which the model goes on with changed patches, (1, N, H)."""
 
-        def swap(output: Any, _: Any, __: Any) -> Tensor:
+        def replace_output(output: Any, _: Any, __: Any) -> Tensor:
             with torch._C.DisableTorchFunction():
-                return self.held(change(self.parts(output)), output.shape)
+                return self.unflatten(change(self.flatten(output)), output.shape)
 
-        return {self.path: swap}
+        return {self.path: replace_output}
 
 
 def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
     """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read."""
     entries: list[SignalEntry] = []
 
-    def noting(path: str, module: Any) -> Replace:
-        def note(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def recorder(path: str, module: Any) -> Replace:
+        def record_entry(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             entry_input = args[0] if args else next(iter(kwargs.values()), None)
             if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
                 return
@@ -75,22 +76,24 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
             if isinstance(module, nn.Linear):
                 entries.append(SignalEntry(path, *shapes, output.ndim - 1))
             else:
-                halves = {"valid": 0, "same": 1}.get(str(module.padding))  # of a kernel on each side
-                sizes = module.kernel_size
-                padding = module.padding if halves is None else tuple(halves * (size // 2) for size in sizes)
+                sizes, padding = module.kernel_size, module.padding
+                if isinstance(padding, str):
+                    padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
                 window = (sizes, module.stride, padding)
                 entries.append(SignalEntry(path, *shapes, 1, window))
 
-        return note
+        return record_entry
 
-    candidates = {path: noting(path, m) for path, m in model.named_modules() if isinstance(m, ENTRIES)}
+    candidates = {
+        path: recorder(path, module) for path, module in model.named_modules() if isinstance(module, ENTRY_CLASSES)
+    }
     with torch.no_grad():
         run(model, inputs, replace=candidates)
     return entries[0] if entries else None
 
 
 def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
-    """Return the output of the entry of a signal, proved to be all that the answer depends on of it.
+    """Return where the patch embeddings of a signal are, proved to be all that the answer depends on of it.
 
     Args:
         model: A private copy of the model.
@@ -98,23 +101,24 @@ def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) ->
         signal: The input that is a picture or a sound.
     """
     entry = find_signal_entry(model, inputs)
-    if entry is not None and len(entry.returned) > 2 and entry.returned[0] == len(inputs[signal]):
-        positions = [axis for axis in range(1, len(entry.returned)) if axis != entry.channels]
-        if nothing_bypasses(_slope_beside(model, inputs, signal, entry)):
-            return LayerOutput(entry.path, 1, (0, *positions, entry.channels), len(positions))
+    if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
+        positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        if nothing_bypasses(_bypassing_gradient(model, inputs, signal, entry)):
+            axes = (0, *positions, entry.channels)
+            return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
     raise UnsupportedModelError(
         f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
         "parts could be scored"
     )
 
 
-def _slope_beside(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> Tensor | None:
-    """Return the gradient of the answer by a signal whose entry is detached; None where no path is left."""
+def _bypassing_gradient(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> Tensor | None:
+    """Return the gradient of the answer with respect to a signal whose entry is detached; None if no path is left."""
     with torch.inference_mode(False), torch.enable_grad():
         values = inputs[signal].detach().clone().requires_grad_()
-        done = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
-        answer = answer_of(done.output)
+        result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
+        answer = answer_of(result.output)
         if answer is None or not answer.requires_grad:
             return None
-        (slope,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
-        return slope  # type: ignore[no-any-return]
+        (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
+        return gradient  # type: ignore[no-any-return]

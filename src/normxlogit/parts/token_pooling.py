@@ -37,31 +37,41 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
     layers: dict[str, Form] = {}
     for call in calls:
         output, main_input = tensor_of(call.returned), call.main_input
-        inside = call.path.startswith(trunk.path + ".") and not any(call.path.startswith(p + ".") for p in layers)
-        keeps = main_input is not None and output is not None and main_input.shape == output.shape
-        if inside and keeps and main_input is not None and main_input.ndim == 3 and main_input.is_floating_point():
+        inside = call.path.startswith(trunk.path + ".") and not any(
+            call.path.startswith(layer + ".") for layer in layers
+        )
+        keeps_shape = main_input is not None and output is not None and main_input.shape == output.shape
+        if (
+            inside
+            and keeps_shape
+            and main_input is not None
+            and main_input.ndim == 3
+            and main_input.is_floating_point()
+        ):
             layers[call.path] = Form.of(call.returned)
     if not layers:
         raise LookupError("the trunk has no layers that could be left out")
     return TokenPooling(layers, filler)
 
 
-def token_places(
+def token_state_indices(
     pool: Pool[PreTrainedModel], trunk: str, pooling: TokenPooling, length: int, device: torch.device
 ) -> Tensor:
     """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before."""
-    instead = {path: form.hand_back for path, form in pooling.layers.items()}
+    instead = {path: form.return_input for path, form in pooling.layers.items()}
 
-    def pooled(ids: Tensor) -> Tensor:
+    def pool_tokens(ids: Tensor) -> Tensor:
         return run_trunk(pool, trunk, instead, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
 
-    base = torch.full((1, length), pooling.filler, device=device)  # (1, T)
+    base_ids = torch.full((1, length), pooling.filler, device=device)  # (1, T)
     step = -1 if pooling.filler else 1  # to another id of the vocabulary
-    changed = base + step * torch.eye(length, dtype=torch.long, device=device)  # (T, T)
+    changed_ids = base_ids + step * torch.eye(length, dtype=torch.long, device=device)  # (T, T)
     with torch.inference_mode():
-        plain = pooled(base)  # (1, T', H)
-        hits = torch.cat([(pooled(part) != plain).any(-1) for part in changed.split(ROWS)])  # (T, T')
-    if (hits.sum(-1) > 1).any() or not hits.any(0).all():
+        base_states = pool_tokens(base_ids)  # (1, T', H)
+        changes = [(pool_tokens(ids) != base_states).any(-1) for ids in changed_ids.split(ROWS)]
+        state_changed = torch.cat(changes)  # (T, T')
+    if (state_changed.sum(-1) > 1).any() or not state_changed.any(0).all():
         raise LookupError("a token is pooled into several states, or a state holds no token")
-    places: Tensor = (hits * torch.arange(hits.shape[1], device=hits.device)).sum(-1).cummax(0).values  # (T,)
-    return places
+    state_indices = torch.arange(state_changed.shape[1], device=device)  # (T',)
+    by_token: Tensor = (state_changed * state_indices).sum(-1).cummax(0).values  # (T,)
+    return by_token

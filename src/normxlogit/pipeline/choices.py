@@ -7,7 +7,7 @@ import torch
 
 from ..copies.memory import enough_memory
 from ..errors import InputError
-from ..model.map_batches import each_run
+from ..model.map_batches import forward_passes
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -44,7 +44,7 @@ def _explain_one(model: TaskModel, task: Comparing, question: Alternatives, opti
     if options.long_text == "window":
         raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
     encodings = model.encoder(list(question.pairs), long_text=options.long_text)
-    runs = each_run(model, encodings, layers=options.layers is not None)
+    runs = forward_passes(model, encodings, layers=options.layers is not None)
     values = task.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
     index = task.chosen(question.names, values, options.target, options.contrast)
     result = explain_batch(model, runs[index], replace(options, **task.pair_options()))[0]

@@ -18,7 +18,7 @@ from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
-from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
+from ..tasks.targets import BatchTargets, contrast_note, describe_targets, resolve
 from .options import Options, provenance
 
 
@@ -48,7 +48,7 @@ class ScoreColumns:
     predictions: FloatArray | None
     token_predictions: FloatArray | None
     spans: list[Prediction] | None
-    target: Target
+    target: BatchTargets
     layers: tuple[int, ...]
     diagnostics: dict[str, list[list[float]]]
     bias: FloatArray | None
@@ -129,7 +129,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         )
         targets, inputs = infos[row], model.task.result_inputs(encoding)
         ids = [chosen.id for chosen in targets if chosen.id is not None]
-        same_note = same_as_contrast(ids, targets[0].contrast_id, targets[0].contrast)
+        same_note = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
         notes = (*inputs.pop("notes"), *precision, *same_note, *sink_note(encoding.tokens, encoding.special, sinks))
         results.append(
             Attribution(

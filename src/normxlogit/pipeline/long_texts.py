@@ -9,7 +9,7 @@ import torch
 from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..model.map_batches import each_run
+from ..model.map_batches import forward_passes
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
@@ -40,7 +40,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     position = model.task.known_position(encoding)
     kept_windows = windows(encoding, limit) if position is None else [_around(encoding, limit, position)]
     parts = [encoding.take(places) for places in kept_windows]
-    runs = each_run(model, parts, layers=options.layers is not None)
+    runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.per_token:
         chosen = model.task.answering_window(runs)
         result = explain_batch(model, runs[chosen], options)[0]

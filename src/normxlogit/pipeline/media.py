@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ..errors import MethodError, UnsupportedModelError
-from ..inputs.encoding import Encoding, Medium, Spread
+from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
 from ..inputs.media.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
 from ..results.storage.schema import FloatArray
-from ..results.units.media import Medium as ResultMedium
+from ..results.units.media import Medium
 from ..results.units.units import UnitKind, Units
 
 
@@ -26,7 +26,7 @@ class Placed(NamedTuple):
         sequence: Which of two inputs it is.
     """
 
-    medium: ResultMedium
+    medium: Medium
     scores: FloatArray
     sequence: int = 0
 
@@ -80,7 +80,7 @@ def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]
     return replace(scores, values=values, bias=bias, parts=None), placed_media
 
 
-def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[Medium], Scores]:
+def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium], Scores]:
     """Return the pictures and sounds that were read, and the scores with those of an encoder's frames as parts."""
     signal = context.signal
     if signal is not None and signal.sound is not None:
@@ -92,29 +92,29 @@ def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[Medium], Scor
     return context.media, scores
 
 
-def _placed_tokens(medium: Medium, scores: Tensor) -> Placed:
+def _placed_tokens(medium: EncodedMedium, scores: Tensor) -> Placed:
     """Place the scores of the tokens that stand for a picture or sound, (G, L, tokens)."""
     if medium.by_token is None:
         raise _no_places(medium, "; read_at=0 reads its patches")
     return _placed(medium, medium.by_token, scores)
 
 
-def _placed_parts(medium: Medium, scores: Tensor) -> Placed:
+def _placed_parts(medium: EncodedMedium, scores: Tensor) -> Placed:
     """Place the scores of the parts by which pictures and sounds enter the model, (G, L, parts)."""
     if medium.by_part is None:
         raise _no_places(medium, "")
     return _placed(medium, medium.by_part, scores)
 
 
-def _placed(medium: Medium, spread: Spread, scores: Tensor) -> Placed:
+def _placed(medium: EncodedMedium, spread: ScoreSpread, scores: Tensor) -> Placed:
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
     kind: Literal["picture", "sound"] = "picture" if at_places.ndim == 4 else "sound"
     details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
-    result_medium = ResultMedium(kind=kind, name=medium.name, first=0, **details)
+    result_medium = Medium(kind=kind, name=medium.name, first=0, **details)
     return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
 
 
-def _no_places(medium: Medium, hint: str) -> UnsupportedModelError:
+def _no_places(medium: EncodedMedium, hint: str) -> UnsupportedModelError:
     return UnsupportedModelError(
         f"cannot tell which region of {medium.name} a score belongs to: its processor returns other numbers for it in "
         f"a prompt than alone, or parts that form no grid{hint}"
@@ -123,7 +123,7 @@ def _no_places(medium: Medium, hint: str) -> UnsupportedModelError:
 
 def appended(
     units: Units, scores: FloatArray, placed: Sequence[Placed], *, layers: bool
-) -> tuple[Units, FloatArray, tuple[ResultMedium, ...]]:
+) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
     """Return units and scores with the parts of pictures and sounds behind those of the text.
 
     Args:

@@ -108,7 +108,7 @@ def _explain(
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    reader, *readers = (model.reading(item) for item in (first, *second_items))
+    reader, *readers = (model.tower_for(item) for item in (first, *second_items))
     other_reader = readers[0]
     if any(each is not other_reader for each in readers):
         raise InputError("compare with texts or with pictures, one kind at a time")
@@ -188,7 +188,7 @@ def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
         run = model.run(batch)
         vectors = _unit(run.logits)  # (B, C)
         if isinstance(run.final, Tensor):
-            states = _unit(model.read(run.hidden, batch))  # (N, C)
+            states = _unit(model.head_logits(run.hidden, batch))  # (N, C)
         else:  # no head reads a single token
             states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
     # Out of inference mode: what follows backpropagates through the model.

@@ -194,10 +194,10 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
     def _start_or_end(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
         """Return the probability that the answer still starts (or ends) at its token; 0 where that was removed."""
         target = self._results[place].target
-        if run.everywhere is None or target.position is None or target.position in removed:
+        if run.logits_by_position is None or target.position is None or target.position in removed:
             return 0.0
         position = target.position if self._masked else target.position - sum(i < target.position for i in removed)
-        chances = run.everywhere[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
+        chances = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
         return float(chances[position, target.id or 0])
 
 

@@ -73,19 +73,24 @@ def choose_task(
         return TextTower if model.side == "text" else PictureTower
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
-    plain = unwrapped(model)
-    if not isinstance(plain, PreTrainedModel):
-        return _task_of_plain_module(plain, task)
-    name, declared = type(plain).__name__, declared_tasks(plain)
+    unwrapped_model = unwrapped(model)
+    if not isinstance(unwrapped_model, PreTrainedModel):
+        return _task_of_plain_module(unwrapped_model, task)
+    name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {head_error(name)}")
-    if "speech-seq2seq" in declared and not plain.config.is_encoder_decoder:
+    if "speech-seq2seq" in declared and not unwrapped_model.config.is_encoder_decoder:
         raise UnsupportedModelError(
             f"{name} reads sounds among the words of one sequence; sounds are explained for encoder-decoder models, "
             "such as Whisper, and for models that answer at every frame, such as Wav2Vec2"
         )
     # What a subclass of the user's answers with is seen when it answers.
-    if task is not None and declared and task not in declared and type(plain).__module__.startswith("transformers."):
+    if (
+        task is not None
+        and declared
+        and task not in declared
+        and type(unwrapped_model).__module__.startswith("transformers.")
+    ):
         raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
     return TASKS[task or declared[0]]
 
@@ -105,21 +110,23 @@ def task_of(
         InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
             outputs or the outputs have no labels.
     """
-    made = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
-    if not isinstance(made, Classification):
-        return made
-    made = made if problem is None else type(made)(made.labels, tokenizer, problem)
-    return made if hypotheses is None else ZeroShot(made, hypotheses)
+    task_with_labels = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
+    if not isinstance(task_with_labels, Classification):
+        return task_with_labels
+    task_with_labels = (
+        task_with_labels if problem is None else type(task_with_labels)(task_with_labels.labels, tokenizer, problem)
+    )
+    return task_with_labels if hypotheses is None else ZeroShot(task_with_labels, hypotheses)
 
 
 def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
     """Return the task of a module that is not of transformers."""
     name = type(model).__name__
     if task is None:
-        for where, part in model.named_children():  # a wrapper, as DataParallel is
-            if isinstance(part, PreTrainedModel) and not is_bare(part):
+        for child_name, child in model.named_children():  # a wrapper, as DataParallel is
+            if isinstance(child, PreTrainedModel) and not is_bare(child):
                 raise UnsupportedModelError(
-                    f"{name} is not a transformers model, and holds one: pass its .{where}, {type(part).__name__}"
+                    f"{name} is not a transformers model, and holds one: pass its .{child_name}, {type(child).__name__}"
                 )
         possible = ", ".join(plain_task.name for plain_task in TASKS.values() if plain_task.plain)
         raise UnsupportedModelError(
@@ -132,14 +139,14 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
 
 def is_bare(model: nn.Module) -> bool:
     """Return whether a model has no head, by its class and those it comes from."""
-    return isinstance(model, PreTrainedModel) and not any(task_name(kind.__name__) for kind in type(model).__mro__)
+    return isinstance(model, PreTrainedModel) and not any(task_name(cls.__name__) for cls in type(model).__mro__)
 
 
 def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
     """Return the tasks of a model by its class; a user's subclass of a known model is still that model."""
     if is_sentence_transformer(model) or isinstance(model, SentenceEmbedding):
         return ("embedding",)
-    return next((tasks for kind in type(model).__mro__ if (tasks := _tasks_of(kind.__name__))), ())
+    return next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__))), ())
 
 
 def task_name(class_name: str) -> TaskName | None:

@@ -19,7 +19,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.units import Units
-from .model import Explained, Model
+from .interfaces import ForwardInterface, ModelInterface
 from .task_inputs import TaskInputs
 
 TaskName = Literal[
@@ -39,10 +39,10 @@ TaskName = Literal[
     "ctc",
 ]
 
-MANY = 20
+MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""
 
-SHOWN_LABELS = 6
+MAX_SUMMARY_LABELS = 6
 """Most labels that a summary lists."""
 
 NO_ID = -1
@@ -147,13 +147,13 @@ class Task(TaskInputs):
         return cls(cls.output_names, tokenizer)
 
     @classmethod
-    def as_task_model(cls, model: nn.Module, pooling: Any = None, before: nn.Module | None = None) -> nn.Module:
+    def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
         """Return the caller's model as a task model: itself, unless the task wraps it.
 
         Args:
             model: The caller's model.
             pooling: How an embedding model pools.
-            before: What was returned when the model was read last.
+            previous: What was returned when the model was read last.
         """
         return model
 
@@ -179,10 +179,10 @@ class Task(TaskInputs):
             raise InputError(f"{name} reads texts, and was given a {type(reader).__name__}; pass its tokenizer")
 
     def summary(self) -> str:
-        """Say in a line what the task is, with its first labels."""
-        labels = [*map(repr, self.shown_labels[:SHOWN_LABELS])]
-        if len(self.shown_labels) > SHOWN_LABELS:
-            labels.append(f"... {len(self.shown_labels) - SHOWN_LABELS} more")
+        """Return a line that says what the task is, with its first labels."""
+        labels = [*map(repr, self.shown_labels[:MAX_SUMMARY_LABELS])]
+        if len(self.shown_labels) > MAX_SUMMARY_LABELS:
+            labels.append(f"... {len(self.shown_labels) - MAX_SUMMARY_LABELS} more")
         return f"task={self.purpose!r}" + (f", labels=[{', '.join(labels)}]" if labels else "")
 
     # How the model is called
@@ -207,12 +207,12 @@ class Task(TaskInputs):
         """Return how many tokens are read, None for any number; `positions` is what tables of positions allow."""
         return positions
 
-    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
         """Return the parts of a model with what else belongs to them; `pool` lends copies of its module."""
         return parts
 
     def collate(
-        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
         """Return encodings as tensors; see `TaskModel.batch`."""
         return collate(encodings, indices, pad_id=model.pad_id, left=model.pad_left, device=model.device)
@@ -230,14 +230,14 @@ class Task(TaskInputs):
         hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
 
-    def check_explains_inputs(self, model: Model) -> None:
+    def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse models whose answer to a single text cannot be explained.
 
         Raises:
             UnsupportedModelError: If this is one.
         """
 
-    def check_generates(self, model: Model) -> None:
+    def check_generates(self, model: ModelInterface) -> None:
         """Refuse models that do not generate text.
 
         Raises:
@@ -248,7 +248,7 @@ class Task(TaskInputs):
                 f"{type(model.module).__name__} is a model for {self.name}; only language models write text"
             )
 
-    def check_embeds(self, model: Model) -> None:
+    def check_embeds(self, model: ModelInterface) -> None:
         """Refuse models that do not embed texts.
 
         Raises:
@@ -275,8 +275,8 @@ class Task(TaskInputs):
         """Return the part of a model that embeds an item, and what reads its inputs; None for the model itself."""
         return None
 
-    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
-        """Encode what is compared, as an embedding model reads it."""
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+        """Return the encodings of items to compare, as an embedding model reads them."""
         return model.encoder(list(items))
 
     # Where the answer is read
@@ -297,7 +297,7 @@ class Task(TaskInputs):
         """Return the index of the token whose prediction is explained, None if it depends on the model's answer."""
         return encoding.position
 
-    def answering_window(self, runs: Sequence[Explained]) -> int:
+    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
         """Return which of the windows of a long text holds the answer of a head that answers at a token."""
         return 0
 
@@ -324,8 +324,8 @@ class Task(TaskInputs):
                 f"{expected}"
             )
 
-    def completed(self, logits: Tensor, name: str) -> "Task":
-        """Return the task of a plain module, of which only its answer says how many outputs it has.
+    def sized_by_answer(self, logits: Tensor, name: str) -> "Task":
+        """Return the task with as many outputs as the answer of a plain module has.
 
         Args:
             logits: Its answer to one text.
@@ -355,16 +355,18 @@ class Task(TaskInputs):
         Raises:
             TargetError: If there is none, or more than one.
         """
-        matches = [i for i, label in enumerate(self.labels) if label == name]
+        matches = [index for index, label in enumerate(self.labels) if label == name]
         if not matches:
-            matches = [i for i, label in enumerate(self.labels) if label.casefold() == name.casefold()]
+            matches = [index for index, label in enumerate(self.labels) if label.casefold() == name.casefold()]
         if len(matches) != 1:
-            more = f" and {len(self.labels) - MANY} more" if len(self.labels) > MANY else ""
-            names = ", ".join(map(repr, self.labels[:MANY])) + more
-            near = [] if matches else nearest(name, self.labels)
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            which = "more than one" if matches else "no"
-            raise TargetError(f"{which} label {name!r}; the model knows {names}{hint}")
+            unlisted = (
+                f" and {len(self.labels) - MAX_LISTED_LABELS} more" if len(self.labels) > MAX_LISTED_LABELS else ""
+            )
+            names = ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + unlisted
+            similar = [] if matches else nearest(name, self.labels)
+            hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+            problem = "more than one" if matches else "no"
+            raise TargetError(f"{problem} label {name!r}; the model knows {names}{hint}")
         return matches[0]
 
     def output_name(self, index: int) -> str:
@@ -386,12 +388,12 @@ class Task(TaskInputs):
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
         return tuple(
-            Prediction(self.output_name(int(i)), int(i), value, None if math.isnan(chance) else chance)
-            for value, i, chance in table.tolist()
+            Prediction(self.output_name(int(index)), int(index), value, None if math.isnan(chance) else chance)
+            for value, index, chance in table.tolist()
         )
 
-    def answers(self, run: Explained) -> list[Prediction]:
-        """Return the pieces of text that an extractive model answers with."""
+    def answers(self, run: ForwardInterface) -> list[Prediction]:
+        """Return, for each text of a batch, the piece of it that an extractive model answers with."""
         raise NotImplementedError
 
     # What has a score

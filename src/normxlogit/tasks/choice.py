@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..copies.clone import one_choice_each
+from ..copies.clone import accept_single_choices
 from ..errors import InputError, TargetError
 from ..inputs.batching import Batch
 from ..results.attribution import Attribution
@@ -92,7 +92,7 @@ class MultipleChoice(Comparing):
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Let every row be a question of one choice."""
-        one_choice_each(module)
+        accept_single_choices(module)
         super().adapt(module)
         return True
 
@@ -106,8 +106,8 @@ class MultipleChoice(Comparing):
         items = [inputs] if single else list(inputs) if isinstance(inputs, Iterable) else [inputs]
         questions = []
         for index, question in enumerate(items):
-            fits = isinstance(question, tuple) and len(question) == 2 and isinstance(question[0], str)
-            choices = question[1] if fits else None
+            is_question = isinstance(question, tuple) and len(question) == 2 and isinstance(question[0], str)
+            choices = question[1] if is_question else None
             if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
                 raise InputError(f"input {index} must be (prompt, [choices]) with two choices or more")
             questions.append(Alternatives(choices, [(question[0], choice) for choice in choices]))

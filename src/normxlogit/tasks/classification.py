@@ -13,7 +13,7 @@ from .label_names import label_names
 
 Problem = Literal["single-label", "multi-label", "regression"]
 
-SHOWN = 100
+MAX_SHOWN_CHARACTERS = 100
 """Characters of a wrong setting that an error shows."""
 
 
@@ -53,12 +53,13 @@ class Classification(Task):
             return super().of(model, labels, tokenizer)
         if not isinstance(model, PreTrainedModel):  # how many outputs it has is known when it was called
             return cls(label_names(labels), tokenizer)
-        defaults = _labels(model.config)
-        names = _named(labels, len(defaults), type(model).__name__) or defaults
+        defaults = _configured_labels(model.config)
+        names = _checked_label_names(labels, len(defaults), type(model).__name__) or defaults
         return cls(names, tokenizer, cls._problem(model.config, len(defaults)))
 
     @classmethod
     def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
+        """Return what the outputs are, by the configuration and their number."""
         if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
             return "regression"
         return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
@@ -72,12 +73,12 @@ class Classification(Task):
                 f"{len(self.labels)} labels; set config.id2label to the names of all of them"
             )
 
-    def completed(self, logits: Tensor, name: str) -> "Classification":
+    def sized_by_answer(self, logits: Tensor, name: str) -> "Classification":
         """Return the task of a plain module with a label for each output."""
-        super().completed(logits, name)
+        super().sized_by_answer(logits, name)
         count = logits.shape[-1]
         problem: Problem = "regression" if count == 1 and not self.per_token else self.problem
-        labels = _named(self.labels, count, name) or tuple(f"LABEL_{i}" for i in range(count))
+        labels = _checked_label_names(self.labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
         return type(self)(labels, self.processor, problem)
 
     def check_contrast(self, contrast: Any) -> None:
@@ -97,23 +98,25 @@ class Classification(Task):
         return logits.sigmoid() if self.problem == "multi-label" else super().probabilities(logits)
 
 
-def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+    """Return the labels of a caller, of which there must be `count` if there are any; `name` is the model's."""
     names = label_names(labels)
     if names and len(names) != count:
         raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")
     return names
 
 
-def _labels(config: PretrainedConfig) -> tuple[str, ...]:
+def _configured_labels(config: PretrainedConfig) -> tuple[str, ...]:
     """Return the label names in the order of the outputs."""
     try:
         names = {int(index): label for index, label in dict(config.id2label or {}).items()}
     except (TypeError, ValueError):
         names = {}
     if not names or sorted(names) != list(range(len(names))) or None in names.values():
-        shown = str(config.id2label)
+        id2label = str(config.id2label)
+        id2label = id2label if len(id2label) <= MAX_SHOWN_CHARACTERS else id2label[:MAX_SHOWN_CHARACTERS] + "..."
         raise UnsupportedModelError(
             f"id2label of the model's configuration must name the outputs from 0 up, as in {{0: 'no', 1: 'yes'}}, and "
-            f"is {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}; set config.id2label"
+            f"is {id2label}; set config.id2label"
         )
-    return tuple(str(names[i]) for i in range(len(names)))
+    return tuple(str(names[index]) for index in range(len(names)))

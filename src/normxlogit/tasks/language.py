@@ -11,9 +11,9 @@ from ..inputs.chat import ReadPrompt, is_chat, read_prompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
-from .base import MANY, Task, TaskName
-from .model import Model
-from .positions import last_tokens, locate, set_chosen
+from .base import MAX_LISTED_LABELS, Task, TaskName
+from .interfaces import ModelInterface
+from .positions import last_tokens, locate, with_chosen_positions
 
 
 class LanguageTask(Task):
@@ -39,19 +39,19 @@ class LanguageTask(Task):
         tokenizer = self.tokenizer
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
-        forms = [name] if name != name.lstrip() else [" " + name, name]
+        spellings = [name] if name != name.lstrip() else [" " + name, name]
         pieces: list[int] = []
-        for form in forms:
-            pieces = private_tokenizer(tokenizer).encode(form, add_special_tokens=False)
+        for spelling in spellings:
+            pieces = private_tokenizer(tokenizer).encode(spelling, add_special_tokens=False)
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
                 return pieces[0]
         token_id = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
         if isinstance(token_id, int) and token_id != tokenizer.unk_token_id:
             return token_id
-        split = ", ".join(repr(p) for p in tokenizer.convert_ids_to_tokens(pieces[:MANY]))
-        split += f" and {len(pieces) - MANY} more" if len(pieces) > MANY else ""
+        token_list = ", ".join(repr(piece) for piece in tokenizer.convert_ids_to_tokens(pieces[:MAX_LISTED_LABELS]))
+        token_list += f" and {len(pieces) - MAX_LISTED_LABELS} more" if len(pieces) > MAX_LISTED_LABELS else ""
         raise TargetError(
-            f"{name!r} is not one token for this model but {split or 'nothing'}; choose a single-token word"
+            f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word"
         )
 
     def output_name(self, index: int) -> str:
@@ -71,7 +71,9 @@ class CausalLM(LanguageTask):
     left_to_right = True
     generates = True
 
-    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+    def encode(
+        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+    ) -> tuple[list[Encoding], bool]:
         """Encode texts, or one or several chats by the tokenizer's template: the answer's first token is explained."""
         single = is_chat(inputs)
         chats = [inputs] if single else inputs
@@ -88,29 +90,30 @@ class CausalLM(LanguageTask):
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the last token, (B,)."""
-        return set_chosen(batch, last_tokens(batch))
+        return with_chosen_positions(batch, last_tokens(batch))
 
     def known_position(self, encoding: Encoding) -> int | None:
         """Return the last token."""
         return len(encoding) - 1 if encoding.position is None else encoding.position
 
-    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt without the special tokens that would end it."""
-        return self._opening(model, prompt, prompt.text, special)
+        return self._encode_opening(model, prompt, prompt.text, special)
 
     def read_completion(
-        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token that holds parts of both is the completion's."""
-        encoding, count = self._opening(model, prompt, prompt.text + completion, special), len(before)
+        encoding, count = self._encode_opening(model, prompt, prompt.text + completion, special), len(before)
         if encoding.offsets is not None:
-            after = (i for i, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
+            after = (index for index, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
             count = next(after, len(encoding))
         elif encoding.ids[:count] != before.ids:
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
         return encoding, count
 
-    def _opening(self, model: Model, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
+    def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
+        """Encode a text that begins with a prompt, without the special tokens that would end it."""
         encoding = model.encoder.opening(text, special=special)
         marked = special_tokens(self.tokenizer, encoding, prompt)
         return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))
@@ -126,7 +129,7 @@ class MaskedLM(LanguageTask):
     plain = True
     explains_mask = True
 
-    def example_input(self, model: Model) -> Any:
+    def example_input(self, model: ModelInterface) -> Any:
         """Return a text with a mask."""
         return f"{super().example_input(model)} {self.tokenizer.mask_token}"
 
@@ -144,13 +147,13 @@ class MaskedLM(LanguageTask):
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
             if count != 1 and encoding.position is None:
                 amount = f"there {count} times; choose one with position=" if count else "there nowhere"
-                whole = (encoding.text or "") + (encoding.text_pair or "")
-                if not count and self.tokenizer.mask_token in whole:
+                full_text = (encoding.text or "") + (encoding.text_pair or "")
+                if not count and self.tokenizer.mask_token in full_text:
                     amount = f"behind the {len(encoding)} tokens that are read"
                 raise TargetError(
                     f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands {amount}"
                 )
-        return set_chosen(batch, masked.int().argmax(-1))  # (B,)
+        return with_chosen_positions(batch, masked.int().argmax(-1))  # (B,)
 
     def known_position(self, encoding: Encoding) -> int | None:
         """Return the chosen position, or the mask if there is one."""
@@ -163,9 +166,12 @@ class MaskedLM(LanguageTask):
 def special_tokens(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> tuple[bool, ...]:
     """Return which tokens of a prompt are special, or were written by a chat template around the messages."""
     special_ids = set(tokenizer.all_special_ids)
-    special = [s or i in special_ids for s, i in zip(encoding.special, encoding.ids, strict=True)]
+    special = [
+        is_special or token_id in special_ids
+        for is_special, token_id in zip(encoding.special, encoding.ids, strict=True)
+    ]
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
-            inside = any(m.start < end and start < m.end for m in prompt.contents)
+            inside = any(content.start < end and start < content.end for content in prompt.contents)
             special[token] |= not inside and start < len(prompt.text)
     return tuple(special)

@@ -24,19 +24,19 @@ def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
     """Return the encodings with a note of the token whose prediction is to be explained."""
     if position is None:
         return encodings
-    one: Any = position
-    places = list(one) if _several(one) else [one] * len(encodings)
+    given: Any = position
+    places = list(given) if _has_place_for_each(given) else [given] * len(encodings)
     if len(places) != len(encodings):
         raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
     pairs = zip(encodings, places, strict=True)
     return [
-        e if position_of_text is None else replace(e, position=_index(e, position_of_text))
-        for e, position_of_text in pairs
+        encoding if place is None else replace(encoding, position=_token_index(encoding, place))
+        for encoding, place in pairs
     ]
 
 
-def set_chosen(batch: Batch, positions: Tensor) -> Tensor:
-    """Return positions with those that the caller chose in their places, (B,).
+def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
+    """Return positions, (B,), with the caller's in the place of the default ones where there are any.
 
     Args:
         batch: What was read.
@@ -54,7 +54,7 @@ def last_tokens(batch: Batch) -> Tensor:
     return (batch.mask * places).argmax(-1)
 
 
-def at(logits: Tensor, positions: Tensor) -> Tensor:
+def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
     """Return the logits at the explained positions.
 
     Args:
@@ -68,51 +68,53 @@ def at(logits: Tensor, positions: Tensor) -> Tensor:
     return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
 
 
-def _several(position: Any) -> bool:
+def _has_place_for_each(position: Any) -> bool:
     """Return whether there is a place for each input: in a list or an array; a tuple is a span."""
     return isinstance(position, list) or getattr(position, "ndim", 0) > 0
 
 
-def _index(encoding: Encoding, position: Any) -> int:
-    """Return the token itself, or the first one of a piece of text: its label is the label of the piece."""
+def _token_index(encoding: Encoding, position: Any) -> int:
+    """Return the index of the token at a place, of a piece of the text its first one, whose label is the piece's."""
     count = len(encoding)
-    checked = _checked(position)
-    if isinstance(checked, int):
-        if not -count <= checked < count:
-            raise InputError(f"position {checked} is outside the text's {count} tokens")
-        return checked % count
+    place = _as_place(position)
+    if isinstance(place, int):
+        if not -count <= place < count:
+            raise InputError(f"position {place} is outside the text's {count} tokens")
+        return place % count
     if encoding.offsets is None or encoding.text is None:
         raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
-    start, end = checked if isinstance(checked, tuple) else _span(encoding.text, checked)
+    start, end = place if isinstance(place, tuple) else _span_of(encoding.text, place)
     if not 0 <= start < end <= len(encoding.text):
         raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
-    for index, (first, last) in enumerate(encoding.offsets):
+    for index, (token_start, token_end) in enumerate(encoding.offsets):
         # Byte-level tokenizers count the space before a word as part of it, and a space alone is not a piece of a word.
-        if encoding.sequence_ids[index] == 0 and encoding.text[max(first, start) : min(last, end)].strip():
+        if encoding.sequence_ids[index] == 0 and encoding.text[max(token_start, start) : min(token_end, end)].strip():
             return index
     raise InputError(f"no token at characters {start} to {end} of the text")
 
 
-def _checked(position: Any) -> Place:
-    """Return a place with plain numbers, whatever integer type they came in."""
+def _as_place(position: Any) -> Place:
+    """Return what a caller gave as a place with plain integers; refuse what is none."""
     if isinstance(position, str):
         return position
     expected = "a token's index, a piece of the text, or its characters as (start, end)"
     try:
         if isinstance(position, tuple) and len(position) == 2:
-            return _whole(position[0]), _whole(position[1])
-        return _whole(position)
+            return _as_integer(position[0]), _as_integer(position[1])
+        return _as_integer(position)
     except TypeError:
         raise InputError(f"a position is {expected}, not {position!r}") from None
 
 
-def _whole(number: Any) -> int:
+def _as_integer(number: Any) -> int:
+    """Return a number of any integer type; raise a `TypeError` for booleans and all else."""
     if isinstance(number, bool | np.bool_):  # which older numpy takes for a number
         raise TypeError
     return operator.index(number)
 
 
-def _span(text: str, piece: str) -> tuple[int, int]:
+def _span_of(text: str, piece: str) -> tuple[int, int]:
+    """Return the characters of a piece that the text holds once."""
     count = text.count(piece) if piece else 0
     if count != 1:
         amount = f"{count} times; give the characters as (start, end)" if count else "nowhere"

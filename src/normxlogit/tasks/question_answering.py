@@ -10,7 +10,7 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..results.targets import Prediction
 from .base import Task
-from .model import Explained
+from .interfaces import ForwardInterface
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
@@ -49,7 +49,7 @@ class QuestionAnswering(Task):
         logits = logits.float()
         spans = []
         for row, encoding in enumerate(batch.encodings):
-            places = batch.mask[row].nonzero()[:, 0]  # (T,)
+            tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
             context = 1 if 1 in encoding.sequence_ids else 0
             if not context and encoding.text is None and encoding.offsets is None:
                 raise InputError(
@@ -57,16 +57,18 @@ class QuestionAnswering(Task):
                     "answer is looked for in the context; pass the texts as (question, context), what the tokenizer "
                     "returned for them, or token_type_ids of 0 and 1"
                 )
-            outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
-            each = logits[row, places]  # (T, 2)
-            start, end = each.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
-            near = torch.ones(len(each), len(each), dtype=torch.bool, device=each.device)  # (T, T)
-            near = near.triu().tril(LONGEST_ANSWER - 1)
-            sums = (start[:, None] + end).masked_fill(~near, -torch.inf)  # (T, T)
-            best = divmod(int(sums.argmax()), len(each))
-            if encoding.special[0] and each[0].sum() > sums.max():
+            is_outside = [sequence != context for sequence in encoding.sequence_ids]
+            outside = torch.tensor(is_outside, device=logits.device)  # (T,)
+            token_logits = logits[row, tokens]  # (T, 2)
+            start, end = token_logits.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
+            count = len(token_logits)
+            is_answer_span = torch.ones(count, count, dtype=torch.bool, device=logits.device)  # (T, T)
+            is_answer_span = is_answer_span.triu().tril(LONGEST_ANSWER - 1)
+            sums = (start[:, None] + end).masked_fill(~is_answer_span, -torch.inf)  # (T, T)
+            best = divmod(int(sums.argmax()), count)
+            if encoding.special[0] and token_logits[0].sum() > sums.max():
                 best = (0, 0)
-            spans.append(places[list(best)])  # (2,)
+            spans.append(tokens[list(best)])  # (2,)
         return torch.stack(spans)
 
     def check_answer(self, logits: Tensor, name: str) -> None:
@@ -89,7 +91,7 @@ class QuestionAnswering(Task):
         """Return the start, (B, 1)."""
         return torch.zeros_like(super().default_target(logits))
 
-    def answers(self, run: Explained) -> list[Prediction]:
+    def answers(self, run: ForwardInterface) -> list[Prediction]:
         """Return the spans that the model extracts.
 
         The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
@@ -97,11 +99,11 @@ class QuestionAnswering(Task):
         """
         predictions = []
         for row, encoding in enumerate(run.batch.encodings):
-            if run.everywhere is None or run.positions is None:
+            if run.logits_by_position is None or run.positions is None:
                 raise ValueError("not the forward pass of a question-answering model")
             mask = run.batch.mask[row]
             start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
-            chances = run.everywhere[row].float()[mask].softmax(0)  # (T, 2)
+            chances = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
             text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
             label = ""
             if not encoding.special[start]:
@@ -112,11 +114,11 @@ class QuestionAnswering(Task):
             predictions.append(Prediction(label.strip(), start, float(run.logits[row].sum()), chance))
         return predictions
 
-    def answering_window(self, runs: Sequence[Explained]) -> int:
+    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
         """Return the window with the best answer; none only if all windows say so."""
-        worth = [float(run.logits.sum()) for run in runs]
-        answered = [i for i, run in enumerate(runs) if self.answers(run)[0].label]
-        return max(answered or range(len(runs)), key=worth.__getitem__)
+        answer_logits = [float(run.logits.sum()) for run in runs]
+        windows_with_answer = [index for index, run in enumerate(runs) if self.answers(run)[0].label]
+        return max(windows_with_answer or range(len(runs)), key=answer_logits.__getitem__)
 
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the answer with its first token counted in the whole text."""

@@ -19,13 +19,13 @@ from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.token_ids import check_ids
 from .base import TaskName
+from .interfaces import ModelInterface
 from .language import LanguageTask, special_tokens
-from .model import Model
-from .positions import last_tokens, set_chosen
+from .positions import last_tokens, with_chosen_positions
 
 
 @dataclass
-class Encoded(BaseModelOutput):
+class EncoderOutput(BaseModelOutput):
     """An encoder's states, with the fields that mixtures of experts and models of speech expect."""
 
     attention_mask: Any = None
@@ -47,24 +47,24 @@ class Seq2Seq(LanguageTask):
     peft_type = "SEQ_2_SEQ_LM"
     generates = True
 
-    _latest: tuple[tuple[int, ...], Tensor] | None = None
-    """A source, and what the encoder made of it."""
+    _cached_source: tuple[tuple[int, ...], Tensor] | None = None
+    """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Let the model be called as its decoder."""
-        override_forward(module, _as_decoder)
+        """Change a copy to be called as its decoder."""
+        override_forward(module, _call_as_decoder)
         return True
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
-        ids = torch.tensor([_source(batch.encodings[0])], device=device)  # (1, S)
+        ids = torch.tensor([_source_ids(batch.encodings[0])], device=device)  # (1, S)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the decoder's last token, (B,)."""
-        return set_chosen(batch, last_tokens(batch))
+        return with_chosen_positions(batch, last_tokens(batch))
 
-    def check_explains_inputs(self, model: Model) -> None:
+    def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a source by itself."""
         raise UnsupportedModelError(
             f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
@@ -72,31 +72,31 @@ class Seq2Seq(LanguageTask):
             "source too"
         )
 
-    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Return the decoder's first token, before anything is generated, with the source beside it."""
-        self._latest = None  # the encoder's weights may have changed since
+        self._cached_source = None  # the encoder's weights may have changed since
         source = model.encoder([prompt.text], long_text="window")[0]
         limit = model.encoder.limit
         if limit is not None and len(source) > limit:
             raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
-        start = self._start(model)
-        if start is None:
+        first_token = self._decoder_start(model)
+        if first_token is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
         notes = (*source.notes, *prompt.notes)
         source = replace(source, special=special_tokens(self.tokenizer, source, prompt))
         empty = Encoding({"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, notes, source=source)
-        return with_first_token(self.tokenizer, empty, start)
+        return with_first_token(self.tokenizer, empty, first_token)
 
-    def _start(self, model: Model) -> int | None:
+    def _decoder_start(self, model: ModelInterface) -> int | None:
         """Return the decoder's first token as `generate` chooses it."""
         for config in (getattr(model.module, "generation_config", None), model.config):
-            start = getattr(config, "decoder_start_token_id", None)
-            if start is not None:
-                return int(start)
+            first_token = getattr(config, "decoder_start_token_id", None)
+            if first_token is not None:
+                return int(first_token)
         return None
 
     def read_completion(
-        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
         """Encode the completion as the decoder generates it, without a second first token."""
         ids = self._target_ids(model, completion)
@@ -105,36 +105,39 @@ class Seq2Seq(LanguageTask):
         check_ids(ids, model.encoder.vocabulary, "the completion")
         return append_tokens(self.tokenizer, before, ids), len(before)
 
-    def _target_ids(self, model: Model, text: str) -> list[int]:
+    def _target_ids(self, model: ModelInterface, text: str) -> list[int]:
+        """Return a text's token ids as the decoder generates them, without its first token."""
         ids = model.encoder.target_ids(text)
-        return ids[1:] if ids and ids[0] == self._start(model) else ids
+        return ids[1:] if ids and ids[0] == self._decoder_start(model) else ids
 
     def collate(
-        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
         """Return the decoder's tokens, padded on the right, with the encoder's states of their sources or these."""
         batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
-        sources = [_source(encoding) for encoding in encodings]
+        sources = [_source_ids(encoding) for encoding in encodings]
         longest = max(map(len, sources))
-        mask = [[1] * len(s) + [0] * (longest - len(s)) for s in sources]  # (B, S)
-        padded = [[*s, *[model.pad_id] * (longest - len(s))] for s in sources]  # (B, S)
+        mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]  # (B, S)
+        padded = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]  # (B, S)
         source, source_mask = torch.tensor(padded, device=model.device), torch.tensor(mask, device=model.device)
         # With a third axis, for what has the shape of the tokens' mask is taken for something of each token.
-        more = {"source_mask": source_mask[..., None]}
+        source_inputs = {"source_mask": source_mask[..., None]}
         if encode_sources:
-            more["encoder_states"] = self._states_of(model, sources, source, source_mask)  # (B, S, H)
+            source_inputs["encoder_states"] = self._encoder_states(model, sources, source, source_mask)  # (B, S, H)
         else:
-            more["source"] = source[..., None]
-        return Batch(batch.inputs | more, batch.mask, encodings, indices)
+            source_inputs["source"] = source[..., None]
+        return Batch(batch.inputs | source_inputs, batch.mask, encodings, indices)
 
-    def _states_of(self, model: Model, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor) -> Tensor:
+    def _encoder_states(
+        self, model: ModelInterface, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor
+    ) -> Tensor:
         """Return the encoder's states, (B, S, H); those of a source are kept while one text after another reads it."""
-        latest = self._latest
-        if latest is not None and all(source == latest[0] for source in sources):
-            return latest[1].expand(len(sources), -1, -1)
+        cached = self._cached_source
+        if cached is not None and all(source == cached[0] for source in sources):
+            return cached[1].expand(len(sources), -1, -1)
         states = encoder_states(model, ids, attention_mask=mask)
         if len(sources) == 1:
-            self._latest = (sources[0], states)
+            self._cached_source = (sources[0], states)
         return states
 
 
@@ -143,19 +146,19 @@ def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding
     return replace(encoding, inputs={"input_ids": [first]}, tokens=readable_tokens(tokenizer, [first]))
 
 
-def encoder_states(model: Model, source: Tensor, **inputs: Tensor) -> Tensor:
+def encoder_states(model: ModelInterface, source: Tensor, **inputs: Tensor) -> Tensor:
     """Return what the encoder of a model makes of sources, (B, S, H)."""
-    encoder: Any = private_clone(model.reference).get_encoder()
+    encoder: Any = private_clone(model.unmodified).get_encoder()
     with torch.inference_mode(), without_autocast({"source": source}):
         return encoder(source, **inputs)[0]  # type: ignore[no-any-return]
 
 
-def _source(encoding: Encoding) -> tuple[int, ...]:
+def _source_ids(encoding: Encoding) -> tuple[int, ...]:
     """Return the token ids of an encoding's source."""
     return () if encoding.source is None else tuple(encoding.source.ids)
 
 
-def _as_decoder(
+def _call_as_decoder(
     original: Callable[..., Any],
     input_ids: Any = None,
     encoder_states: Any = None,
@@ -187,7 +190,7 @@ def _as_decoder(
             width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
             weight = next(model.parameters())
             encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
-        inputs["encoder_outputs"] = Encoded(last_hidden_state=encoder_states)
+        inputs["encoder_outputs"] = EncoderOutput(last_hidden_state=encoder_states)
     if "inputs_embeds" in inputs:
         inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
     else:

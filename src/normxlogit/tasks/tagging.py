@@ -10,8 +10,8 @@ from transformers import PretrainedConfig
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from .classification import Classification, Problem
-from .model import Explained
-from .positions import locate, set_chosen
+from .interfaces import ForwardInterface
+from .positions import locate, with_chosen_positions
 
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""
@@ -29,6 +29,7 @@ class TokenClassification(Classification):
 
     @classmethod
     def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
+        """Return that each token has one of several labels."""
         return "single-label"
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
@@ -39,16 +40,16 @@ class TokenClassification(Classification):
         """Return the chosen position, or that of the first entity, (B,)."""
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")
-        text = torch.zeros_like(batch.mask)  # (B, T)
+        is_word = torch.zeros_like(batch.mask)  # (B, T)
         for row, encoding in enumerate(batch.encodings):
-            text[row, batch.mask[row]] = ~torch.tensor(encoding.special, device=text.device)
-        entity = text
+            is_word[row, batch.mask[row]] = ~torch.tensor(encoding.special, device=is_word.device)
+        is_explained = is_word
         if OUTSIDE in self.labels:
-            entity = text & (logits.argmax(-1) != self.labels.index(OUTSIDE))  # (B, T)
-        entity = torch.where(entity.any(-1, keepdim=True), entity, text)  # (B, T)
-        return set_chosen(batch, entity.int().argmax(-1))  # (B,)
+            is_explained = is_word & (logits.argmax(-1) != self.labels.index(OUTSIDE))  # (B, T)
+        is_explained = torch.where(is_explained.any(-1, keepdim=True), is_explained, is_word)  # (B, T)
+        return with_chosen_positions(batch, is_explained.int().argmax(-1))  # (B,)
 
-    def answering_window(self, runs: Sequence[Explained]) -> int:
+    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
         """Return the first window with an entity."""
         outside = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else None
-        return next((i for i, run in enumerate(runs) if int(run.logits.argmax()) != outside), 0)
+        return next((index for index, run in enumerate(runs) if int(run.logits.argmax()) != outside), 0)

@@ -15,11 +15,11 @@ from ..copies.non_finite import mean_logit
 from ..copies.run import Replace
 from ..errors import TargetError
 from ..results.storage.schema import FloatArray
-from ..results.targets import Target as ExplainedTarget
+from ..results.targets import Target
 from .base import Task
-from .model import Explained, Model
+from .interfaces import ForwardInterface, ModelInterface
 
-ROWS_AT_ONCE = 256
+TEXTS_AT_ONCE = 256
 """Texts whose logits of the whole vocabulary are computed at once."""
 
 
@@ -43,8 +43,8 @@ TargetSpec = Choice | Sequence[Choice] | All | None
 
 
 @dataclass(frozen=True)
-class Target:
-    """A resolved target for a batch.
+class BatchTargets:
+    """What is explained of each text of a batch, as indices of outputs.
 
     Attributes:
         ids: Classes or vocabulary entries explained, (B, K).
@@ -60,7 +60,7 @@ class Target:
     labelled: bool
     task: Task
 
-    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+    def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the target's logits, minus the contrast's if there is one: what NormXLogit and LogAt explain.
 
         Args:
@@ -78,19 +78,19 @@ class Target:
         return chosen - logits.gather(1, contrast[:, None])  # (N, K)
 
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return what all methods but NormXLogit and LogAt explain: `read`, for language models relative to the others.
+        """Return what all methods but NormXLogit and LogAt explain: `select`, for language models minus the mean logit.
 
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
         vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
 
         Args:
             logits: All outputs, (N, C).
-            texts: As for `read`.
+            texts: As for `select`.
 
         Returns:
             (N, K).
         """
-        values = self.read(logits, texts)  # (N, K)
+        values = self.select(logits, texts)  # (N, K)
         if self.task.vocabulary and self.contrast is None:
             return values - mean_logit(logits)
         return values
@@ -99,14 +99,14 @@ class Target:
         """Return the log-probability of the target, (N, K); with a contrast, that of the target among these two."""
         if self.task.outcomes is None:
             raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
-        values = self.read(logits, texts)  # (N, K)
+        values = self.select(logits, texts)  # (N, K)
         if self.task.outcomes == "independent" or self.contrast is not None:
             return torch.nn.functional.logsigmoid(values)
         return values - logits.logsumexp(-1, keepdim=True)
 
     def measure(
         self,
-        model: Model,
+        model: ModelInterface,
         inputs: Mapping[str, Tensor],
         positions: Tensor | None,
         texts: Tensor,
@@ -118,37 +118,45 @@ class Target:
         The arguments are those of `ForwardPass` and `copies.run`; `texts` is which text of the batch each row belongs
         to, (N,). With `log_probability` that is returned instead; both are (N, K).
         """
-        read = Target.log_probability if log_probability else Target.quantity
+        quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
         if not self.task.vocabulary or positions is None or model.parts.trunk is None:
             logits = model.answer(inputs, positions, replace=replace)  # (N, C)
-            return read(self, logits, texts.to(logits.device))
+            return quantity_of(self, logits, texts.to(logits.device))
         hidden = model.run_trunk(inputs, replace=replace)  # (N, T, H)
-        each = torch.arange(len(hidden), device=hidden.device)  # (N,)
-        hidden, texts = hidden[each, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H)
-        parts = zip(hidden.split(ROWS_AT_ONCE), texts.split(ROWS_AT_ONCE), strict=True)
-        rows, target = (None, self) if self.contrast is None else self.rows()  # a difference needs no other logit
-        return torch.cat([read(target, model.head.tokens(part, rows).float(), states) for part, states in parts])
+        indices = torch.arange(len(hidden), device=hidden.device)  # (N,)
+        hidden, texts = hidden[indices, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H), (N,)
+        rows: Tensor | None = None
+        target = self
+        if self.contrast is not None:  # a difference needs no other logit
+            rows, target = self.vocabulary_rows()
+        values = []
+        for states, texts_of_states in zip(hidden.split(TEXTS_AT_ONCE), texts.split(TEXTS_AT_ONCE), strict=True):
+            logits = model.head.tokens(states, rows).float()  # (n, V) or (n, R)
+            values.append(quantity_of(target, logits, texts_of_states))
+        return torch.cat(values)
 
-    def rows(self) -> tuple[Tensor, "Target"]:
-        """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""
+    def vocabulary_rows(self) -> tuple[Tensor, "BatchTargets"]:
+        """Return the vocabulary rows that `select` needs, (R,), and this target with its ids counted in them."""
         parts = [self.ids.flatten()] + ([] if self.contrast is None else [self.contrast])
-        rows, places = torch.cat(parts).unique(return_inverse=True)
+        rows, indices = torch.cat(parts).unique(return_inverse=True)
         count = self.ids.numel()
-        ids = places[:count].view_as(self.ids)
-        contrast = None if self.contrast is None else places[count:]
-        return rows, Target(ids, contrast, self.positions, self.labelled, self.task)
+        ids = indices[:count].view_as(self.ids)
+        contrast = None if self.contrast is None else indices[count:]
+        return rows, BatchTargets(ids, contrast, self.positions, self.labelled, self.task)
 
 
-def output_count(model: Model) -> int:
+def output_count(model: ModelInterface) -> int:
     """Return how many outputs a target can be: labels, or entries of the vocabulary."""
     return model.vocabulary_size if model.task.vocabulary else len(model.task.labels)
 
 
-def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: Sequence[Choice] | None = None) -> None:
+def check_target(
+    model: ModelInterface, spec: TargetSpec, contrast: Choice | None, choice_by_text: Sequence[Choice] | None = None
+) -> None:
     """Refuse targets that no text can have, before any text is read."""
     count = output_count(model)
     model.task.check_contrast(contrast)
-    indices = [index_of(model, choice, count) for choice in each or ()]
+    indices = [index_of(model, choice, count) for choice in choice_by_text or ()]
     if spec is not None:
         chosen, _ = _choices(model, spec, count)
         indices += [] if isinstance(spec, All) else chosen
@@ -159,19 +167,19 @@ def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: 
         )
 
 
-def same_as_contrast(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
-    """Return a note where what is explained, such as the prediction, happens to be the contrast itself."""
-    same = contrast is not None and contrast in ids
-    return (f"{name!r} is both target and contrast: their difference is zero at every token",) if same else ()
+def contrast_note(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
+    """Return a note if what is explained, such as the prediction, is the contrast itself, () otherwise."""
+    is_contrast = contrast is not None and contrast in ids
+    return (f"{name!r} is both target and contrast: their difference is zero at every token",) if is_contrast else ()
 
 
 def resolve(
-    model: Model,
-    run: Explained,
+    model: ModelInterface,
+    run: ForwardInterface,
     spec: TargetSpec = None,
     contrast: Choice | None = None,
-    each: Sequence[Choice] | None = None,
-) -> Target:
+    choice_by_text: Sequence[Choice] | None = None,
+) -> BatchTargets:
     """Resolve the caller's target to indices.
 
     Args:
@@ -179,28 +187,28 @@ def resolve(
         run: Its forward pass, for the prediction.
         spec: See `TargetSpec`.
         contrast: A choice to subtract.
-        each: One choice for each text of the batch instead of `spec`.
+        choice_by_text: One choice for each text of the batch instead of `spec`.
 
     Raises:
         TargetError: If a label or token does not exist, is ambiguous, or cannot be explained by this model.
     """
     task, outputs = model.task, run.logits.shape[-1]
     task.check_contrast(contrast)
-    if each is not None:
-        rows = [[index_of(model, choice, outputs)] for choice in each]
+    if choice_by_text is not None:
+        rows = [[index_of(model, choice, outputs)] for choice in choice_by_text]
         ids, labelled = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
     elif spec is None:
         ids, labelled = task.default_target(run.logits), False  # (B, 1)
     else:
         chosen, labelled = _choices(model, spec, outputs)
         ids = torch.tensor([chosen], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
-    other = None
+    contrast_ids = None
     if contrast is not None:
-        other = torch.full((len(ids),), index_of(model, contrast, outputs), device=ids.device)  # (B,)
-    return Target(ids, other, run.positions, labelled, task)
+        contrast_ids = torch.full((len(ids),), index_of(model, contrast, outputs), device=ids.device)  # (B,)
+    return BatchTargets(ids, contrast_ids, run.positions, labelled, task)
 
 
-def _choices(model: Model, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
+def _choices(model: ModelInterface, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
     """Return the outputs of the caller's target, and whether results have a label axis for them."""
     if isinstance(spec, All):
         if model.task.vocabulary:
@@ -229,8 +237,8 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 
 
 def describe_targets(
-    model: Model, target: Target, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
-) -> list[tuple[ExplainedTarget, ...]]:
+    model: ModelInterface, target: BatchTargets, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
+) -> list[tuple[Target, ...]]:
     """Return the target information for the results of the texts of a batch.
 
     Args:
@@ -241,28 +249,36 @@ def describe_targets(
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
     """
     rows = ids.astype(int).tolist()
-    names = {i: name_of(model, i) for i in {i for chosen in rows for i in chosen}}
-    other = None if contrast is None else int(contrast[0])
-    other_name = None if other is None else name_of(model, other)
-    infos = []
+    distinct_ids = {output_id for row in rows for output_id in row}
+    names = {output_id: name_of(model, output_id) for output_id in distinct_ids}
+    contrast_id = None if contrast is None else int(contrast[0])
+    contrast_name = None if contrast_id is None else name_of(model, contrast_id)
+    by_text = []
     for row, chosen in enumerate(rows):
         read_at = [None] if places is None else places[row].astype(int).reshape(-1).tolist()  # 1, or 2: start and end
         kind = target.task.target_kind
-        infos.append(
+        by_text.append(
             tuple(
-                ExplainedTarget(kind, names[i], i, other_name, other, read_at[i if len(read_at) > 1 else 0])
-                for i in chosen
+                Target(
+                    kind,
+                    names[output_id],
+                    output_id,
+                    contrast_name,
+                    contrast_id,
+                    read_at[output_id if len(read_at) > 1 else 0],
+                )
+                for output_id in chosen
             )
         )
-    return infos
+    return by_text
 
 
-def name_of(model: Model, index: int) -> str:
+def name_of(model: ModelInterface, index: int) -> str:
     """Return the name of an output of the model's head."""
     return model.task.output_name(index)
 
 
-def index_of(model: Model, choice: Choice, count: int) -> int:
+def index_of(model: ModelInterface, choice: Choice, count: int) -> int:
     """Return the index of the output of the model's head that a caller means."""
     if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
@@ -272,8 +288,8 @@ def index_of(model: Model, choice: Choice, count: int) -> int:
     return index
 
 
-def choice_from_text(model: Model, text: str) -> Choice:
-    """Read a choice that was typed: a name where there is one, otherwise an index if it is a string of digits."""
+def choice_from_text(model: ModelInterface, text: str) -> Choice:
+    """Return a choice that was typed: a name where there is one, otherwise an index if it is a string of digits."""
     try:
         index_of(model, text, sys.maxsize)
     except TargetError:
@@ -282,9 +298,9 @@ def choice_from_text(model: Model, text: str) -> Choice:
 
 
 def typed_targets(
-    model: Model, targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
+    model: ModelInterface, targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
 ) -> dict[str, Any]:
-    """Read targets that were typed, as keywords of `Explainer`; see `choice_from_text`.
+    """Return targets that were typed as keywords of `Explainer`; see `choice_from_text`.
 
     Args:
         model: The model.
@@ -293,14 +309,14 @@ def typed_targets(
         all_labels: Whether every label is explained instead.
     """
 
-    def read(text: str) -> Choice:
+    def parse(text: str) -> Choice:
         return text if model.task.compares else choice_from_text(model, text)
 
     options: dict[str, Any] = {}
     if all_labels:
         options["target"] = ALL
     elif targets:
-        options["target"] = read(targets[0]) if len(targets) == 1 else [read(text) for text in targets]
+        options["target"] = parse(targets[0]) if len(targets) == 1 else [parse(text) for text in targets]
     if contrast and contrast.strip():
-        options["contrast"] = read(contrast)
+        options["contrast"] = parse(contrast)
     return options

@@ -11,9 +11,9 @@ from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..results.units.characters import safe
-from .model import Model
+from .interfaces import ModelInterface
 
-TRIAL = "Is it so?"
+EXAMPLE_TEXT = "Is it so?"
 
 
 @contextmanager
@@ -22,8 +22,8 @@ def naming_input(place: int, item: Any) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        named = isinstance(item, str | Path) and not str(error).startswith(str(item))
-        path = f", {safe(str(item))}" if named else ""
+        is_other_path = isinstance(item, str | Path) and not str(error).startswith(str(item))
+        path = f", {safe(str(item))}" if is_other_path else ""
         raise InputError(f"input {place}{path}: {error}") from None
 
 
@@ -32,16 +32,18 @@ class TaskInputs:
 
     tokenizer: Any
 
-    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+    def encode(
+        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+    ) -> tuple[list[Encoding], bool]:
         """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
 
         Raises:
             InputError: If something cannot be read.
         """
-        return model.encoder.read(inputs, long_text=long_text)
+        return model.encoder.encode_input(inputs, long_text=long_text)
 
     def encode_rows(
-        self, model: Model, rows: Sequence[Any], *, long_text: LongText = "truncate"
+        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
     ) -> tuple[Sequence[Encoding], dict[int, str]]:
         """Encode rows of a corpus.
 
@@ -50,16 +52,16 @@ class TaskInputs:
         """
         return model.encoder.columns(rows, long_text=long_text)
 
-    def example_input(self, model: Model) -> Any:
+    def example_input(self, model: ModelInterface) -> Any:
         """Return an input on which a model shows what works on it before there is any other."""
-        return TRIAL
+        return EXAMPLE_TEXT
 
-    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
         raise NotImplementedError
 
     def read_completion(
-        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
         """Encode a prompt, of which `read_prompt` made `before`, with a completion.
 
@@ -71,6 +73,6 @@ class TaskInputs:
         """
         raise NotImplementedError
 
-    def appended(self, model: Model, before: Encoding, ids: list[int]) -> Encoding:
+    def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
         """Return a prompt and the tokens that follow it."""
         return append_tokens(self.tokenizer, before, ids)

@@ -63,7 +63,7 @@ class ZeroShot(Comparing):
             )
         labels = self.hypotheses.labels
         hypotheses = [self.hypotheses.template.format(label) for label in labels]
-        return [Alternatives(labels, [(str(text), h) for h in hypotheses]) for text in texts], single
+        return [Alternatives(labels, [(str(text), hypothesis) for hypothesis in hypotheses]) for text in texts], single
 
     def values(self, logits: Tensor) -> Tensor:
         """Return the logit of each label, (C,), of the pairs of text and hypothesis, (C, outputs)."""

@@ -11,10 +11,10 @@ from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.methods import Request, run_method
 from normxlogit.methods.decomposition.alti import Alti, normed_mixes
-from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear
+from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear_weights
 from normxlogit.methods.decomposition.globenc import GlobEnc
 from normxlogit.methods.decomposition.matrix import MatrixMethod
-from normxlogit.methods.decomposition.value_zeroing import ValueZeroing, _moved
+from normxlogit.methods.decomposition.value_zeroing import ValueZeroing, _score_matrix
 from normxlogit.tasks.targets import resolve
 from tests import tiny
 
@@ -72,7 +72,7 @@ def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
         model.run(batch)
         for layer in encoder_layers(model, batch, range(1, 4)):
             gain, own_bias, deviation = layer.norm("norm1")
-            bias = linear(layer.parts["output"])[1]
+            bias = linear_weights(layer.parts["output"])[1]
             added = gain * (bias - bias.mean()) / deviation[..., None] + own_bias
             for texts, rows, vectors in normed_mixes(layer, budget=40):
                 whole = vectors.sum(2) + added[texts, rows]
@@ -183,9 +183,9 @@ def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
 
 def test_value_zeroing_refuses_a_layer_that_gives_something_else_when_it_is_called_again():
     state = torch.randn(1, 3, 4)
-    call = SimpleNamespace(again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
+    call = SimpleNamespace(call_again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
     with pytest.raises(UnsupportedModelError, match="Linear gives something else"):
-        _moved(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)
+        _score_matrix(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)
 
 
 def test_value_zeroing_refuses_values_of_two_kinds():

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
-from .traces import loaded, messages_in, plain, read_trace
+from .traces import messages_in, parse_json, read_trace, to_plain_data
 
 Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
 """What a message is."""
@@ -95,7 +95,7 @@ class Conversation:
 
 
 def read_conversation(value: Any) -> Conversation:
-    """Read a conversation.
+    """Return a conversation of any format.
 
     Args:
         value: A list of messages, objects or mappings of any format; a trace that holds them; or the path of a file of
@@ -110,7 +110,7 @@ def read_conversation(value: Any) -> Conversation:
             return read_conversation(read_trace(value))
         except InputError as error:
             raise InputError(f"{value}: {error}") from None
-    raw, tools = messages_in(plain(value))
+    raw, tools = messages_in(to_plain_data(value))
     reader = _Reader()
     for number, message in enumerate(raw):
         reader.read(message, number)
@@ -143,108 +143,120 @@ class _Reader:
             self._read_part(raw, "assistant")
             return
         kind: Kind = "tool result" if raw["role"] == "tool" else raw["role"]
-        more: dict[str, Any] = raw["additional_kwargs"] if _is_map(raw.get("additional_kwargs")) else {}
+        additional: dict[str, Any] = raw["additional_kwargs"] if isinstance(raw.get("additional_kwargs"), dict) else {}
         for key in REASONING_KEYS:
-            if text := _reasoning(raw.get(key) or more.get(key)):
-                self._add("reasoning", text)
+            if text := _reasoning(raw.get(key) or additional.get(key)):
+                self._add_message("reasoning", text)
                 break
-        content = _filled(raw, "content", "parts", "blocks", "text")
+        content = _first_filled(raw, "content", "parts", "blocks", "text")
         if isinstance(content, dict) and "parts" in content:
             content = content["parts"]
-        call = _first(raw, "tool_call_id", "id") or _first(more, "tool_call_id")
-        if kind == "tool result" and not _is_parts(content):
-            self._result(content, _first(raw, "name", "tool_name") or _first(more, "name", "tool_name"), call)
+        call = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
+        if kind == "tool result" and not _is_list_of_parts(content):
+            self._read_result(
+                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call
+            )
         else:
-            parts: list[Any] = content if isinstance(content, list) and _is_parts(content) else [_as_text(content)]
+            parts: list[Any] = (
+                content if isinstance(content, list) and _is_list_of_parts(content) else [_as_text(content)]
+            )
             for part in parts:
-                self._read_part(part, kind, name=_first(raw, "name") or _first(more, "name"), call=call)
-        for each in _calls(raw) or _calls(more):
-            self._call(each)
+                self._read_part(part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call=call)
+        for tool_call in _calls(raw) or _calls(additional):
+            self._read_call(tool_call)
 
     def _read_part(self, part: Any, kind: Kind, name: str = "", call: str = "") -> None:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
-        type_ = str(part.get("type") or part.get("block_type") or _untyped(part))
+        type_ = str(part.get("type") or part.get("block_type") or _type_by_keys(part))
         if type_ in ("text", "input_text", "output_text", "refusal", "summary_text"):
             text = next((part[key] for key in ("text", "content", "refusal") if isinstance(part.get(key), str)), "")
             if kind == "tool result":
-                self._result(text, name, call)
+                self._read_result(text, name, call)
             else:
-                self._text(kind, text)
+                self._read_text(kind, text)
         elif type_ in ("thinking", "reasoning", "thought"):
-            self._add("reasoning", _reasoning(part))
+            self._add_message("reasoning", _reasoning(part))
         elif type_ in ("tool_use", "server_tool_use", "tool_call", "function_call", "custom_tool_call", "functionCall"):
-            self._call(part)
+            self._read_call(part)
         elif type_ in ("functionResponse", "function_response"):
-            inner = part[type_] if _is_map(part.get(type_)) else {}
-            self._result(_filled(inner, "response"), _first(inner, "name"), _first(inner, "id"))
+            inner = part[type_] if isinstance(part.get(type_), dict) else {}
+            self._read_result(_first_filled(inner, "response"), _first_text(inner, "name"), _first_text(inner, "id"))
         elif type_.endswith(("tool_result", "_call_output", "tool_call_response")):
-            content = _filled(part, "content", "output", "response", "result")
-            self._result(content, _first(part, "name"), _first(part, "tool_use_id", "call_id", "tool_call_id", "id"))
+            content = _first_filled(part, "content", "output", "response", "result")
+            self._read_result(
+                content, _first_text(part, "name"), _first_text(part, "tool_use_id", "call_id", "tool_call_id", "id")
+            )
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
-            self._add(kind, str(part["source"].get("data", "")))
+            self._add_message(kind, str(part["source"].get("data", "")))
         elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
-            self._served(part, type_.removesuffix("_call"))
+            self._read_service_call(part, type_.removesuffix("_call"))
         elif type_ != "redacted_thinking":
             self.notes.append(f"message {self._number} holds a part of type {type_!r}, which is not read")
 
-    def _served(self, part: Mapping[str, Any], tool: str) -> None:
+    def _read_service_call(self, part: Mapping[str, Any], tool: str) -> None:
         """Read a call of a tool that the service itself runs, such as a search of files or of the web."""
-        name = _first(part, "name") or tool
-        arguments = _filled(part, "arguments", "action", "queries", "query", "code")
-        self._call({"name": name, "arguments": arguments, "id": part.get("id")})
-        if (output := _filled(part, "output", "results", "outputs")) is not None:
-            self._result(output, name, _first(part, "id"))
+        name = _first_text(part, "name") or tool
+        arguments = _first_filled(part, "arguments", "action", "queries", "query", "code")
+        self._read_call({"name": name, "arguments": arguments, "id": part.get("id")})
+        if (output := _first_filled(part, "output", "results", "outputs")) is not None:
+            self._read_result(output, name, _first_text(part, "id"))
 
-    def _call(self, part: Mapping[str, Any]) -> None:
+    def _read_call(self, part: Mapping[str, Any]) -> None:
         """Read a tool call of any format; one that a message has twice, in its content and beside it, is read once."""
         inner = next(
-            (part[key] for key in ("function", "functionCall", "function_call") if _is_map(part.get(key))), part
+            (part[key] for key in ("function", "functionCall", "function_call") if isinstance(part.get(key), dict)),
+            part,
         )
-        name = _first(inner, "name", "tool_name") or _first(part, "name", "tool_name") or "tool"
-        call = _first(part, "call_id", "tool_call_id", "tool_id", "id") or _first(inner, "id")
-        arguments = _filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
+        name = _first_text(inner, "name", "tool_name") or _first_text(part, "name", "tool_name") or "tool"
+        call = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
+        arguments = _first_filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
         arguments = {} if arguments is None else arguments
-        same = Message("tool call", _as_text(loaded(arguments)), name, self._number, call)
-        if any(m == same or (call and m.call == call and m.kind == "tool call") for m in self._of_this_message()):
-            return
+        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call)
+        for message in self._of_this_message():
+            if message == tool_call or (call and message.call == call and message.kind == "tool call"):
+                return
         if call:
             self._tools[call] = name
-        self.messages.append(same)
+        self.messages.append(tool_call)
 
-    def _result(self, content: Any, name: str, call: str) -> None:
+    def _read_result(self, content: Any, name: str, call: str) -> None:
         """Read what a tool returned; several texts of one message are one result."""
-        if _is_parts(content):
+        if _is_list_of_parts(content):
             texts = [part if isinstance(part, str) else part.get("text") or part.get("content") for part in content]
             unread = [part for part in content if not isinstance(part, str) and _has_media(part)]
             self.notes += [
-                f"message {self._number} holds a part of type {p['type']!r}, which is not read" for p in unread
+                f"message {self._number} holds a part of type {part['type']!r}, which is not read" for part in unread
             ]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
-        before = next(iter(self._of_this_message()[-1:]), None)
-        if before is not None and before.kind == "tool result" and call and before.call == call:
-            self.messages[-1] = Message("tool result", f"{before.text}\n{text}", before.name, self._number, call)
+        last_message = next(iter(self._of_this_message()[-1:]), None)
+        if last_message is not None and last_message.kind == "tool result" and call and last_message.call == call:
+            self.messages[-1] = Message(
+                "tool result", f"{last_message.text}\n{text}", last_message.name, self._number, call
+            )
         else:
-            self._add("tool result", text, self._tools.get(call, "") or name, call)
+            self._add_message("tool result", text, self._tools.get(call, "") or name, call)
 
-    def _text(self, kind: Kind, text: str) -> None:
+    def _read_text(self, kind: Kind, text: str) -> None:
         """Read a text, of an assistant with its reasoning; several of one message in a row are one."""
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
-            self._add("reasoning", match[1])
+            self._add_message("reasoning", match[1])
             text = match[2]
-        before = self._of_this_message()[-1:]
-        if before and before[0].kind == kind and text.strip():
-            self.messages[-1] = Message(kind, f"{before[0].text}\n{text.strip()}", number=self._number)
+        last_message = self._of_this_message()[-1:]
+        if last_message and last_message[0].kind == kind and text.strip():
+            self.messages[-1] = Message(kind, f"{last_message[0].text}\n{text.strip()}", number=self._number)
         else:
-            self._add(kind, text)
+            self._add_message(kind, text)
 
-    def _add(self, kind: Kind, text: str, name: str = "", call: str = "") -> None:
+    def _add_message(self, kind: Kind, text: str, name: str = "", call: str = "") -> None:
+        """Append a message unless its text is empty."""
         if text.strip():
             self.messages.append(Message(kind, text.strip(), name, self._number, call))
 
     def _of_this_message(self) -> list[Message]:
+        """Return what was read so far of the message that is being read."""
         return [message for message in self.messages if message.number == self._number]
 
 
@@ -256,24 +268,25 @@ PART_TYPES = re.compile(
 """Types of the parts of a content."""
 
 
-def _is_parts(content: Any) -> bool:
+def _is_list_of_parts(content: Any) -> bool:
     """Return whether a content is a list of parts, not data that a tool returned."""
     return isinstance(content, list) and bool(content) and all(map(_is_part, content))
 
 
 def _is_part(part: Any) -> bool:
+    """Return whether a value is a text or a typed part of a content."""
     if isinstance(part, str):
         return True
     if not isinstance(part, dict):
         return False
-    type_ = part.get("type") or part.get("block_type") or _untyped(part)
+    type_ = part.get("type") or part.get("block_type") or _type_by_keys(part)
     return (isinstance(type_, str) and PART_TYPES.fullmatch(type_) is not None) or type_ in GEMINI
 
 
 GEMINI = ("functionCall", "function_call", "functionResponse", "function_response")
 
 
-def _untyped(part: Mapping[str, Any]) -> str:
+def _type_by_keys(part: Mapping[str, Any]) -> str:
     """Return the type of a part that is known by its only key, as of Gemini."""
     key = next((key for key in GEMINI if part.get(key)), None)
     if key is not None:
@@ -284,6 +297,7 @@ def _untyped(part: Mapping[str, Any]) -> str:
 
 
 def _has_media(part: Mapping[str, Any]) -> bool:
+    """Return whether a part has a type and no text."""
     return "text" not in part and "content" not in part and "type" in part
 
 
@@ -292,7 +306,7 @@ def _calls(raw: Mapping[str, Any]) -> list[Any]:
     calls = raw.get("tool_calls")
     if isinstance(calls, list) and calls:
         return [call for call in calls if isinstance(call, dict)]
-    return [raw["function_call"]] if _is_map(raw.get("function_call")) else []
+    return [raw["function_call"]] if isinstance(raw.get("function_call"), dict) else []
 
 
 def _reasoning(value: Any) -> str:
@@ -312,15 +326,11 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _first(mapping: Mapping[str, Any], *keys: str) -> str:
+def _first_text(mapping: Mapping[str, Any], *keys: str) -> str:
     """Return the first of some values that is a text."""
     return next((mapping[key] for key in keys if isinstance(mapping.get(key), str) and mapping[key]), "")
 
 
-def _filled(mapping: Mapping[str, Any], *keys: str) -> Any:
+def _first_filled(mapping: Mapping[str, Any], *keys: str) -> Any:
     """Return the first of some values that is not empty; 0 and False are not."""
     return next((mapping[key] for key in keys if mapping.get(key) not in (None, "", [], {})), None)
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, dict)

@@ -31,7 +31,7 @@ INLINE = frozenset(
 
 
 def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, str]:
-    """Read a document's text by name.
+    """Return a document's text by name.
 
     Args:
         path: The file. PDF needs the extra `documents`.
@@ -71,8 +71,8 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
     """Return the name of each file; of those with one name, as much of their paths as tells them apart."""
     names = []
     for file in files:
-        same = [str(other.absolute().parent) for other in files if other.name == file.name]
-        names.append(file.absolute().relative_to(os.path.commonpath(same)).as_posix())
+        parents = [str(namesake.absolute().parent) for namesake in files if namesake.name == file.name]
+        names.append(file.absolute().relative_to(os.path.commonpath(parents)).as_posix())
     return names
 
 
@@ -102,25 +102,25 @@ class _VisibleText(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.pieces: list[str] = []
-        self.open: list[tuple[str, bool]] = []  # element and whether it is hidden, from the outermost on
-        self.counts: Counter[str] = Counter()  # of open elements
+        self.open_elements: list[tuple[str, bool]] = []  # element and whether it is hidden, from the outermost on
+        self.open_counts: Counter[str] = Counter()  # of open elements
 
     @property
     def hidden(self) -> bool:
-        return bool(self.open) and self.open[-1][1]
+        return bool(self.open_elements) and self.open_elements[-1][1]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in VOID:
-            self.counts[tag] += 1
-            self.open.append((tag, self.hidden or tag in HIDDEN or "hidden" in dict(attrs)))
+            self.open_counts[tag] += 1
+            self.open_elements.append((tag, self.hidden or tag in HIDDEN or "hidden" in dict(attrs)))
         if not self.hidden and tag not in INLINE:
             self.pieces.append("\n\n" if tag in ("p", "h1", "h2", "h3", "h4", "h5", "h6") else "\n")
 
     def handle_endtag(self, tag: str) -> None:
-        last = ""
-        while self.counts[tag] and last != tag:  # also closes elements that were left open inside it
-            last, _ = self.open.pop()
-            self.counts[last] -= 1
+        closed = ""
+        while self.open_counts[tag] and closed != tag:  # also closes elements that were left open inside it
+            closed, _ = self.open_elements.pop()
+            self.open_counts[closed] -= 1
         if not self.hidden and tag not in INLINE:
             self.pieces.append("\n")
 
@@ -130,6 +130,7 @@ class _VisibleText(HTMLParser):
 
 
 def _decoded_html(content: bytes, name: str) -> str:
+    """Return an HTML page as text, by the encoding that it names."""
     charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
     encoding = charset.group(1).decode() if charset else "utf-8-sig"
     try:
@@ -142,6 +143,7 @@ def _decoded_html(content: bytes, name: str) -> str:
 
 
 def _pdf_pages(content: bytes, path: Path, name: str) -> dict[str, str]:
+    """Return the text of each page of a PDF file."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError

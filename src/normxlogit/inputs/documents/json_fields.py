@@ -29,16 +29,16 @@ def json_fields(text: str) -> Fields:
     except (ValueError, RecursionError):
         return []
     fields: Fields = []
-    _value(text, _after_space(text, 0), "", 0, fields)
+    _add_value(text, _after_space(text, 0), "", 0, fields)
     return fields
 
 
-def _value(text: str, at: int, path: str, start: int, fields: Fields) -> int:
+def _add_value(text: str, position: int, path: str, start: int, fields: Fields) -> int:
     """Add the fields of the value that begins at a character.
 
     Args:
         text: Valid JSON.
-        at: The first character of the value.
+        position: The first character of the value.
         path: The path of the value.
         start: Where its field begins: at its key, if it has one.
         fields: Where they are added.
@@ -46,45 +46,46 @@ def _value(text: str, at: int, path: str, start: int, fields: Fields) -> int:
     Returns:
         Where the value ends.
     """
-    if text[at] in "{[":
-        return _container(text, at, path, fields)
-    if text[at] == '"':
-        content, end = _string(text, at)
-        filled = bool(content.strip())
+    if text[position] in "{[":
+        return _add_container(text, position, path, fields)
+    if text[position] == '"':
+        content, end = _read_string(text, position)
+        has_content = bool(content.strip())
     else:
-        match = SCALAR.match(text, at)
-        end = at + 1 if match is None else match.end()
-        filled = text[at:end] != "null"
-    if filled:
+        match = SCALAR.match(text, position)
+        end = position + 1 if match is None else match.end()
+        has_content = text[position:end] != "null"
+    if has_content:
         fields.append((path, start, end))
     return end
 
 
-def _container(text: str, at: int, path: str, fields: Fields) -> int:
+def _add_container(text: str, position: int, path: str, fields: Fields) -> int:
     """Add the fields of an object or an array."""
-    is_object, number = text[at] == "{", 0
-    at = _after_space(text, at + 1)
-    while text[at] not in "}]":
-        start = at
+    is_object, number = text[position] == "{", 0
+    position = _after_space(text, position + 1)
+    while text[position] not in "}]":
+        start = position
         if is_object:
-            key, at = _string(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)  # behind the colon
+            key, position = _read_string(text, position)
+            position = _after_space(text, _after_space(text, position) + 1)  # behind the colon
             inner = f"{path}.{key}" if path else key
         else:
             inner = f"{path}[{number}]"
-        at = _after_space(text, _value(text, at, inner, start, fields))
-        if text[at] == ",":
-            at = _after_space(text, at + 1)
+        position = _after_space(text, _add_value(text, position, inner, start, fields))
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
         number += 1
-    return at + 1
+    return position + 1
 
 
-def _after_space(text: str, at: int) -> int:
-    match = SPACE.match(text, at)
-    return at if match is None else match.end()
+def _after_space(text: str, position: int) -> int:
+    """Return the position of the first character that is no white space."""
+    match = SPACE.match(text, position)
+    return position if match is None else match.end()
 
 
-def _string(text: str, at: int) -> tuple[str, int]:
+def _read_string(text: str, position: int) -> tuple[str, int]:
     """Return the string whose opening quote is at a character, and where it ends."""
-    content, end = scanstring(text, at + 1)
+    content, end = scanstring(text, position + 1)
     return str(content), int(end)

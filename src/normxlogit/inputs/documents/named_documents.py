@@ -42,18 +42,18 @@ def documents_by_name(documents: Any) -> dict[str, str]:
         texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
     else:
         texts = {}
-        items = [item for document in _items(documents) for item in _files_of(_without_score(document))]
+        items = [item for document in _each_document(documents) for item in _files_of(_without_score(document))]
         names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
         for number, document in enumerate(items, start=1):
             for name, text in _named_texts(document, number, names):
-                texts[_new_name(name, texts)] = text
+                texts[_unique_name(name, texts)] = text
     filled = {name: text.lstrip() for name, text in texts.items() if text.strip()}
     if not filled:
         raise InputError("there is no document with a text")
     return filled
 
 
-def _items(documents: Any) -> Iterable[Any]:
+def _each_document(documents: Any) -> Iterable[Any]:
     """Return the documents one by one; of frames and tables their rows."""
     if isinstance(documents, str | PathLike) or _is_document(documents):
         return [documents]
@@ -115,10 +115,10 @@ def _text_of(document: Any, name: str) -> str:
                 return text
         if any(key in document and _is_missing(document[key]) for key in TEXT_KEYS):
             return ""
-        others = (*NAME_KEYS, *PAGE_KEYS)  # a title is not the document
-        strings = [key for key, value in document.items() if isinstance(value, str) and key not in others]
-        if len(strings) == 1:
-            return str(document[strings[0]])
+        name_keys = (*NAME_KEYS, *PAGE_KEYS)  # a title is not the document
+        text_keys = [key for key, value in document.items() if isinstance(value, str) and key not in name_keys]
+        if len(text_keys) == 1:
+            return str(document[text_keys[0]])
         raise InputError(
             f"document {name} has no text: expected one of the keys {', '.join(TEXT_KEYS)}, got {', '.join(document)}"
         )
@@ -129,7 +129,9 @@ def _text_of(document: Any, name: str) -> str:
             return text
     if any(hasattr(document, key) and _is_missing(getattr(document, key)) for key in TEXT_KEYS):
         return ""
-    raise InputError(f"document {name} has no text: expected a string or a retriever's document, got {_kind(document)}")
+    raise InputError(
+        f"document {name} has no text: expected a string or a retriever's document, got {_type_name(document)}"
+    )
 
 
 def _is_missing(value: Any) -> bool:
@@ -138,11 +140,13 @@ def _is_missing(value: Any) -> bool:
 
 
 def _method(value: Any, name: str) -> Callable[[], Any] | None:
+    """Return a method of an object by its name, None if it has none."""
     method = getattr(value, name, None)
     return method if callable(method) else None
 
 
-def _kind(document: Any) -> str:
+def _type_name(document: Any) -> str:
+    """Return the name of a value's type, for errors."""
     return "None" if document is None else type(document).__name__
 
 
@@ -161,7 +165,7 @@ def _name_of(document: Any) -> str:
     return f"{name}, page {page}" if name and page is not None else name
 
 
-def _new_name(name: str, names: Mapping[str, Any]) -> str:
+def _unique_name(name: str, names: Mapping[str, Any]) -> str:
     """Return a name that is not among `names`: the name, or the name with a number."""
     unique, count = name, 1
     while unique in names:

@@ -46,7 +46,7 @@ EXPECTED = (
 
 
 def read_trace(path: str | PathLike[str]) -> Any:
-    """Read a trace from a file of JSON, or of JSON lines.
+    """Return what a file of JSON, or of JSON lines, holds.
 
     Returns:
         What the file holds; of several lines a list.
@@ -78,32 +78,32 @@ def read_trace(path: str | PathLike[str]) -> Any:
     return rows
 
 
-def plain(value: Any) -> Any:
+def to_plain_data(value: Any) -> Any:
     """Return a value as dicts, lists, texts and numbers, whatever objects it is made of."""
     if isinstance(value, Enum):
-        return plain(value.value)
+        return to_plain_data(value.value)
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain_data(item) for key, item in value.items()}
     if callable(dump := getattr(value, "model_dump", None)):  # pydantic
-        return plain(_dumped(dump))
+        return to_plain_data(_model_dump(dump))
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: to_plain_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     if hasattr(value, "__dict__") and not isinstance(value, type):
-        return {key: plain(item) for key, item in vars(value).items() if not key.startswith("_")}
+        return {key: to_plain_data(item) for key, item in vars(value).items() if not key.startswith("_")}
     return str(value)
 
 
 def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
-    """Find the messages of one conversation.
+    """Return the messages of one conversation, found in a trace.
 
     Of a trace with several calls of a model, which repeat what was there before, the longest is taken.
 
     Args:
-        value: What `plain` returned.
+        value: What `to_plain_data` returned.
 
     Returns:
         The messages as their format has them, and the definitions of the tools if there are any.
@@ -111,14 +111,14 @@ def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
     Raises:
         InputError: If there is no conversation, or more than one.
     """
-    value = loaded(value)
+    value = parse_json(value)
     if isinstance(value, list) and any(map(_is_message, value)):
-        return _checked(value), None
+        return _as_messages(value), None
     records = _records(value)
     conversations = [(messages, record) for record in records if (messages := _conversation(record))]
     if not conversations:
-        raise InputError(f"expected {EXPECTED}; got {_shape(value)}")
-    longest, record = max(reversed(conversations), key=lambda one: len(one[0]))
+        raise InputError(f"expected {EXPECTED}; got {_describe(value)}")
+    longest, record = max(reversed(conversations), key=lambda pair: len(pair[0]))
     if (count := len(_traces(value, longest))) > 1:
         raise InputError(f"expected one conversation, got {count}: pass one of them")
     return longest, _tools_of(record)
@@ -139,7 +139,7 @@ def _traces(value: Any, longest: list[dict[str, Any]]) -> set[str]:
 def _records(value: Any) -> list[dict[str, Any]]:
     """Return a trace and all its parts, each before those in it."""
     if isinstance(value, str):
-        return _records(loaded(value)) if _is_json(value) else []
+        return _records(parse_json(value)) if _is_json(value) else []
     if isinstance(value, list):
         return [record for item in value for record in _records(item)]
     if not isinstance(value, dict):
@@ -149,6 +149,7 @@ def _records(value: Any) -> list[dict[str, Any]]:
 
 
 def _records_under(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the records under a key; a message has none, whatever its keys are called."""
     inner = value.get(key)
     return _records(inner) if isinstance(inner, list | dict) and not _is_message(value) else []
 
@@ -163,39 +164,43 @@ def _conversation(record: dict[str, Any]) -> list[dict[str, Any]]:
         return [_as_message(record)]
     request = next((record[key] for key in REQUESTS if record.get(key)), None)
     response = next((record[key] for key in RESPONSES if record.get(key)), None)
-    before = _side(request, "user")
-    if not before:
+    request_messages = _messages_of_side(request, "user")
+    if not request_messages:
         return []
     for key in SYSTEMS:
         if text := record.get(key):
-            before = [{"role": "system", "content": loaded(text)}, *before]
-    after = _side(response, "assistant")
-    return after if after[: len(before)] == before else before + after
+            request_messages = [{"role": "system", "content": parse_json(text)}, *request_messages]
+    response_messages = _messages_of_side(response, "assistant")
+    return (
+        response_messages
+        if response_messages[: len(request_messages)] == request_messages
+        else request_messages + response_messages
+    )
 
 
-def _side(value: Any, role: str) -> list[dict[str, Any]]:
+def _messages_of_side(value: Any, role: str) -> list[dict[str, Any]]:
     """Return the messages of a request or of a response.
 
     Args:
         value: A text of the author, messages, or a mapping with them.
         role: The author of a text.
     """
-    value = loaded(value)
+    value = parse_json(value)
     if isinstance(value, str):
         return [{"role": role, "content": value}] if value.strip() else []
     if isinstance(value, list):
         if any(map(_is_message, value)):
-            return _checked(value)
-        return _side(value[0], role) if value else []  # a batch of one; several choices
+            return _as_messages(value)
+        return _messages_of_side(value[0], role) if value else []  # a batch of one; several choices
     if not isinstance(value, dict):
         return []
     if _is_message(value):
         return [_as_message(value)]
     if isinstance(value.get("message"), dict):
-        return _side(value["message"], role)
+        return _messages_of_side(value["message"], role)
     keys = (*REQUESTS, *RESPONSES) if role == "user" else (*RESPONSES, "messages")
     for key in (*keys, "content", "text"):
-        if value.get(key) and (messages := _side(value[key], role)):
+        if value.get(key) and (messages := _messages_of_side(value[key], role)):
             systems = [{"role": "system", "content": value[name]} for name in SYSTEMS if value.get(name)]
             return systems + messages if role == "user" else messages
     return []
@@ -203,16 +208,16 @@ def _side(value: Any, role: str) -> list[dict[str, Any]]:
 
 def _of_attributes(attributes: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages in the attributes of a span."""
-    system = loaded(attributes.get("gen_ai.system_instructions"))
+    system = parse_json(attributes.get("gen_ai.system_instructions"))
     sides = []
     for side, key, role in (("request", "input", "user"), ("response", "output", "assistant")):
-        messages = _side(attributes.get(f"gen_ai.{key}.messages"), role)
-        sides.append(messages or _indexed(attributes, INDEXED[side], role))
+        messages = _messages_of_side(attributes.get(f"gen_ai.{key}.messages"), role)
+        sides.append(messages or _numbered_messages(attributes, INDEXED[side], role))
     messages = [*sides[0], *sides[1]] if sides[0] else []
     return [{"role": "system", "content": system}, *messages] if system and messages else messages
 
 
-def _indexed(attributes: dict[str, Any], pattern: "re.Pattern[str]", role: str) -> list[dict[str, Any]]:
+def _numbered_messages(attributes: dict[str, Any], pattern: "re.Pattern[str]", role: str) -> list[dict[str, Any]]:
     """Return the messages of attributes with a number for each message, and for each of its tool calls."""
     messages: dict[int, dict[str, Any]] = {}
     calls: dict[int, dict[int, dict[str, Any]]] = {}
@@ -225,8 +230,8 @@ def _indexed(attributes: dict[str, Any], pattern: "re.Pattern[str]", role: str) 
             calls.setdefault(number, {}).setdefault(int(call[1]), {})[call[2]] = value
         else:
             message[name] = value
-    for number, each in calls.items():
-        messages[number]["tool_calls"] = [each[place] for place in sorted(each)]
+    for number, calls_by_place in calls.items():
+        messages[number]["tool_calls"] = [calls_by_place[place] for place in sorted(calls_by_place)]
     return [messages[number] for number in sorted(messages)]
 
 
@@ -239,19 +244,19 @@ def _attributes(value: Any) -> dict[str, Any]:
                 flat |= {f"{key}.{name}": item for name, item in _attributes(inner).items()}
         return flat
     rows = value if isinstance(value, list) else []
-    return {str(row["key"]): _typed(row.get("value")) for row in rows if isinstance(row, dict) and "key" in row}
+    return {str(row["key"]): _otlp_value(row.get("value")) for row in rows if isinstance(row, dict) and "key" in row}
 
 
-def _typed(value: Any) -> Any:
+def _otlp_value(value: Any) -> Any:
     """Return a value of OTLP, such as {"stringValue": "text"}."""
     if not isinstance(value, dict) or len(value) != 1:
         return value
-    ((kind, inner),) = value.items()
-    if kind == "arrayValue":
-        return [_typed(item) for item in inner.get("values", [])]
-    if kind == "kvlistValue":
+    ((type_name, inner),) = value.items()
+    if type_name == "arrayValue":
+        return [_otlp_value(item) for item in inner.get("values", [])]
+    if type_name == "kvlistValue":
         return _attributes(inner.get("values", []))
-    return inner if kind.endswith("Value") else value
+    return inner if type_name.endswith("Value") else value
 
 
 def _is_message(value: Any) -> bool:
@@ -262,17 +267,17 @@ def _is_message(value: Any) -> bool:
         return False
     if _role_name(value.get("role")) in ROLES:
         return True
-    kind = value.get("type")
+    type_name = value.get("type")
     if isinstance(value.get("lc"), int):
         return isinstance(value.get("kwargs"), dict) and "content" in value["kwargs"]
     if isinstance(value.get("data"), dict) and "content" in value["data"]:
-        return _role_name(kind) in ROLES
-    if _role_name(kind) in ROLES and "content" in value:
+        return _role_name(type_name) in ROLES
+    if _role_name(type_name) in ROLES and "content" in value:
         return True
-    return isinstance(kind, str) and (kind in ITEMS or kind.endswith(("_call", "_call_output")))
+    return isinstance(type_name, str) and (type_name in ITEMS or type_name.endswith(("_call", "_call_output")))
 
 
-def _checked(messages: list[Any]) -> list[dict[str, Any]]:
+def _as_messages(messages: list[Any]) -> list[dict[str, Any]]:
     """Return messages as mappings.
 
     Raises:
@@ -281,7 +286,7 @@ def _checked(messages: list[Any]) -> list[dict[str, Any]]:
     for place, message in enumerate(messages):
         if not _is_message(message):
             raise InputError(
-                f"message {place} has none of the roles system, user, assistant and tool; got {_shape(message)}"
+                f"message {place} has none of the roles system, user, assistant and tool; got {_describe(message)}"
             )
     return list(map(_as_message, messages))
 
@@ -311,12 +316,12 @@ def _tools_of(record: dict[str, Any]) -> list[Any] | None:
     request = record.get("request") or record.get("input") or record.get("inputs")
     for source in (record, request):
         tools = source.get("tools") if isinstance(source, dict) else None
-        if isinstance(tools, list) and tools and all(isinstance(t, dict) and "function" in t for t in tools):
+        if isinstance(tools, list) and tools and all(isinstance(tool, dict) and "function" in tool for tool in tools):
             return tools
     return None
 
 
-def loaded(value: Any) -> Any:
+def parse_json(value: Any) -> Any:
     """Return what a text of JSON holds, and anything else as it is."""
     if isinstance(value, str) and _is_json(value):
         return json.loads(value)
@@ -324,6 +329,7 @@ def loaded(value: Any) -> Any:
 
 
 def _is_json(text: str) -> bool:
+    """Return whether a text is an object or an array of JSON."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:
@@ -333,18 +339,19 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _dumped(dump: Callable[..., Any]) -> Any:
+def _model_dump(dump: Callable[..., Any]) -> Any:
+    """Return the fields of a pydantic model by its `model_dump`, without warnings."""
     try:
         return dump(warnings=False)
     except TypeError:  # not pydantic's own
         return dump()
 
 
-def _shape(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Return what a value is, in a few words."""
     if isinstance(value, dict):
         keys = ", ".join(map(repr, list(value)[:6])) or "nothing"
         return f"a mapping with {keys}{', ...' if len(value) > 6 else ''}"
     if isinstance(value, list):
-        return f"a list of {len(value)}, the first {_shape(value[0])}" if value else "an empty list"
+        return f"a list of {len(value)}, the first {_describe(value[0])}" if value else "an empty list"
     return f"{str(value)[:40]!r}" if isinstance(value, str) else type(value).__name__

@@ -27,16 +27,16 @@ class Value(NamedTuple):
     end: int
 
 
-def values_in(text: str, named: frozenset[str] = frozenset()) -> list[Value]:
+def values_in(text: str, known_names: frozenset[str] = frozenset()) -> list[Value]:
     """Return the values of a text in their order.
 
     Args:
         text: A sentence.
-        named: Words that are known to be names, see `names_of`: at the beginning of a sentence others are none.
+        known_names: Words that are known to be names, see `names_of`: at the beginning of a sentence others are none.
     """
-    values = [Value("number", m.group(), *m.span()) for m in _NUMBER.finditer(text)]
-    values += [Value("unit", m.group(1), *m.span(1)) for m in _UNIT.finditer(text)]
-    values += list(_names(text, named))
+    values = [Value("number", match.group(), *match.span()) for match in _NUMBER.finditer(text)]
+    values += [Value("unit", match.group(1), *match.span(1)) for match in _UNIT.finditer(text)]
+    values += list(_names(text, known_names))
     for match in _WORD.finditer(text):
         word = match.group().lower()
         kinds: list[ValueKind] = ["number word"] if word in NUMBER_WORDS else ["opposite"] if word in OPPOSITES else []
@@ -53,15 +53,17 @@ def names_of(text: str, token_ids: Callable[[str], Sequence[int]]) -> frozenset[
         text: A text of several sentences.
         token_ids: Returns the tokens of a text, without special ones.
     """
-    words: set[str] = set()
-    first: set[str] = set()  # of sentences
-    begins = True
+    inside_sentences: set[str] = set()
+    sentence_starts: set[str] = set()  # of sentences
+    begins_sentence = True
     for match in _TOKEN.finditer(text):
         word = match.group()
         if word[0].isupper():
-            (first if begins else words).add(word)
-        begins = word[-1] in _ENDS or "\n" in text[match.end() : match.end() + 1]
-    return frozenset(words | {word for word in first - words if _is_name(word, token_ids)})
+            (sentence_starts if begins_sentence else inside_sentences).add(word)
+        begins_sentence = word[-1] in _ENDS or "\n" in text[match.end() : match.end() + 1]
+    return frozenset(
+        inside_sentences | {word for word in sentence_starts - inside_sentences if _is_name(word, token_ids)}
+    )
 
 
 def _is_name(word: str, token_ids: Callable[[str], Sequence[int]]) -> bool:
@@ -70,14 +72,14 @@ def _is_name(word: str, token_ids: Callable[[str], Sequence[int]]) -> bool:
     Tokenizers learn frequent strings first: of a common word the form with a small letter is one token, and comes
     before the one with a capital. Rare words, in several tokens either way, count as names; letter by letter, none do.
     """
-    before = list(token_ids("a"))
-    capital, small = (list(token_ids(f"a {form}")) for form in (word, word[0].lower() + word[1:]))
-    if capital == small or capital[: len(before)] != before or small[: len(before)] != before:
+    prefix = list(token_ids("a"))
+    capital_ids, small_ids = (list(token_ids(f"a {spelling}")) for spelling in (word, word[0].lower() + word[1:]))
+    if capital_ids == small_ids or capital_ids[: len(prefix)] != prefix or small_ids[: len(prefix)] != prefix:
         return False
-    capital, small = capital[len(before) :], small[len(before) :]
-    if len(capital) == len(small) == 1:
-        return capital[0] < small[0]
-    return len(small) > len(capital) or 1 < len(small) < len(word)
+    capital_ids, small_ids = capital_ids[len(prefix) :], small_ids[len(prefix) :]
+    if len(capital_ids) == len(small_ids) == 1:
+        return capital_ids[0] < small_ids[0]
+    return len(small_ids) > len(capital_ids) or 1 < len(small_ids) < len(word)
 
 
 def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str]:
@@ -91,13 +93,13 @@ def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str
     word = value.text.lower()
     opposite = OPPOSITES.get(word)
     texts: dict[str, str] = {}
-    for other in values:
-        if other.kind != value.kind or other.text.lower() == word:
+    for candidate in values:
+        if candidate.kind != value.kind or candidate.text.lower() == word:
             continue
-        if value.kind == "opposite" and other.text.lower() != opposite:
+        if value.kind == "opposite" and candidate.text.lower() != opposite:
             continue
-        texts.setdefault(other.text.lower(), other.text)
-    return [text for text in texts.values() if not (_stands_in(text, sentence) or _is_form(text.lower(), word))]
+        texts.setdefault(candidate.text.lower(), candidate.text)
+    return [text for text in texts.values() if not (_occurs_in(text, sentence) or _is_form(text.lower(), word))]
 
 
 def _is_form(text: str, word: str) -> bool:
@@ -105,20 +107,20 @@ def _is_form(text: str, word: str) -> bool:
     return not word[0].isdigit() and (text.startswith(word) or word.startswith(text))
 
 
-def _stands_in(text: str, sentence: str) -> bool:
+def _occurs_in(text: str, sentence: str) -> bool:
     """Return whether a value stands in a sentence, not as a piece of a longer word or number."""
-    whole = rf"(?<!\w)(?<!\d[.,:/]){re.escape(text)}(?!\w|[.,:/]\d)"
-    return re.search(whole, sentence, re.IGNORECASE) is not None
+    pattern = rf"(?<!\w)(?<!\d[.,:/]){re.escape(text)}(?!\w|[.,:/]\d)"
+    return re.search(pattern, sentence, re.IGNORECASE) is not None
 
 
-def _names(text: str, named: frozenset[str]) -> Iterator[Value]:
+def _names(text: str, known_names: frozenset[str]) -> Iterator[Value]:
     """Yield words that begin with a capital, those that follow each other as one name."""
     spans: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
         word, (start, end) = match.group(), match.span()
-        before = text[:start].rstrip()
-        begins = not before or before[-1] in _ENDS
-        if not word[0].isupper() or word == "I" or (begins and word not in named):
+        text_before = text[:start].rstrip()
+        begins_sentence = not text_before or text_before[-1] in _ENDS
+        if not word[0].isupper() or word == "I" or (begins_sentence and word not in known_names):
             continue
         if spans and text[spans[-1][1] : start] in _JOINTS:
             start = spans.pop()[0]

@@ -44,8 +44,8 @@ def rewound(file: Any) -> Iterator[Any]:
 
 def number_axes(value: Any) -> int:
     """Return how many axes an array, a tensor or a column of numbers has; 0 for anything else."""
-    kind, shape = str(getattr(value, "dtype", "")).casefold().removeprefix("torch."), getattr(value, "shape", None)
-    return len(shape) if shape is not None and kind.startswith(("int", "uint", "float", "bfloat")) else 0
+    dtype, shape = str(getattr(value, "dtype", "")).casefold().removeprefix("torch."), getattr(value, "shape", None)
+    return len(shape) if shape is not None and dtype.startswith(("int", "uint", "float", "bfloat")) else 0
 
 
 def detached(value: Any) -> Any:
@@ -82,14 +82,15 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     columns = {name: inputs[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
-    held = [name for name, column in columns.items() if _begins_with(column, is_item)]
-    if len(held) != 1:
-        what = "several columns" if held else "no column"
+    item_columns = [name for name, column in columns.items() if _begins_with(column, is_item)]
+    if len(item_columns) != 1:
+        amount = "several columns" if item_columns else "no column"
+        example = str((item_columns or list(names) or ["name"])[0])
         raise InputError(
-            f"a {type(inputs).__name__} with {what} of {kind}s was given ({', '.join(map(repr, held or names))}); pass "
-            f"the column: data[{str((held or list(names) or ['name'])[0])!r}]"
+            f"a {type(inputs).__name__} with {amount} of {kind}s was given "
+            f"({', '.join(map(repr, item_columns or names))}); pass the column: data[{example!r}]"
         )
-    return columns[held[0]]
+    return columns[item_columns[0]]
 
 
 def _begins_with(column: Any, is_item: Callable[[Any], bool]) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..encoding import Spread
+from ..encoding import ScoreSpread
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-SAME = 0.25
+SIZE_TOLERANCE = 0.25
 """Share of a patch's side within which two patches count as of one size, or as in one row."""
 
-TYPICAL = 0.4
+CELL_QUANTILE = 0.4
 """Quantile of the sides of parts that a cell has: above the few that are partly padding, below those of the whole."""
 
-PADDED = 1e-3
+MIN_CONTRAST = 1e-3
 """Difference between black and white below which a number comes from no pixel."""
 
 
@@ -43,7 +43,7 @@ class Sources(NamedTuple):
 
 
 def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> Sources:
-    """Measure from where the numbers come that a processor makes of pictures of one size.
+    """Return from where the numbers come that a processor makes of pictures of one size, measured with test pictures.
 
     Args:
         process: Returns what the processor makes of a picture.
@@ -53,16 +53,16 @@ def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> S
 
     width, height = size
 
-    def grey(levels: npt.ArrayLike) -> Floats:
+    def process_grey(levels: npt.ArrayLike) -> Floats:
         values = np.broadcast_to(np.round(np.asarray(levels, np.float64)), (height, width)).astype(np.uint8)
         return process(Image.fromarray(np.repeat(values[..., None], 3, -1)))
 
-    black, white = grey(0), grey(255)
-    inside = np.abs(white - black) > PADDED
+    black, white = process_grey(0), process_grey(255)
+    inside = np.abs(white - black) > MIN_CONTRAST
     scale = np.where(inside, white - black, 1.0)
     columns = 255 * (np.arange(width) + 0.5) / width
     rows = 255 * (np.arange(height)[:, None] + 0.5) / height
-    x, y = ((grey(levels) - black) / scale for levels in (columns, rows))
+    x, y = ((process_grey(levels) - black) / scale for levels in (columns, rows))
     return Sources(x * width, y * height, inside.astype(np.float64))
 
 
@@ -80,7 +80,7 @@ def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
     return np.concatenate([low, high], -1).reshape(-1, 4)
 
 
-def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
+def layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
     """Return a grid of places for parts, and how the score of each part is spread over it.
 
     Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches
@@ -100,59 +100,63 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
     with_area = np.flatnonzero((sides > 0).all(1))
     if not len(with_area):
         return None
-    small = with_area[(sides[with_area] < (1 + SAME) * sides[with_area].min(0) + SAME).all(1)]
-    edges = [_edges(boxes[small][:, [axis, axis + 2]]) for axis in (0, 1)]
+    small = with_area[(sides[with_area] < (1 + SIZE_TOLERANCE) * sides[with_area].min(0) + SIZE_TOLERANCE).all(1)]
+    edges = [_shared_edges(boxes[small][:, [axis, axis + 2]]) for axis in (0, 1)]
     if (len(edges[0]) - 1) * (len(edges[1]) - 1) <= len(small):
         spread = _spread(boxes, with_area, frozenset(small.tolist()), *edges)
         if spread is not None:
             return spread
-    return _spread(boxes, with_area, frozenset(), *(_cells(boxes[with_area][:, [axis, axis + 2]]) for axis in (0, 1)))
+    return _spread(
+        boxes, with_area, frozenset(), *(_equal_cells(boxes[with_area][:, [axis, axis + 2]]) for axis in (0, 1))
+    )
 
 
 def _spread(
-    boxes: Floats, with_area: npt.NDArray[np.intp], whole: frozenset[int], columns: Floats, rows: Floats
-) -> Spread | None:
+    boxes: Floats, with_area: npt.NDArray[np.intp], single_places: frozenset[int], columns: Floats, rows: Floats
+) -> ScoreSpread | None:
     """Return how the scores of parts are spread over a grid; None where a part lies beside it.
 
     Args:
         boxes: Of all parts, (N, 4).
         with_area: The parts that are spread.
-        whole: Those that are one place of the grid each, whatever rounding makes of their edges.
+        single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
         columns: The edges of the grid's columns.
         rows: The edges of its rows.
     """
     left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
     where = np.stack(np.broadcast_arrays(left[None], top[:, None], right[None], bottom[:, None]), -1)  # (h, w, 4)
-    parts, places, shares = [], [], []
+    parts, place_lists, shares = [], [], []
     for part in with_area:
         x0, y0, x1, y1 = boxes[part]
-        wide = np.clip(np.minimum(right, x1) - np.maximum(left, x0), 0, None)  # (w,)
-        high = np.clip(np.minimum(bottom, y1) - np.maximum(top, y0), 0, None)  # (h,)
-        area = high[:, None] * wide  # (h, w)
-        if part in whole:
+        widths = np.clip(np.minimum(right, x1) - np.maximum(left, x0), 0, None)  # (w,)
+        heights = np.clip(np.minimum(bottom, y1) - np.maximum(top, y0), 0, None)  # (h,)
+        area = heights[:, None] * widths  # (h, w)
+        if part in single_places:
             area = area * (area == area.max())
-        covered = np.flatnonzero(area)
-        if not len(covered):
+        places = np.flatnonzero(area)
+        if not len(places):
             return None
-        parts.append(np.full(len(covered), part))
-        places.append(covered)
-        shares.append(area.ravel()[covered] / area.sum())
-    return Spread(where.astype(np.float32), np.concatenate(parts), np.concatenate(places), np.concatenate(shares))
+        parts.append(np.full(len(places), part))
+        place_lists.append(places)
+        shares.append(area.ravel()[places] / area.sum())
+    return ScoreSpread(
+        where.astype(np.float32), np.concatenate(parts), np.concatenate(place_lists), np.concatenate(shares)
+    )
 
 
-def _cells(spans: Floats) -> Floats:
-    """Return the edges of a row of equal cells over the spans of parts, (N, 2), as wide as most smaller parts."""
+def _equal_cells(spans: Floats) -> Floats:
+    """Return the edges of equal cells over the spans of parts, (N, 2), as wide as most of the smaller parts."""
     start, end = spans[:, 0].min(), spans[:, 1].max()
-    side = np.quantile(spans[:, 1] - spans[:, 0], TYPICAL)
+    side = np.quantile(spans[:, 1] - spans[:, 0], CELL_QUANTILE)
     return np.linspace(start, end, max(1, round((end - start) / side)) + 1)
 
 
-def _edges(spans: Floats) -> Floats:
+def _shared_edges(spans: Floats) -> Floats:
     """Return the edges of a row of places from the spans of parts, (N, 2), many of which are the same."""
     middles = spans.mean(1)
     side = float(np.median(spans[:, 1] - spans[:, 0]))
     order = np.argsort(middles)
-    groups = np.split(order, np.flatnonzero(np.diff(middles[order]) > SAME * side) + 1)
+    groups = np.split(order, np.flatnonzero(np.diff(middles[order]) > SIZE_TOLERANCE * side) + 1)
     starts, ends = (np.array([np.median(spans[group, end]) for group in groups]) for end in (0, 1))
     between = (ends[:-1] + starts[1:]) / 2
     return np.concatenate([starts[:1], between, ends[-1:]])

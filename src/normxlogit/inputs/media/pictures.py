@@ -16,16 +16,16 @@ from .items import detached, number_axes, rewound
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-LARGEST = 448
+PREVIEW_SIDE = 448
 """Pixels of the longer side of the copy of a picture that results keep for drawings."""
 
-SMALL = 128
+LOSSLESS_SIDE = 128
 """Pixels of the longer side up to which that copy has every pixel as it is."""
 
-TYPES = ("image", "image_url")
+PICTURE_TYPES = ("image", "image_url")
 """Types of the parts of a message that are pictures, as transformers and OpenAI's clients name them."""
 
-KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
+PICTURE_KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
 """Where such a part, a row or a file of a data set says which picture it is."""
 
 
@@ -55,13 +55,13 @@ class Picture:
 def picture_parts(content: Any) -> list[Mapping[str, Any]]:
     """Return the parts of a message's content that are pictures."""
     parts = content if isinstance(content, list | tuple) else ()
-    return [part for part in parts if isinstance(part, Mapping) and part.get("type") in TYPES]
+    return [part for part in parts if isinstance(part, Mapping) and part.get("type") in PICTURE_TYPES]
 
 
 def is_picture(item: Any) -> bool:
     """Return whether something is one picture, and not several."""
     if isinstance(item, Mapping):
-        return any(item.get(key) is not None and is_picture(item[key]) for key in KEYS)
+        return any(item.get(key) is not None and is_picture(item[key]) for key in PICTURE_KEYS)
     if isinstance(item, str | Path | bytes | bytearray | memoryview) or hasattr(item, "read"):
         return True
     return hasattr(item, "getbands") or number_axes(item) in (2, 3)
@@ -73,7 +73,7 @@ def names_picture(text: str) -> bool:
 
 
 def read_picture(item: Any) -> Picture:
-    """Read a picture, in RGB.
+    """Return a picture in RGB, read from wherever it is.
 
     Args:
         item: What `opened_picture` takes; an array of whole numbers from 0 to 255, (height, width), (height, width, 3)
@@ -82,7 +82,7 @@ def read_picture(item: Any) -> Picture:
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
-    pillow = _pillow()
+    pillow = _import_pillow()
     picture, name = opened_picture(item)
     picture = detached(picture)
     if hasattr(picture, "numpy"):
@@ -112,18 +112,18 @@ def opened_picture(item: Any) -> tuple[Any, str]:
 
     Args:
         item: A path, an open file, bytes of one, a data URI, a Pillow picture, or an array; or a mapping with one of
-            these under one of `KEYS`, such as a part of a message, or a row or a file of a data set.
+            these under one of `PICTURE_KEYS`, such as a part of a message, or a row or a file of a data set.
 
     Raises:
         InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
     """
     key = ""
     while isinstance(item, Mapping):  # {"image_url": {"url": ...}}, {"image": {"bytes": ..., "path": None}}
-        key = next((key for key in KEYS if item.get(key) is not None), "")
+        key = next((key for key in PICTURE_KEYS if item.get(key) is not None), "")
         if not key:
             raise InputError(
                 "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
-                "under another of the keys " + ", ".join(KEYS[1:])
+                "under another of the keys " + ", ".join(PICTURE_KEYS[1:])
             )
         item = item[key]
     if isinstance(item, str | Path):
@@ -132,7 +132,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
                 f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
         if key == "base64" or str(item).startswith("data:"):
-            return open_picture(io.BytesIO(_decoded(str(item))), "the picture in base64"), ""
+            return open_picture(io.BytesIO(_decode_base64(str(item))), "the picture in base64"), ""
         return open_picture(item, str(item)), Path(item).name
     if isinstance(item, bytes | bytearray | memoryview):
         return open_picture(io.BytesIO(item), "the file"), ""
@@ -142,28 +142,28 @@ def opened_picture(item: Any) -> tuple[Any, str]:
     return (upright(item) if hasattr(item, "getexif") else item), ""
 
 
-def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
-    """Open a picture as it is looked at, in RGB or with the levels that its file has.
+def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image":
+    """Return a picture as it is looked at, in RGB or with the levels that its file has.
 
     Args:
         file: A path or a file object.
         name: What an error calls it.
-        most: Most pixels; None for as many as Pillow takes.
+        max_pixels: Most pixels; None for as many as Pillow takes.
 
     Raises:
         InputError: If it is not a picture, damaged or too large.
     """
-    pillow = _pillow()
+    pillow = _import_pillow()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pillow.Image.DecompressionBombWarning)
             opened = pillow.Image.open(file)
         with opened:
-            if most is not None and opened.width * opened.height > most:
-                raise InputError(f"{name} has {opened.width} x {opened.height} pixels; at most {most:,} are read")
-            turned = upright(opened)
-            turned.load()
-            return turned
+            if max_pixels is not None and opened.width * opened.height > max_pixels:
+                raise InputError(f"{name} has {opened.width} x {opened.height} pixels; at most {max_pixels:,} are read")
+            picture = upright(opened)
+            picture.load()
+            return picture
     except InputError:
         raise
     except Exception as error:  # decoders of damaged files raise whatever they come across
@@ -173,11 +173,11 @@ def open_picture(file: Any, name: str, most: int | None = None) -> "Image":
 
 def upright(picture: "Image") -> "Image":
     """Return a picture as its orientation tag says it is looked at, as the pipelines of transformers do."""
-    turned: Image = _pillow().ImageOps.exif_transpose(picture)
-    return turned
+    transposed: Image = _import_pillow().ImageOps.exif_transpose(picture)
+    return transposed
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     """Return the bytes of base64 or of a data URI."""
     try:
         return base64.b64decode(text.rpartition(",")[2], validate=True)
@@ -185,7 +185,8 @@ def _decoded(text: str) -> bytes:
         raise InputError(f"{text[:60]}: not base64") from None
 
 
-def _pillow() -> Any:
+def _import_pillow() -> Any:
+    """Return Pillow, which reads pictures."""
     try:
         import PIL.Image
         import PIL.ImageOps
@@ -196,9 +197,9 @@ def _pillow() -> Any:
 
 def _preview(image: "Image") -> str:
     """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
-    small = image.copy()
-    small.thumbnail((LARGEST, LARGEST))
-    kind = "PNG" if max(image.size) <= SMALL else "JPEG"
+    preview = image.copy()
+    preview.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
+    file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"
     file = io.BytesIO()
-    small.save(file, kind, **({} if kind == "PNG" else {"quality": 85}))
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+    preview.save(file, file_format, **({} if file_format == "PNG" else {"quality": 85}))
+    return f"data:image/{file_format.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..encoding import Encoding, Signal
+from ..encoding import EncodedSignal, Encoding
 
 SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
@@ -19,27 +19,29 @@ def without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
         encoding: A picture whose patches form a grid.
         tokens: The tokens of the patches.
     """
-    signal = _signal(encoding)
-    rows, columns, first = signal.grid
+    signal = _signal_of(encoding)
+    rows, columns, first_patch = signal.grid
     inputs = dict(signal.inputs)
     name, pixels = next((name, value) for name, value in inputs.items() if value.ndim == 3)  # (C, H, W)
     heights = torch.arange(pixels.shape[1]) * rows // pixels.shape[1]  # (H,)
     widths = torch.arange(pixels.shape[2]) * columns // pixels.shape[2]  # (W,)
     removed = torch.zeros(rows, columns, dtype=torch.bool)
-    removed.view(-1)[[token - first for token in tokens]] = True
+    removed.view(-1)[[token - first_patch for token in tokens]] = True
     changed = pixels.clone()
     for row, column in removed.nonzero().tolist():
-        around = ~removed
+        surrounding = ~removed
         for distance in range(1, max(rows, columns)):
-            near = torch.zeros_like(removed)
-            near[max(0, row - distance) : row + distance + 1, max(0, column - distance) : column + distance + 1] = True
-            if (near & ~removed).any():
-                around = near & ~removed
+            neighbourhood = torch.zeros_like(removed)
+            neighbourhood[
+                max(0, row - distance) : row + distance + 1, max(0, column - distance) : column + distance + 1
+            ] = True
+            if (neighbourhood & ~removed).any():
+                surrounding = neighbourhood & ~removed
                 break
-        kept = around[heights][:, widths]  # (H, W)
-        surroundings = pixels[:, kept] if kept.any() else pixels.flatten(1)  # (C, n)
-        here = (heights == row)[:, None] & (widths == column)  # (H, W)
-        changed[:, here] = surroundings.float().mean(1, keepdim=True).to(pixels.dtype)
+        pixels_around = surrounding[heights][:, widths]  # (H, W)
+        surroundings = pixels[:, pixels_around] if pixels_around.any() else pixels.flatten(1)  # (C, n)
+        pixels_of_patch = (heights == row)[:, None] & (widths == column)  # (H, W)
+        changed[:, pixels_of_patch] = surroundings.float().mean(1, keepdim=True).to(pixels.dtype)
     inputs[name] = changed
     return replace(encoding, signal=replace(signal, inputs=inputs))
 
@@ -51,12 +53,12 @@ def silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
         encoding: A sound whose tokens have times.
         tokens: The tokens of the moments.
     """
-    signal = _signal(encoding)
+    signal = _signal_of(encoding)
     inputs = dict(signal.inputs)
     name, values = next((name, value) for name, value in inputs.items() if value.is_floating_point())
     changed = values.clone()
     spans = [signal.times[token] for token in tokens]
-    axis, seconds = _time(signal, values)
+    axis, seconds = _time_axis(signal, values)
     length = values.shape[axis]
     floor = 0.0 if values.ndim == 1 else float(values.min())
     for start, end in spans:
@@ -66,7 +68,7 @@ def silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
     return replace(encoding, signal=replace(signal, inputs=inputs))
 
 
-def _time(signal: Signal, values: Tensor) -> tuple[int, float]:
+def _time_axis(signal: EncodedSignal, values: Tensor) -> tuple[int, float]:
     """Return the axis of time, and the seconds of all of it."""
     ends = max(end for _, end in signal.times)
     if values.ndim == 1:
@@ -76,7 +78,8 @@ def _time(signal: Signal, values: Tensor) -> tuple[int, float]:
     return int(values.shape[1] > values.shape[0]), ends
 
 
-def _signal(encoding: Encoding) -> Signal:
+def _signal_of(encoding: Encoding) -> EncodedSignal:
+    """Return the picture or sound of an encoding."""
     if encoding.signal is None:
         raise ValueError("not a picture or a sound")
     return encoding.signal

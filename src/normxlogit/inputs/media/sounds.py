@@ -12,18 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ..encoding import Medium, Spread
+from ..encoding import EncodedMedium, ScoreSpread
 from .items import detached, number_axes, rewound
 
-COURSE = 400
+LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
 
-CHANNELS = 8
+MAX_CHANNELS = 8
 """Most channels of one sound."""
 
-FILES = (str, Path)
+FILE_TYPES = (str, Path)
 
-KEYS = ("audio", "bytes", "path")
+SOUND_KEYS = ("audio", "bytes", "path")
 """Where a row of a data set, or a file of one, has a sound."""
 
 
@@ -54,9 +54,9 @@ class Sound:
     @property
     def loudness(self) -> npt.NDArray[np.float32]:
         """The root mean square of its parts, from 0 to 1, for drawings."""
-        parts = np.array_split(self.samples, min(COURSE, len(self.samples)))
-        course = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
-        relative: npt.NDArray[np.float32] = (course / max(course.max(), 1e-12)).astype(np.float32)
+        parts = np.array_split(self.samples, min(LOUDNESS_POINTS, len(self.samples)))
+        root_mean_squares = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
+        relative: npt.NDArray[np.float32] = (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
         return relative
 
 
@@ -69,7 +69,7 @@ def is_sound(item: Any) -> bool:
     """Return whether something is one sound, and not several."""
     if isinstance(item, Mapping):
         return any(item.get(key) is not None for key in ("array", "raw")) or any(
-            item.get(key) is not None and is_sound(item[key]) for key in KEYS
+            item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
         )
     if isinstance(item, str | Path | bytes | bytearray | memoryview):
         return True
@@ -82,20 +82,20 @@ def is_sound(item: Any) -> bool:
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
-    """Read a sound.
+    """Return one channel of a sound, checked against the model's rate.
 
     Args:
         item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
-            soundfile; or a mapping with one of them under one of `KEYS`, such as a row or a file of a data set.
+            soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
         place: Which input it is, for its name.
 
     Raises:
         InputError: If it is none of these, of another rate, or the file cannot be read.
     """
-    item, name = _of_row(item, f"sound {place + 1}")
-    item, own_rate, notes = _decoded(item, rate)
+    item, name = _unpack_row(item, f"sound {place + 1}")
+    item, own_rate, notes = _samples_and_rate(item, rate)
     samples = np.asarray(detached(item))
     if _has_channels(samples):
         notes = (f"the mean of {samples.shape[1]} channels is read",)
@@ -112,24 +112,24 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     return Sound(_scaled(samples).astype(np.float32), own_rate, name, notes)
 
 
-def _of_row(item: Any, name: str) -> tuple[Any, str]:
+def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
     """Return the sound of a row, or of a file of a data set, and anything else as it is; and its name."""
     while isinstance(item, Mapping):
         name = Path(str(item.get("path") or name)).name
         if {"raw", "array"} & item.keys():
             return item, name
-        key = next((key for key in KEYS if item.get(key) is not None), None)
+        key = next((key for key in SOUND_KEYS if item.get(key) is not None), None)
         if key is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
         item = item[key]
-    return item, Path(item).name if isinstance(item, FILES) else name
+    return item, Path(item).name if isinstance(item, FILE_TYPES) else name
 
 
-def _decoded(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
+def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
     """Return samples, their rate and what was done to them; those without a rate are of the model's, `rate`."""
     if isinstance(item, bytes | bytearray | memoryview):
         item = io.BytesIO(item)
-    if isinstance(item, FILES) or hasattr(item, "read"):
+    if isinstance(item, FILE_TYPES) or hasattr(item, "read"):
         with rewound(item):
             return _from_file(item)
     if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
@@ -150,17 +150,17 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
     samples, rate = item if isinstance(item[1], Integral) else item[::-1]
     if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
         return None
-    channels_first = samples.ndim == 2 and samples.shape[0] <= CHANNELS < samples.shape[1]
+    channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
     return (samples.T if channels_first else samples), int(rate)
 
 
 def _has_channels(samples: Any) -> bool:
     """Return whether something is one sound of several channels, as soundfile reads it, (N, C)."""
-    return bool(len(samples.shape) == 2 and samples.shape[1] <= CHANNELS < samples.shape[0])
+    return bool(len(samples.shape) == 2 and samples.shape[1] <= MAX_CHANNELS < samples.shape[0])
 
 
 def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return samples from -1 to 1; integers of 64 bits, as of a list, are of the fewest bits that files have."""
+    """Return samples scaled to -1 to 1; integers of 64 bits, as of a list, are of the fewest bits that files have."""
     if samples.dtype.kind == "f":
         return samples
     if samples.dtype == np.uint8:
@@ -172,8 +172,8 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
 
 
-def moments_of(sound: Sound, frames: int, end: float) -> Medium:
-    """Return a sound as what words rest on.
+def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
+    """Return a sound as what words rest on, with its moments.
 
     Frames after its end, which fill it up to the length that a model reads, belong to none of its moments.
 
@@ -184,11 +184,12 @@ def moments_of(sound: Sound, frames: int, end: float) -> Medium:
     """
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)
-    inside = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
-    where = np.stack([edges[:inside], np.minimum(edges[1 : inside + 1], seconds)], -1).astype(np.float32)  # (n, 2)
-    each = np.arange(inside)
+    moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
+    starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
+    spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
+    indices = np.arange(moment_count)
     details = {"seconds": seconds, "loudness": sound.loudness}
-    return Medium(sound.name, (), None, Spread(where, each, each, np.ones(inside)), details)
+    return EncodedMedium(sound.name, (), None, ScoreSpread(spans, indices, indices, np.ones(moment_count)), details)
 
 
 def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
@@ -198,11 +199,11 @@ def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]
     except ImportError:
         raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
     try:
-        with Path(file).open("rb") if isinstance(file, FILES) else nullcontext(file) as opened:
+        with Path(file).open("rb") if isinstance(file, FILE_TYPES) else nullcontext(file) as opened:
             samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
         raise InputError(f"the file cannot be read as a sound: {reason}") from None
-    several = samples.shape[1] > 1
-    notes = (f"the mean of {samples.shape[1]} channels is read",) if several else ()
+    has_channels = samples.shape[1] > 1
+    notes = (f"the mean of {samples.shape[1]} channels is read",) if has_channels else ()
     return samples.mean(1), int(rate), notes

@@ -45,6 +45,6 @@ class Alti(MatrixMethod):
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
             for texts, rows, vectors in normed_mixes(layer, model.budget.tokens):
                 output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
-                near = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
-                scores[texts, rows] = near.clamp_min(0.0)
+                reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
+                scores[texts, rows] = reduction.clamp_min(0.0)
             yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)

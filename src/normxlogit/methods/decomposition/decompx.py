@@ -13,7 +13,7 @@ from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
 from ...parts.proofs import proof
 from ...tasks import Task
-from ...tasks.targets import Target
+from ...tasks.targets import BatchTargets
 from ..base import Method, Request, Scores
 from ..registry import register
 from .encoder_layers import (
@@ -24,13 +24,13 @@ from .encoder_layers import (
     HeadPaths,
     activation,
     encoder_layers,
-    floating,
     head_paths,
-    linear,
+    is_floating,
+    linear_weights,
     norm_parts,
 )
-from .layer_calls import pieces
-from .matrix import explained, head_mixes, refused
+from .layer_calls import split_work
+from .matrix import head_mixes, needs_error, position_weights
 
 Aggregate = Literal["auto", "head", "norm"]
 
@@ -55,12 +55,13 @@ class DecompX(Method):
         return not self._takes_norm(task)
 
     def _takes_norm(self, task: Task) -> bool:
+        """Return whether scores are norms of shares, and not shares of the logits."""
         return self.aggregate == "norm" or (self.aggregate == "auto" and task.target_kind == "value")
 
     def score(self, request: Request) -> Scores:
         """Score by each token's share."""
         model, run, target, layers = request.model, request.forward, request.target, request.layers
-        norm = self._takes_norm(model.task)
+        takes_norm = self._takes_norm(model.task)
         mask = run.batch.mask
         layers_scored = layers or (model.layer_count(),)
         scores = torch.zeros(
@@ -68,25 +69,25 @@ class DecompX(Method):
         )  # (B, K, L, T)
         exact = True
         try:
-            head = None if norm else _Head(model, target)
-            places = _places(model, run, target)  # (B, P)
-            for texts, [_] in pieces(len(mask), 1, mask.shape[1] ** 2, model.budget.tokens):
-                batch, width = _cut(run.batch, texts)
-                read_rows = places[texts]  # (b, P)
-                for layer, rows, shares in decomposed(model, batch, range(1, max(layers_scored) + 1), read_rows):
+            head = None if takes_norm else _HeadOnShares(model, target)
+            places = _read_positions(model, run, target)  # (B, P)
+            for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.budget.tokens):
+                batch, width = _without_trailing_padding(run.batch, texts)
+                read_positions = places[texts]  # (b, P)
+                for layer, rows, shares in decomposed(model, batch, range(1, max(layers_scored) + 1), read_positions):
                     if layer.number not in layers_scored:
                         continue
-                    at = torch.searchsorted(rows, read_rows.to(rows.device))  # (b, P)
-                    text = torch.arange(len(read_rows), device=rows.device)[:, None]  # (b, 1)
-                    vectors = shares[text, at]  # (b, P, T, H)
+                    row_indices = torch.searchsorted(rows, read_positions.to(rows.device))  # (b, P)
+                    text_indices = torch.arange(len(read_positions), device=rows.device)[:, None]  # (b, 1)
+                    vectors = shares[text_indices, row_indices]  # (b, P, T, H)
                     if head is None:
                         contributions = torch.linalg.vector_norm(vectors[:, 0], dim=-1)[:, None]  # (b, 1, T)
                     else:
-                        states = layer.returned[text, read_rows.to(rows.device)]  # (b, P, H)
-                        contributions = head.read(vectors, states, texts)  # (b, K, T)
+                        states = layer.returned[text_indices, read_positions.to(rows.device)]  # (b, P, H)
+                        contributions = head.contributions(vectors, states, texts)  # (b, K, T)
                         exact = exact and layer.exact and head.exact
                         contributions_sum_to_the_logits(
-                            contributions, head.own(states.to(run.hidden.dtype), texts), exact
+                            contributions, head.model_logits(states.to(run.hidden.dtype), texts), exact
                         )
                     for index, number in enumerate(layers_scored):
                         if number == layer.number:
@@ -94,12 +95,12 @@ class DecompX(Method):
         except HeadMismatchError:
             raise
         except UnsupportedModelError as error:
-            raise refused("decompx", error, per_layer=bool(layers)) from None
+            raise needs_error("decompx", error, per_layer=bool(layers)) from None
         if head is not None and model.layer_count() in layers_scored:
             contributions_sum_to_the_logits(
                 scores[:, :, layers_scored.index(model.layer_count())], target.quantity(run.logits), exact
             )
-        return Scores(scores, bias=None if norm or not exact else torch.zeros_like(scores[..., 0]))
+        return Scores(scores, bias=None if takes_norm or not exact else torch.zeros_like(scores[..., 0]))
 
 
 @proof(
@@ -119,14 +120,14 @@ def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool)
         )
 
 
-def _places(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
+def _read_positions(model: TaskModel, run: ForwardPass, target: BatchTargets) -> Tensor:
     """Return the positions that the head reads: (B, 1), or (B, 2) for start and end."""
     if run.positions is not None:
         return run.positions.reshape(len(run.positions), -1)
-    return explained(model, run, target)[:, 0].argmax(-1, keepdim=True)
+    return position_weights(model, run, target)[:, 0].argmax(-1, keepdim=True)
 
 
-def _cut(batch: Batch, texts: slice) -> tuple[Batch, int]:
+def _without_trailing_padding(batch: Batch, texts: slice) -> tuple[Batch, int]:
     """Return some texts of a batch without the padding after the longest of them, and their length."""
     mask = batch.mask[texts]
     width = int(mask.any(0).nonzero().max()) + 1
@@ -156,42 +157,48 @@ def decomposed(
         rows = torch.arange(width, device=layer.states.device)  # (T,)
         if places is not None and layer.number == layers[-1]:
             rows = places.unique().to(rows.device)  # (I,), ascending
-        shares = _Step(layer, model.budget.tokens)(shares, rows)
+        shares = _LayerOnShares(layer, model.budget.tokens)(shares, rows)
         yield layer, rows, shares
 
 
-class _Step:
-    """One layer acting on shares."""
+class _LayerOnShares:
+    """A layer as a function of the tokens' shares of its input."""
 
     def __init__(self, layer: EncoderLayer, budget: int) -> None:
         self.layer = layer
         self.budget = budget
-        self.maps = {name: linear(layer.parts[name]) for name in ("value", "output", "up", "down")}
+        self.maps = {name: linear_weights(layer.parts[name]) for name in ("value", "output", "up", "down")}
         self.norms = {name: layer.norm(name) for name in ("norm1", "norm2")}
 
     def __call__(self, shares: Tensor | None, rows: Tensor) -> Tensor:
-        """Turn shares of the layer's input (B, T, T, H), None for the first layer, into its output's (B, I, T, H)."""
+        """Return the shares of the layer's output, (B, I, T, H), at positions `rows`.
+
+        Args:
+            shares: Of its input, (B, T, T, H), which may be overwritten; None for the first layer.
+            rows: The I positions that are needed.
+        """
         layer = self.layer
         count, width, size = layer.states.shape
         if shares is None:
             # The first layer's inputs are single tokens: value biases stay inside the values, as in the paper's code.
             output = shares = layer.states.new_empty(count, width, width, size)  # (B, T, T, H)
-            for texts, part, mixed in head_mixes(layer, self.budget):
-                mixed = _shared(mixed.contiguous(), self.maps["output"][1])
-                output[texts, part] = self._rest(mixed, texts, torch.arange(part.start, part.stop, device=rows.device))
+            for texts, rows_part, mixed in head_mixes(layer, self.budget):
+                mixed = _add_bias(mixed.contiguous(), self.maps["output"][1])
+                positions = torch.arange(rows_part.start, rows_part.stop, device=rows.device)
+                output[texts, rows_part] = self._after_attention(mixed, texts, positions)
             return output[:, rows] if len(rows) < width else output
         values = self._values(shares)  # (B, heads, T, T * D)
         weight, bias = self.maps["output"]
         bias = bias + weight @ self.maps["value"][1]  # (H,)
-        every = slice(None)
+        all_texts = slice(None)
         # Other positions are needed only as values, so that the states can be overwritten row by row.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
-        for part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
-            chosen = rows[part]  # (i,)
+        for rows_part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
+            chosen = rows[rows_part]  # (i,)
             carried = layer.attention[:, :, chosen] @ values  # (B, heads, i, T * D)
             carried = carried.unflatten(-1, (width, -1)).permute(0, 2, 3, 1, 4).flatten(3)  # (B, i, T, H)
             mixed = (carried @ weight.T).add_(shares[:, chosen])  # (B, i, T, H)
-            output[:, part] = self._rest(_shared(mixed, bias), every, chosen)
+            output[:, rows_part] = self._after_attention(_add_bias(mixed, bias), all_texts, chosen)
         return output
 
     def _values(self, shares: Tensor) -> Tensor:
@@ -200,77 +207,78 @@ class _Step:
         heads = self.layer.attention.shape[1]
         weight, _ = self.maps["value"]
         values = shares.new_empty(count, heads, width, width * (len(weight) // heads))
-        for part in torch.arange(width, device=shares.device).split(max(1, self.budget // (count * width))):
-            rows = slice(int(part[0]), int(part[-1]) + 1)
+        for rows_part in torch.arange(width, device=shares.device).split(max(1, self.budget // (count * width))):
+            rows = slice(int(rows_part[0]), int(rows_part[-1]) + 1)
             projected = (shares[:, rows] @ weight.T).unflatten(-1, (heads, -1))  # (B, q, T, heads, D)
             values[:, :, rows] = projected.permute(0, 3, 1, 2, 4).flatten(3)
         return values
 
-    def _rest(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:
+    def _after_attention(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:
         """Compute the layer's output from the state before the first LayerNorm, (b, i, T, H); overwrites its input."""
         slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F)
-        state = self._normed(mixed, "norm1", texts, rows)  # (b, i, T, H)
-        inner = _mapped(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
-        return self._normed(_mapped(inner, *self.maps["down"]).add_(state), "norm2", texts, rows)
+        state = self._apply_layer_norm(mixed, "norm1", texts, rows)  # (b, i, T, H)
+        inner = _apply_linear(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
+        return self._apply_layer_norm(_apply_linear(inner, *self.maps["down"]).add_(state), "norm2", texts, rows)
 
-    def _normed(self, shares: Tensor, name: str, texts: slice, rows: Tensor) -> Tensor:
+    def _apply_layer_norm(self, shares: Tensor, name: str, texts: slice, rows: Tensor) -> Tensor:
+        """Apply one of the layer's LayerNorms to the shares of some positions, in place."""
         gain, bias, deviation = self.norms[name]
-        return _normed(shares, gain, bias, deviation[texts][:, rows])
+        return _apply_norm(shares, gain, bias, deviation[texts][:, rows])
 
 
-def _parts_of(dots: Tensor) -> Tensor:
-    """Return each token's share of a bias, in proportion to |x_j . b|, (..., T)."""
+def _bias_shares(dots: Tensor) -> Tensor:
+    """Return each token's share of a bias, in proportion to |x_j . b|, (..., T), from the products x_j . b."""
     size = dots.abs()  # (..., T)
     return size / (size.sum(-1, keepdim=True) + TINY)
 
 
-def _shared(shares: Tensor, bias: Tensor, dots: Tensor | None = None) -> Tensor:
+def _add_bias(shares: Tensor, bias: Tensor, dots: Tensor | None = None) -> Tensor:
     """Add a bias (D,) to shares (..., T, D) in place, shared out by `dots` (..., T), their products with it."""
-    part = _parts_of(shares @ bias if dots is None else dots)  # (..., T)
+    part = _bias_shares(shares @ bias if dots is None else dots)  # (..., T)
     shares.view(-1, len(bias)).addr_(part.flatten(), bias)
     return shares
 
 
-def _mapped(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _apply_linear(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Apply a linear map to shares, (..., T, D) to (..., T, E), its bias shared out."""
     # (W x) . b is x . (W' b): take the product on the narrower side.
     dots = shares @ (weight.T @ bias) if len(bias) > shares.shape[-1] else None  # (..., T)
-    return _shared(shares @ weight.T, bias, dots)
+    return _add_bias(shares @ weight.T, bias, dots)
 
 
-def _normed(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
+def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
     """Apply a LayerNorm to shares (..., T, H) in place, given its standard deviation (...), its bias shared out."""
     size = len(gain)
-    both = torch.stack([torch.full_like(gain, 1 / size), gain * bias], 1)  # (H, 2)
-    mean, dots = (shares @ both).unbind(-1)  # (..., T) each
+    projections = torch.stack([torch.full_like(gain, 1 / size), gain * bias], 1)  # (H, 2)
+    mean, dots = (shares @ projections).unbind(-1)  # (..., T) each
     deviation = deviation[..., None]  # (..., 1)
-    part = _parts_of((dots - mean * (gain * bias).sum()) / deviation)  # (..., T)
+    bias_shares = _bias_shares((dots - mean * (gain * bias).sum()) / deviation)  # (..., T)
     shares.mul_(gain / deviation[..., None])
-    corrections = torch.stack([-mean / deviation, part], -1)  # (..., T, 2)
+    corrections = torch.stack([-mean / deviation, bias_shares], -1)  # (..., T, 2)
     shares.view(-1, size).addmm_(corrections.view(-1, 2), torch.stack([gain, bias]))
     return shares
 
 
-class _Head:
-    """The head acting on shares."""
+class _HeadOnShares:
+    """The head as a function of the tokens' shares of its input."""
 
-    def __init__(self, model: TaskModel, target: Target) -> None:
+    def __init__(self, model: TaskModel, target: BatchTargets) -> None:
         paths: HeadPaths = head_paths(model)
         module = model.module.get_submodule
         self.span = model.task.extractive
-        self.rows, self.target = target.rows()
-        self.weight, self.bias = linear(module(paths.out))  # (C, H), (C,)
-        self.centred = model.task.vocabulary and target.contrast is None  # as in `Target.quantity`
-        self.dense = linear(module(paths.dense)) if paths.dense else None
+        self.rows, self.target = target.vocabulary_rows()
+        self.weight, self.bias = linear_weights(module(paths.out))  # (C, H), (C,)
+        self.centred = model.task.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
+        self.dense = linear_weights(module(paths.dense)) if paths.dense else None
         self.act = activation(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
 
         out, dense = module(paths.out), paths.dense and module(paths.dense)
-        self.exact = floating(out) and (not dense or floating(dense))
+        self.exact = is_floating(out) and (not dense or is_floating(dense))
         self._model, self._vocabulary = model, target.task.vocabulary
 
-    def own(self, states: Tensor, texts: slice) -> Tensor:
-        """Apply the model's own head to the states that it reads, (b, P, H), for the sums of `read`, (b, K)."""
+    def model_logits(self, states: Tensor, texts: slice) -> Tensor:
+        """Return the explained logits, (b, K), that the model's own head gives for the states it reads, (b, P, H)."""
         count, places, _ = states.shape
         sliced = self._vocabulary and not self.centred
         answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
@@ -281,10 +289,10 @@ class _Head:
             answers = answers[:, self.rows.to(answers.device), torch.arange(len(self.rows), device=answers.device)]
         else:
             answers = answers[:, 0]  # (b, R)
-        index = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
-        return self.target.read(answers.to(index.device), index)
+        text_indices = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
+        return self.target.select(answers.to(text_indices.device), text_indices)
 
-    def read(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
+    def contributions(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the explained logits, (b, K, T).
 
         Args:
@@ -295,22 +303,23 @@ class _Head:
         shares = shares.contiguous()
         if self.dense is not None and self.act is not None:
             weight, bias = self.dense
-            before = states @ weight.T + bias  # (b, P, H)
-            after = self.act(before)  # (b, P, H)
-            shares = _mapped(shares, weight, bias).mul_((after / (before + TINY))[..., None, :])
+            pre_activation = states @ weight.T + bias  # (b, P, H)
+            activated = self.act(pre_activation)  # (b, P, H)
+            # The activation multiplies by f(z) / z, as in the layers.
+            shares = _apply_linear(shares, weight, bias).mul_((activated / (pre_activation + TINY))[..., None, :])
             if self.norm is not None:
-                shares = _normed(shares, *norm_parts(self.norm, after))
+                shares = _apply_norm(shares, *norm_parts(self.norm, activated))
         # The bias is shared out over all outputs, whichever are explained.
-        part = _parts_of(shares @ (self.weight.T @ self.bias))  # (b, P, T)
+        bias_shares = _bias_shares(shares @ (self.weight.T @ self.bias))  # (b, P, T)
         out_weight, out_bias = self.weight[self.rows], self.bias[self.rows]  # (R, H), (R,)
         if self.centred:
             out_weight, out_bias = out_weight - self.weight.mean(0), out_bias - self.bias.mean()
-        answers = shares @ out_weight.T + part[..., None] * out_bias  # (b, P, T, R)
+        answers = shares @ out_weight.T + bias_shares[..., None] * out_bias  # (b, P, T, R)
         if self.span:  # start is read at the first place, end at the second
             answers = answers[:, self.rows.to(answers.device), :, torch.arange(len(self.rows), device=answers.device)]
             answers = answers.permute(1, 2, 0)[:, None]  # (b, 1, T, R)
         count, _, width, _ = answers.shape
-        index = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
-        flat = answers[:, 0].flatten(0, 1).to(index.device)  # (b * T, R)
-        read = self.target.read(flat, index.repeat_interleave(width))  # (b * T, K)
-        return read.view(count, width, -1).transpose(1, 2)
+        text_indices = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
+        flat = answers[:, 0].flatten(0, 1).to(text_indices.device)  # (b * T, R)
+        selected = self.target.select(flat, text_indices.repeat_interleave(width))  # (b * T, K)
+        return selected.view(count, width, -1).transpose(1, 2)

@@ -69,7 +69,7 @@ _DISTILBERT = LayerPaths(
     down="ffn.lin2",
     norm2="output_layer_norm",
 )
-_TOKENS = {"token-classification": HeadPaths("classifier"), "question-answering": HeadPaths("qa_outputs")}
+_TOKEN_HEADS = {"token-classification": HeadPaths("classifier"), "question-answering": HeadPaths("qa_outputs")}
 _POOLED = HeadPaths("classifier", "{base}.pooler.dense", "tanh")
 _DISTILLED = HeadPaths("classifier", "pre_classifier", "relu")
 _BERT_LM = HeadPaths(
@@ -79,7 +79,7 @@ _BERT_LM = HeadPaths(
     "cls.predictions.transform.LayerNorm",
 )
 _ROBERTA_LM = HeadPaths("lm_head.decoder", "lm_head.dense", "gelu", "lm_head.layer_norm")
-_ROBERTA = _TOKENS | {
+_ROBERTA = _TOKEN_HEADS | {
     "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "tanh"),
     "multiple-choice": _POOLED,
     "masked-lm": _ROBERTA_LM,
@@ -89,7 +89,7 @@ _ROBERTA = _TOKENS | {
 FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
     "bert": (
         _BERT,
-        _TOKENS
+        _TOKEN_HEADS
         | {
             "sequence-classification": _POOLED,
             "multiple-choice": _POOLED,
@@ -102,7 +102,7 @@ FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
     "camembert": (_BERT, _ROBERTA),
     "electra": (
         _BERT,
-        _TOKENS
+        _TOKEN_HEADS
         | {
             "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
             "masked-lm": HeadPaths(
@@ -115,7 +115,7 @@ FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
     ),
     "distilbert": (
         _DISTILBERT,
-        _TOKENS
+        _TOKEN_HEADS
         | {
             "sequence-classification": _DISTILLED,
             "multiple-choice": _DISTILLED,
@@ -171,19 +171,19 @@ class EncoderLayer:
         Raises:
             UnsupportedModelError: If it does.
         """
-        maps = {name: linear(self.parts[name]) for name in ("output", "up", "down")}
+        maps = {name: linear_weights(self.parts[name]) for name in ("output", "up", "down")}
         carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
-        sums = [
-            ("attention", self.pre_norm1, _applied(maps["output"], carried) + self.states),
-            ("first norm", self.normed1, self._normed("norm1", self.pre_norm1)),
-            ("second norm", self.returned, self._normed("norm2", self.pre_norm2)),
+        comparisons = [
+            ("attention", self.pre_norm1, _apply_linear(maps["output"], carried) + self.states),
+            ("first norm", self.normed1, self._apply_norm("norm1", self.pre_norm1)),
+            ("second norm", self.returned, self._apply_norm("norm2", self.pre_norm2)),
         ]
         if feed_forward:
-            inner = _applied(maps["up"], self.normed1) * self.slope  # (B, T, F)
-            sums.append(("feed-forward part", self.pre_norm2, _applied(maps["down"], inner) + self.normed1))
-        for what, real, expected in sums:
-            difference = (expected - real)[mask].abs().max().item()
-            if not difference <= (ROUNDING if self.exact else COARSE) * max(real[mask].abs().max().item(), TINY):
+            inner = _apply_linear(maps["up"], self.normed1) * self.slope  # (B, T, F)
+            comparisons.append(("feed-forward part", self.pre_norm2, _apply_linear(maps["down"], inner) + self.normed1))
+        for what, actual, expected in comparisons:
+            difference = (expected - actual)[mask].abs().max().item()
+            if not difference <= (ROUNDING if self.exact else COARSE) * max(actual[mask].abs().max().item(), TINY):
                 raise UnsupportedModelError(
                     f"needs layers that are their family's and nothing more, and the {what} of layer {self.number} "
                     f"gives something else, by {difference:.2g}: a hook, an adapter or another module is there"
@@ -193,9 +193,10 @@ class EncoderLayer:
     def exact(self) -> bool:
         """Whether it works in full precision, in which a difference is not due to rounding."""
         maps = (part for name, part in self.parts.items() if name != "attention")
-        return self.dtype in (torch.float32, torch.float64) and all(map(floating, maps))
+        return self.dtype in (torch.float32, torch.float64) and all(map(is_floating, maps))
 
-    def _normed(self, name: str, states: Tensor) -> Tensor:
+    def _apply_norm(self, name: str, states: Tensor) -> Tensor:
+        """Return what a LayerNorm of the layer makes of states, (B, T, H)."""
         weight, bias, deviation = self.norm(name)
         return weight * (states - states.mean(-1, keepdim=True)) / deviation[..., None] + bias  # (B, T, H)
 
@@ -226,18 +227,19 @@ def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: tor
     return (norm(signs[None].to(weight.dtype))[0].float() - bias) / normed, bias
 
 
-def _applied(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
+def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
+    """Return what a linear map, (weight, bias), makes of states."""
     weight, bias = maps
     return states @ weight.T + bias  # (..., out)
 
 
-def floating(module: nn.Module) -> bool:
+def is_floating(module: nn.Module) -> bool:
     """Return whether a module's weights are not quantised."""
     weight = getattr(getattr(module, "base_layer", module), "weight", None)
     return isinstance(weight, Tensor) and weight.is_floating_point()
 
 
-def linear(module: nn.Module) -> tuple[Tensor, Tensor]:
+def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
     """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
     weight = getattr(module, "weight", None)
     weight = weight if isinstance(weight, Tensor) else None  # a method of torch's quantised modules
@@ -258,7 +260,8 @@ def activation(model: nn.Module, name: str) -> Any:
     return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
 
 
-def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
+def _family_paths(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
+    """Return the paths of the parts of a model's layers, and of its heads by task."""
     family = FAMILIES.get(model.config.model_type)
     if family is None or getattr(model.config, "add_cross_attention", False):
         raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {type(model.module).__name__}")
@@ -267,7 +270,7 @@ def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
 
 def head_paths(model: TaskModel) -> HeadPaths:
     """Return the paths of the parts of the model's head."""
-    paths = _family(model)[1].get(model.task.name)
+    paths = _family_paths(model)[1].get(model.task.name)
     if paths is None:
         raise UnsupportedModelError(f"does not know the {model.task.name} head of {type(model.module).__name__}")
     dense = paths.dense.format(base=model.module.base_model_prefix) if paths.dense else None
@@ -283,7 +286,7 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     Raises:
         UnsupportedModelError: If the model is of no known family.
     """
-    paths = _family(model)[0]
+    paths = _family_paths(model)[0]
     copy = clone_for_layers(model)
     copy.config._attn_implementation = "eager"
     for module in copy.modules():
@@ -296,10 +299,10 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
         if number not in numbers:
             continue
         parts = {name: call.layer.get_submodule(getattr(paths, name)) for name in names}
-        recorded = _recorded(call, {name: getattr(paths, name) for name in names})
+        recorded = _record_parts(call, {name: getattr(paths, name) for name in names})
         attention = recorded["attention"][1][1].float()  # (B, heads, T, T)
         value = recorded["value"][1].float()  # (B, T, H)
-        before, after = recorded["up"][1].float(), recorded["down"][0].float()  # (B, T, F) both
+        pre_activation, activated = recorded["up"][1].float(), recorded["down"][0].float()  # (B, T, F) both
         yield EncoderLayer(
             number=number,
             states=call.states.float(),
@@ -307,7 +310,7 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
             value=value.unflatten(-1, (attention.shape[1], -1)),
             pre_norm1=recorded["norm1"][0].float(),
             normed1=recorded["norm1"][1].float(),
-            slope=after / (before + 1e-12),
+            slope=activated / (pre_activation + 1e-12),
             pre_norm2=recorded["norm2"][0].float(),
             returned=call.returned.float(),
             parts=parts,
@@ -315,8 +318,8 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
         )
 
 
-def _recorded(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
-    """Call a layer again; return the main input and the output of each of its parts."""
+def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
+    """Return the main input and the output of each part of a layer, which is called again for them."""
     sites = {name: (Site(path, is_input=True), Site(path)) for name, path in paths.items()}
-    recorded = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.again).recorded
-    return {name: (recorded.get(before), recorded[after]) for name, (before, after) in sites.items()}
+    recorded = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.call_again).recorded
+    return {name: (recorded.get(site_in), recorded[site_out]) for name, (site_in, site_out) in sites.items()}

@@ -33,8 +33,8 @@ class GlobEnc(MatrixMethod):
             gain2, _, deviation2 = layer.norm("norm2")
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
             for texts, rows, mixed in head_mixes(layer, model.budget.tokens):
-                first = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
-                second = gain2 * (first - first.mean(-1, keepdim=True))  # (b, i, T, H)
+                after_norm1 = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
+                after_norm2 = gain2 * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H)
                 scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
-                scores[texts, rows] = torch.linalg.vector_norm(second, dim=-1) / scale  # (b, i, T)
+                scores[texts, rows] = torch.linalg.vector_norm(after_norm2, dim=-1) / scale  # (b, i, T)
             yield layer.number, scores

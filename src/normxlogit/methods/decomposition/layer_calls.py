@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import Cache, PretrainedConfig, PreTrainedModel
 
 from ...copies.clone import clone
-from ...copies.memory import refuse_to_hide
+from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Site, run
 from ...copies.trace import hidden_of, several_states
 from ...errors import UnsupportedModelError
@@ -41,7 +41,7 @@ class LayerCall:
     states: Tensor
     returned: Tensor
 
-    def again(self, texts: Tensor | None = None) -> Tensor:
+    def call_again(self, texts: Tensor | None = None) -> Tensor:
         """Call the layer again on the same hidden states.
 
         Args:
@@ -57,8 +57,8 @@ class LayerCall:
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)
         # An argument for a single text broadcasts to any number of copies.
         arguments = (self.args, self.kwargs)
-        args, kwargs = arguments if texts is None or count == 1 else _taken(arguments, texts, count)
-        args, kwargs = _copied(args), _copied(kwargs)
+        args, kwargs = arguments if texts is None or count == 1 else _select_texts(arguments, texts, count)
+        args, kwargs = _copy_caches(args), _copy_caches(kwargs)
         try:
             returned = (
                 self.layer(states, *args, **kwargs)
@@ -66,7 +66,7 @@ class LayerCall:
                 else self.layer(*args, **kwargs, **{self.name: states})
             )
         except Exception as error:  # a layer may be of any form, and made for so many texts
-            refuse_to_hide(error)
+            reraise_out_of_memory(error)
             raise UnsupportedModelError(
                 f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
                 f"copies of a text: {type(error).__name__}"
@@ -97,52 +97,53 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
     """
     calls: list[LayerCall] = []
 
-    def keep(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        others = dict(kwargs)
-        name = "hidden_states" if "hidden_states" in others else None if args else next(iter(others))
-        states = args[0] if name is None else others.pop(name)
-        copied = _copied(args if name else args[1:]), _copied(others)  # now: the layer writes into caches
+    def record_call(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
+        other_kwargs = dict(kwargs)
+        name = "hidden_states" if "hidden_states" in other_kwargs else None if args else next(iter(other_kwargs))
+        states = args[0] if name is None else other_kwargs.pop(name)
+        # Before the call, in which the layer writes into caches.
+        copied_arguments = _copy_caches(args if name else args[1:]), _copy_caches(other_kwargs)
         output = layer(*args, **kwargs)
         hidden = hidden_of(output)
         if hidden is not None and not several_states(output):
-            calls.append(LayerCall(path, copy.get_submodule(path), *copied, name, states, hidden))
+            calls.append(LayerCall(path, copy.get_submodule(path), *copied_arguments, name, states, hidden))
         return output
 
     _ = model.parts.head  # raises if there is none, and says why there is no trunk
     with reading(copy, batch.inputs):
-        instead = {path: functools.partial(keep, path) for path in layers}
+        instead = {path: functools.partial(record_call, path) for path in layers}
         run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))
     return calls
 
 
-def pieces(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
-    """Divide the work on (texts, rows) so that every piece holds at most `budget` units, and at least one row.
+def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
+    """Yield pieces of the work on (texts, rows) that hold at most `budget` units each, and at least one row.
 
     Yields:
         A slice of the texts and the slices of their rows: several whole texts, or one text in pieces.
     """
-    together = max(1, budget // (rows * row_size))
+    texts_at_once = max(1, budget // (rows * row_size))
     step = rows if rows * row_size <= budget else max(1, budget // row_size)
-    for start in range(0, texts, together):
-        parts = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
-        yield slice(start, min(start + together, texts)), parts
+    for first_text in range(0, texts, texts_at_once):
+        row_slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+        yield slice(first_text, min(first_text + texts_at_once, texts)), row_slices
 
 
-def _copied(value: Any) -> Any:
-    """Copy the caches among a call's arguments: a layer writes into them each time that it is called."""
+def _copy_caches(value: Any) -> Any:
+    """Return a call's arguments with copies of the caches in them: a layer writes into these at each call."""
     if isinstance(value, Cache):
         return deepcopy(value)
     if isinstance(value, dict):
-        return {name: _copied(part) for name, part in value.items()}
-    return tuple(map(_copied, value)) if type(value) is tuple else value
+        return {name: _copy_caches(part) for name, part in value.items()}
+    return tuple(map(_copy_caches, value)) if type(value) is tuple else value
 
 
-def _taken(value: Any, texts: Tensor, count: int) -> Any:
-    """Select rows of everything in `value` that has one for each of the `count` texts."""
+def _select_texts(value: Any, texts: Tensor, count: int) -> Any:
+    """Return arguments with some rows of every tensor that has one for each of the `count` texts."""
     if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
         return value[texts.to(value.device)]
     if isinstance(value, tuple | list):
-        return type(value)(_taken(v, texts, count) for v in value)
+        return type(value)(_select_texts(item, texts, count) for item in value)
     if isinstance(value, dict):
-        return {k: _taken(v, texts, count) for k, v in value.items()}
+        return {name: _select_texts(item, texts, count) for name, item in value.items()}
     return value

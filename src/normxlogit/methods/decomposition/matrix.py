@@ -10,13 +10,13 @@ from torch.nn.functional import one_hot
 from ...errors import UnsupportedModelError
 from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
-from ...tasks.targets import Target
+from ...tasks.targets import BatchTargets
 from ..base import Method, Request, Scores
 from ..registry import alternatives
-from .encoder_layers import EncoderLayer, linear
-from .layer_calls import pieces
+from .encoder_layers import EncoderLayer, linear_weights
+from .layer_calls import split_work
 
-LARGE = 1e20
+MAX_ENTRY = 1e20
 """Entries of a product of layers above which it is scaled down: rows of GlobEnc's matrices sum to ten or a hundred."""
 
 
@@ -38,39 +38,40 @@ class MatrixMethod(Method):
         """Score by the row of the position explained."""
         model, run, layers = request.model, request.forward, request.layers
         mask = run.batch.mask  # (B, T)
-        real = mask[:, :, None] & mask[:, None]  # (B, T, T)
-        rows: dict[int, Tensor] = {}
+        is_real = mask[:, :, None] & mask[:, None]  # (B, T, T)
+        scores_by_layer: dict[int, Tensor] = {}
         product: Tensor | None = None
         layers_scored = layers or (model.layer_count(),)
         needed = range(1, max(layers_scored) + 1) if self.rollout else layers_scored
         try:
-            weights = explained(model, run, request.target)  # (B, K, T)
-            for layer, mixing in self.matrices(model, run, needed):
-                matrix = mixing.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
-                product = _finite(matrix @ product) if self.rollout and product is not None else matrix  # (B, T, T)
+            weights = position_weights(model, run, request.target)  # (B, K, T)
+            for layer, unmasked in self.matrices(model, run, needed):
+                matrix = unmasked.to(weights.device).masked_fill(~is_real, 0.0)  # (B, T, T)
+                below = product if self.rollout else None
+                product = matrix if below is None else _scaled_down(matrix @ below)  # (B, T, T)
                 if layer in layers_scored:
-                    rows[layer] = weights @ product  # (B, K, T)
+                    scores_by_layer[layer] = weights @ product  # (B, K, T)
         except UnsupportedModelError as error:
-            raise refused(self.info.name, error, per_layer=bool(layers)) from None
-        return Scores(torch.stack([rows[layer] for layer in layers_scored], 2))  # (B, K, L, T)
+            raise needs_error(self.info.name, error, per_layer=bool(layers)) from None
+        return Scores(torch.stack([scores_by_layer[layer] for layer in layers_scored], 2))  # (B, K, L, T)
 
     @abstractmethod
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the numbers of the requested layers with their matrices, (B, T, T), in ascending order."""
 
 
-def _finite(product: Tensor) -> Tensor:
-    """Scale a text's matrix (T, T) down before the next product could overflow float32; ranks stay."""
+def _scaled_down(product: Tensor) -> Tensor:
+    """Return matrices, (B, T, T), those with large entries scaled down so that no product overflows; ranks stay."""
     largest = product.amax((1, 2), keepdim=True)  # (B, 1, 1)
-    return torch.where(largest > LARGE, product / largest, product)
+    return torch.where(largest > MAX_ENTRY, product / largest, product)
 
 
-def refused(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
-    """Make the error of a method that cannot work on a model: what it needs, and what would do instead."""
+def needs_error(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
+    """Return the error of a method that cannot work on a model: what it needs, and what works instead."""
     return UnsupportedModelError(f"{name} {error}; {alternatives(per_layer=per_layer)}")
 
 
-def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
+def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -> Tensor:
     """Return weights of the positions whose last states determine the explained logits, (B, K, T).
 
     For answers about a token that is its position. For answers about the text, a head's own gradient tells what it
@@ -85,26 +86,26 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
     head, inputs = model.head, run.batch.inputs
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
-        answer = head.whole(hidden, inputs)  # (B, C)
-        slope = None
+        answer = head.texts(hidden, inputs)  # (B, C)
+        gradient = None
         if answer.requires_grad:
-            (slope,) = torch.autograd.grad(answer.float().sum(), hidden, allow_unused=True)  # (B, T, H)
-    if slope is not None:
-        moves = (slope != 0).any(-1)  # (B, T)
+            (gradient,) = torch.autograd.grad(answer.float().sum(), hidden, allow_unused=True)  # (B, T, H)
+    if gradient is not None:
+        changes_answer = (gradient != 0).any(-1)  # (B, T)
     else:  # no gradient goes through rounded weights: another state in the place of each token's tells as well
-        changed = [head.whole(_turned(hidden.detach(), token), inputs) for token in range(width)]
-        moves = torch.stack([(other != answer).any(-1) for other in changed], 1)  # (B, T)
-    read = (moves & run.batch.mask).float()  # (B, T)
-    if not read.any(-1).all():
+        answers = [head.texts(_with_token_permuted(hidden.detach(), token), inputs) for token in range(width)]
+        changes_answer = torch.stack([(changed != answer).any(-1) for changed in answers], 1)  # (B, T)
+    is_read = (changes_answer & run.batch.mask).float()  # (B, T)
+    if not is_read.any(-1).all():
         raise UnsupportedModelError("needs a head that reads real tokens, and this one reads none of a text's")
-    return (read / read.sum(-1, keepdim=True))[:, None].expand(-1, count, -1)
+    return (is_read / is_read.sum(-1, keepdim=True))[:, None].expand(-1, count, -1)
 
 
-def _turned(hidden: Tensor, token: int) -> Tensor:
+def _with_token_permuted(hidden: Tensor, token: int) -> Tensor:
     """Return states (B, T, H) with the coordinates at one token permuted."""
-    turned = hidden.clone()
-    turned[:, token] = turned[:, token].roll(1, -1)
-    return turned
+    permuted = hidden.clone()
+    permuted[:, token] = permuted[:, token].roll(1, -1)
+    return permuted
 
 
 def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
@@ -115,10 +116,10 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
     Yields:
         Texts, positions i, and u for them, (b, i, T, H).
     """
-    weight, _ = linear(layer.parts["output"])  # (H, heads * D)
+    weight, _ = linear_weights(layer.parts["output"])  # (H, heads * D)
     heads, width = layer.attention.shape[1:3]
     by_head = weight.unflatten(1, (heads, -1))  # (H, heads, D)
-    for texts, parts in pieces(len(layer.states), width, width, budget):
+    for texts, parts in split_work(len(layer.states), width, width, budget):
         carried = torch.einsum("bjnd,hnd->bjnh", layer.value[texts], by_head)  # (b, T, heads, H)
         for rows in parts:
             attention = layer.attention[texts, :, rows]  # (b, heads, i, T)

@@ -24,7 +24,7 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 
 
 def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
-    """Return the paths of the model's layers (outermost members of its module lists) and, in these, of their values."""
+    """Return the paths of the value projections in each layer, by the layer's path: an outermost item of a list."""
     values: dict[str, list[str]] = {}
     for path, module in copy.named_modules():
         name = path.rpartition(".")[2]
@@ -58,18 +58,18 @@ class ValueZeroing(MatrixMethod):
         calls = record_layers(model, copy, list(values), run.batch)
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
-        for before, call in itertools.pairwise(calls):
-            if not torch.equal(before.returned, call.states):
+        for previous, call in itertools.pairwise(calls):
+            if not torch.equal(previous.returned, call.states):
                 raise UnsupportedModelError(
                     f"needs layers that read what the layer before returned, and the {type(call.layer).__name__} of a "
                     f"{type(model.module).__name__} is a part of one"
                 )
         for number, call in enumerate(calls, 1):
             if number in layers:
-                yield number, _moved(call, values[call.path][0], run.batch.mask, model.budget.tokens)
+                yield number, _score_matrix(call, values[call.path][0], run.batch.mask, model.budget.tokens)
 
 
-def _moved(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
+def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
     """Return one layer's score matrix, (B, T, T).
 
     Args:
@@ -83,23 +83,25 @@ def _moved(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
             f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "
             "padding of its own"
         )
-    if not layer_gives_the_same_again(call.again()[mask], call.returned[mask]):
+    if not layer_gives_the_same_again(call.call_again()[mask], call.returned[mask]):
         raise UnsupportedModelError(
             f"needs layers that can be run by themselves, and {type(call.layer).__name__} gives something else then"
         )
-    real = normalize(call.returned.float(), dim=-1)  # (B, T, H)
-    scores = real.new_zeros((*mask.shape, mask.shape[1]))  # (B, T, T)
+    directions = normalize(call.returned.float(), dim=-1)  # (B, T, H)
+    scores = directions.new_zeros((*mask.shape, mask.shape[1]))  # (B, T, T)
     for part in mask.nonzero().split(max(1, budget // mask.shape[1])):  # (N, 2): text, token
-        texts, tokens = part.to(real.device).unbind(1)  # (N,) each
-        copies = torch.arange(len(texts), device=real.device)  # (N,)
+        texts, tokens = part.to(directions.device).unbind(1)  # (N,) each
+        copies = torch.arange(len(texts), device=directions.device)  # (N,)
 
-        def zero(output: Tensor, *_: object, at: tuple[Tensor, Tensor] = (copies, tokens)) -> Tensor:
+        def zero_values(output: Tensor, *_: object, places: tuple[Tensor, Tensor] = (copies, tokens)) -> Tensor:
             output = output.clone()  # (N, T, values)
-            output[at] = 0.0
+            output[places] = 0.0
             return output
 
-        again = run_copy(call.layer, {"texts": texts}, replace={value: zero}, call=call.again).output  # (N, T, H)
-        moved = normalize(again.float(), dim=-1)  # (N, T, H)
+        outputs = run_copy(
+            call.layer, {"texts": texts}, replace={value: zero_values}, call=call.call_again
+        ).output  # (N, T, H)
+        new_directions = normalize(outputs.float(), dim=-1)  # (N, T, H)
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.
-        scores[texts, :, tokens] = (moved - real[texts]).square().sum(-1) / 2  # (N, T)
+        scores[texts, :, tokens] = (new_directions - directions[texts]).square().sum(-1) / 2  # (N, T)
     return scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...copies.memory import refuse_to_hide
+from ...copies.memory import reraise_out_of_memory
 from ...inputs.append_tokens import append_tokens
 from ...inputs.encoding import Encoding
 from ...methods.perturbation import PerturbedAnswers
@@ -68,7 +68,7 @@ class WholeTexts(PerturbedAnswers[Tokens, float]):
 @torch.inference_mode()
 def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[float] | None:
     """Return the log-probabilities by a cache of the text's keys and values; None where the model has none."""
-    module, device = model.reference, model.device
+    module, device = model.unmodified, model.device
     one_row = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(type(module).forward).parameters else {}
     context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
     at_once = max(1, model.budget.tokens // (len(before) + max(map(len, keys))))
@@ -79,7 +79,7 @@ def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[
             some = keys[start : start + at_once]
             sums += _continued(module, copy.deepcopy(cache), context.shape[1], before.ids[-1], some, model.pad_id)
     except Exception as error:  # whatever a model without a cache raises
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         return None
     return sums
 

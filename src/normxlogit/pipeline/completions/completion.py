@@ -22,7 +22,7 @@ from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
-from ...tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
+from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice, name_of
 from ..explain import sink_note
 from ..media import appended, check_reads_media, with_media
 from ..options import Options, provenance
@@ -234,7 +234,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     for completion, scores, predictions in zip(batch, all_scores, described, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
         result = _result(model, completion, layers, scores, predictions)
-        same_note = same_as_contrast(completion.ids, completion.contrast, result.targets[0].contrast)
+        same_note = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
         notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified, *same_note)
         results.append(replace(result, notes=notes))
     return results
@@ -353,11 +353,11 @@ def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[i
     return [index_of(model, options.target, width)] * len(ids), contrast
 
 
-def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> Target:
+def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
     """Return the target of vocabulary entries for each text, (B, G)."""
     device = run.hidden.device
     contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
-    return Target(ids.to(device), contrasts, run.positions, True, model.task)
+    return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task)
 
 
 def _at_once(model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:

@@ -12,7 +12,7 @@ from ...inputs.append_tokens import append_tokens
 from ...inputs.batching import Batch
 from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
-from ...model.given_outputs import check_layer_count, check_same, read_embedded
+from ...model.given_outputs import check_layer_count, check_same_states, read_embedded
 from ...model.task_model import TaskModel
 from ...parts.proofs import tolerance_for
 from ...results.attribution import Attribution
@@ -79,7 +79,7 @@ def _checked(
             f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
         )
-    ends = end_ids(model.copy.reference.generation_config)
+    ends = end_ids(model.copy.unmodified.generation_config)
     written = [until_end(row, ends) for row in sequences[:, prompts.shape[1] :].tolist()]
     return prompts, states, torch.stack(list(logits), 1), written
 
@@ -116,7 +116,7 @@ def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) 
     states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each
     check_layer_count(tuple(states), model.parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
-    if model.parts.states_late:
+    if model.parts.states_lack_embeddings:
         raise InputError(f"{type(model.module).__name__} leaves no states of its embeddings; use explain_completion")
-    check_same(batch, states[0], embedded)
+    check_same_states(batch, states[0], embedded)
     return model.finish(batch, states[-1], embedded, tuple(states) if layers else None, None, False)

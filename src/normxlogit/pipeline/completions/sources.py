@@ -20,7 +20,7 @@ from ...results.units.grouping import Merging, check_merging, part_targets, sour
 from ...results.units.regions import is_box
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
-from ...tasks.targets import Target
+from ...tasks.targets import BatchTargets
 from ..explain import sink_note
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
@@ -177,7 +177,7 @@ def _token_scores(
     if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
         return None
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
-    target = Target(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
+    target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
     predicted_at = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G): a token is predicted at the one before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(Request(model, run, target, layer_numbers(None, model)), predicted_at, sums)

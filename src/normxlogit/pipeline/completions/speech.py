@@ -14,7 +14,7 @@ from ...copies.run import Site, run
 from ...copies.trace import path_of
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.append_tokens import append_tokens
-from ...inputs.encoding import Encoding, Signal, readable_tokens
+from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
 from ...inputs.media.items import media_items
 from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ...methods import FrozenGradient, Request, check_finite, run_method
@@ -117,7 +117,7 @@ class NothingHeardError(InputError):
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
     """Generate with an encoder-decoder model, and explain what it generated."""
-    signal: Signal = cast(Any, model.task).read_signal(model, sound)
+    signal: EncodedSignal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, settings)
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
@@ -127,9 +127,9 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
     return explain_completion(model, Completed(sequence, count, 0, None), options)
 
 
-def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """Return the tokens that the decoder begins with, and those that it generates after them."""
-    copy: Any = private_clone(model.reference)
+    copy: Any = private_clone(model.unmodified)
     path = str(path_of(copy, table_of(copy.get_decoder())))
     limit = model.encoder.limit
     requested = most_new_tokens(settings, DECODER_PROMPT)
@@ -171,7 +171,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     count = len(emitted)
     signal = replace(encoding.signal, sound=sound)
     scores, placed = with_media(replace(encoding.take(()), signal=signal), scores)
-    blank = task.blank(model)  # the context of the first token
+    blank = task.blank_id(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()

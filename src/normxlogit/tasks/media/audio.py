@@ -12,14 +12,14 @@ from ...inputs.media.sounds import feature_extractor_of, is_sound, read_sound
 from ...results.units.media import Medium, sound_of_times
 from ...results.units.units import Units
 from ..base import TaskName
-from ..model import Model
+from ..interfaces import ModelInterface
 from .signals import Grid, SignalTask, units_of_parts
 
-TRIAL_HERTZ, TRIAL_RATE = 440, 16_000
+EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
 """The tone on which a model shows what works on it; its rate where the model names none."""
 
 
-FRAME = 0.01
+FRAME_SECONDS = 0.01
 """Seconds of a frame of the spectrograms whose number a feature extractor limits."""
 
 
@@ -43,6 +43,7 @@ class AudioClassification(SignalTask):
 
     @property
     def _extractor(self) -> Any:
+        """The model's feature extractor."""
         return feature_extractor_of(self.processor)
 
     @property
@@ -50,31 +51,37 @@ class AudioClassification(SignalTask):
         """Samples a second that the model reads."""
         return getattr(self._extractor, "sampling_rate", None)
 
-    def example_input(self, model: Model) -> Any:
+    def example_input(self, model: ModelInterface) -> Any:
         """Return a tone of a second."""
-        rate = self.rate or TRIAL_RATE
-        return np.sin(2 * np.pi * TRIAL_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
+        rate = self.rate or EXAMPLE_RATE
+        return np.sin(2 * np.pi * EXAMPLE_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
-    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+    def _prepare_item(
+        self, model: ModelInterface, item: Any
+    ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        """Return samples at the model's rate, the extractor's options, the seconds that are read, and notes."""
         sound = read_sound(item, self.rate)
         chunk = getattr(self._extractor, "chunk_length", None)
         seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
         frames = getattr(self._extractor, "max_length", None)
-        longest = float(chunk) if chunk else frames * FRAME if isinstance(frames, int) else None
+        limit = float(chunk) if chunk else frames * FRAME_SECONDS if isinstance(frames, int) else None
         notes = sound.notes
-        if longest is not None and sound.seconds is not None and sound.seconds > longest + FRAME:
-            notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {longest:.1f} were read")
+        if limit is not None and sound.seconds is not None and sound.seconds > limit + FRAME_SECONDS:
+            notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
         return sound.samples, {"sampling_rate": self.rate}, seconds, notes
 
     def _times(
-        self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
+        """Return the seconds of each frame or patch, start and end; () where they are not known."""
         config: Any = model.config
-        rows, columns, first = grid
+        rows, columns, first_frame = grid
         if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
             step, width = 0.01 * config.time_stride, 0.01 * config.patch_size
-            spans = [((i % columns) * step, (i % columns) * step + width) for i in range(count - first)]
-            return (*((0.0, 0.0) for _ in range(first)), *spans)
+            spans = [
+                ((index % columns) * step, (index % columns) * step + width) for index in range(count - first_frame)
+            ]
+            return (*((0.0, 0.0) for _ in range(first_frame)), *spans)
         waveform, rate = inputs.get("input_values"), self.rate
         if seconds is None and waveform is not None and rate is not None:
             seconds = len(waveform) / rate
@@ -82,4 +89,4 @@ class AudioClassification(SignalTask):
             return ()
         ratio = getattr(config, "inputs_to_logits_ratio", None)
         step = ratio / rate if ratio and rate and waveform is not None else seconds / count
-        return tuple((i * step, min(seconds, (i + 1) * step)) for i in range(count))
+        return tuple((index * step, min(seconds, (index + 1) * step)) for index in range(count))

@@ -11,16 +11,16 @@ from ...inputs.media.items import as_array, detached, number_axes
 from ...inputs.media.pictures import is_picture, opened_picture
 from ...results.units.media import Medium, grid_medium
 from ...results.units.units import Units
-from ..model import Model
+from ..interfaces import ModelInterface
 from .signals import SignalTask, units_of_parts
 
 MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""
 
-TRIAL_SIDE = 32
+EXAMPLE_SIDE = 32
 """Pixels of the sides of the picture on which a model shows what works on it."""
 
-DEEP = ("I", "F")
+MODES_OVER_8_BITS = ("I", "F")
 """What the modes of Pillow begin with that hold more than 256 levels."""
 
 
@@ -38,20 +38,21 @@ class ImageClassification(SignalTask):
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the patches, behind class and register tokens."""
-        rows, columns, first = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
-        media = (grid_medium(rows, columns, first),) if rows else ()
+        rows, columns, first_patch = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
+        media = (grid_medium(rows, columns, first_patch),) if rows else ()
         return units_of_parts(encoding, "patch"), media
 
-    def example_input(self, model: Model) -> Any:
+    def example_input(self, model: ModelInterface) -> Any:
         """Return a picture of levels from dark to light."""
-        return np.linspace(0, 255, TRIAL_SIDE**2 * 3, dtype=np.uint8).reshape(TRIAL_SIDE, TRIAL_SIDE, 3)
+        return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
 
-    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
+    def _prepare_item(self, model: ModelInterface, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
+        """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
         config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))
         picture = detached(picture)
         self._check_levels(picture)
-        return as_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
+        return with_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
 
     def _check_levels(self, picture: Any) -> None:
         """Refuse an array of other numbers than the processor brings to what the model reads.
@@ -71,7 +72,7 @@ class ImageClassification(SignalTask):
             )
 
 
-def as_channels(picture: Any, channels: int | None) -> Any:
+def with_channels(picture: Any, channels: int | None) -> Any:
     """Return a picture with as many channels as a model reads; what is not a grey, palette or RGB(A) picture, as it is.
 
     Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
@@ -89,7 +90,7 @@ def as_channels(picture: Any, channels: int | None) -> Any:
     if hasattr(picture, "mode") and hasattr(picture, "convert"):
         if picture.mode == MODES[channels]:
             return picture
-        if picture.mode.startswith(DEEP):
+        if picture.mode.startswith(MODES_OVER_8_BITS):
             raise InputError(
                 f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
                 "Image.fromarray((255 * levels).astype('uint8'))"

@@ -15,14 +15,14 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Encoding, Medium, readable_tokens
+from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
 from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ..interfaces import ModelInterface
 from ..language import CausalLM, special_tokens
-from ..model import Model
 from .picture_boxes import PIXELS, PictureBoxes
 
-UNREAD = ("input_ids", "attention_mask", "labels")
+NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
 """What a processor returns that is not for the model as it is."""
 
 
@@ -47,7 +47,7 @@ class ImageText(CausalLM):
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
         self._boxes = PictureBoxes(self._picture_alone)
 
-    def check_generates(self, model: Model) -> None:
+    def check_generates(self, model: ModelInterface) -> None:
         """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
 
         Raises:
@@ -59,7 +59,7 @@ class ImageText(CausalLM):
                 "are explained for models that read them among the words of one sequence"
             )
 
-    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt with its pictures as the processor does.
 
         Raises:
@@ -74,48 +74,58 @@ class ImageText(CausalLM):
                 "Explainer(model, AutoProcessor.from_pretrained(...))"
             )
         try:
-            read = self._by_template(prompt.messages, **prompt.template_options)
+            processed = self._apply_template(prompt.messages, **prompt.template_options)
         except (TypeError, ValueError) as error:
             raise InputError(f"the processor cannot read these messages: {error}") from None
-        ids: list[int] = read["input_ids"][0].tolist()
-        along = {name: value for name, value in read.items() if name not in UNREAD and isinstance(value, Tensor)}
-        tokens = {name: value[0].tolist() for name, value in along.items() if value.shape == (1, len(ids))}
-        model_inputs = {name: value for name, value in along.items() if name not in tokens}
-        encoding = self._with_text(prompt, {"input_ids": ids, **tokens})
+        ids: list[int] = processed["input_ids"][0].tolist()
+        tensors = {
+            name: value
+            for name, value in processed.items()
+            if name not in NOT_EXTRA_INPUTS and isinstance(value, Tensor)
+        }
+        by_token = {name: value[0].tolist() for name, value in tensors.items() if value.shape == (1, len(ids))}
+        model_inputs = {name: value for name, value in tensors.items() if name not in by_token}
+        encoding = self._with_text(prompt, {"input_ids": ids, **by_token})
         encoding = replace(encoding, extra_inputs=model_inputs, notes=prompt.notes)
         return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
 
     def read_completion(
-        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
         """Encode a completion behind a prompt with pictures, whose tokens stay as they are."""
         if not before.media:
             return super().read_completion(model, prompt, before, completion, special=special)
-        prompt_ids, both = (
+        prompt_ids, both_ids = (
             self.tokenizer(text, add_special_tokens=False)["input_ids"]
             for text in (prompt.text, prompt.text + completion)
         )
-        if both[: len(prompt_ids)] == prompt_ids:
-            ids = both[len(prompt_ids) :]
+        if both_ids[: len(prompt_ids)] == prompt_ids:
+            ids = both_ids[len(prompt_ids) :]
         else:  # a token that would hold the end of the one and the beginning of the other
             ids = self.tokenizer(completion, add_special_tokens=False)["input_ids"]
         return self.appended(model, before, ids), len(before)
 
-    def appended(self, model: Model, before: Encoding, ids: list[int]) -> Encoding:
+    def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
         """Return a prompt and the tokens that follow it, with the inputs that the model's own `generate` adds for each.
 
         PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
         """
-        whole = super().appended(model, before, ids)
-        along = {name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"}
-        for _ in ids if before.media and along else ():
-            along = cast(Any, model.reference)._update_model_kwargs_for_generation(ModelOutput(), along)
-        grown = {name: values[0].tolist() for name, values in along.items() if isinstance(values, Tensor)}
-        kept = {name: values for name, values in grown.items() if name in whole.inputs and len(values) == len(whole)}
-        return replace(whole, inputs={**whole.inputs, **kept})
+        appended = super().appended(model, before, ids)
+        generation_inputs = {
+            name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"
+        }
+        for _ in ids if before.media and generation_inputs else ():
+            generation_inputs = cast(Any, model.unmodified)._update_model_kwargs_for_generation(
+                ModelOutput(), generation_inputs
+            )
+        updated = {name: values[0].tolist() for name, values in generation_inputs.items() if isinstance(values, Tensor)}
+        of_tokens = {
+            name: values for name, values in updated.items() if name in appended.inputs and len(values) == len(appended)
+        }
+        return replace(appended, inputs={**appended.inputs, **of_tokens})
 
     def collate(
-        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
         """Return encodings as tensors, with the pictures of the only one beside them.
 
@@ -133,15 +143,16 @@ class ImageText(CausalLM):
         """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture."""
         ids, tokenizer = inputs["input_ids"], self.tokenizer
         tokens = readable_tokens(tokenizer, ids)
-        offsets, special = None, tuple(i in tokenizer.all_special_ids for i in ids)
+        offsets, special = None, tuple(token_id in tokenizer.all_special_ids for token_id in ids)
         if tokenizer.is_fast:
-            plain = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
-            offsets = _aligned(plain["input_ids"], plain["offset_mapping"], ids)
-        sequences = tuple(None if s else 0 for s in special)
+            text_encoding = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
+            offsets = _align_offsets(text_encoding["input_ids"], text_encoding["offset_mapping"], ids)
+        sequences = tuple(None if is_special else 0 for is_special in special)
         encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
         return replace(encoding, special=special_tokens(tokenizer, encoding, prompt))
 
-    def _by_template(self, messages: Any, **options: Any) -> Any:
+    def _apply_template(self, messages: Any, **options: Any) -> Any:
+        """Return the model's inputs for messages, as tensors."""
         return self.processor.apply_chat_template(
             messages, tokenize=True, return_dict=True, return_tensors="pt", **options
         )
@@ -149,57 +160,64 @@ class ImageText(CausalLM):
     def _picture_alone(self, image: Any) -> Any:
         """Return what the model reads of a message with one picture: image processors have other defaults alone."""
         content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
-        return self._by_template([{"role": "user", "content": content}])
+        return self._apply_template([{"role": "user", "content": content}])
 
-    def _media(self, model: Model, prompt: ReadPrompt, encoding: Encoding) -> list[Medium]:
+    def _media(self, model: ModelInterface, prompt: ReadPrompt, encoding: Encoding) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
-        token = _picture_token(self.processor, model.config)
-        standing = [place for place, i in enumerate(encoding.ids) if i == token]
-        if not standing:
+        picture_token = _picture_token(self.processor, model.config)
+        token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == picture_token]
+        if not token_positions:
             raise UnsupportedModelError(
                 f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
                 "cannot be told"
             )
-        values = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
+        pixels_by_picture = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
         has_pixels = PIXELS in encoding.extra_inputs
-        whole = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
-        same = has_pixels and whole.size == sum(v.size for v in values)
-        same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
-        share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
-        counts = (
-            [round(s) for s in share]
-            if np.allclose(share, np.round(share))
-            else [len(standing) // len(values)] * len(values)
+        all_pixels = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
+        pixels_match = has_pixels and all_pixels.size == sum(pixels.size for pixels in pixels_by_picture)
+        pixels_match = pixels_match and np.allclose(
+            all_pixels, np.concatenate([pixels.ravel() for pixels in pixels_by_picture]), atol=1e-5
         )
-        media, first, parts = [], 0, 0
-        for number, (picture, value, count) in enumerate(zip(prompt.pictures, values, counts, strict=True), 1):
-            size = picture.image.size
+        counts = _token_counts(len(token_positions), pixels_by_picture)
+        media, first_token, patches_before = [], 0, 0
+        for index, picture in enumerate(prompt.pictures):
+            own_pixels, count, size = pixels_by_picture[index], counts[index], picture.image.size
             by_part = by_token = None
-            entry = self._entry(model, encoding, whole.size) if same else None
+            entry = self._signal_entry(model, encoding, all_pixels.size) if pixels_match else None
             if entry is not None:
-                boxes, grid = self._boxes(entry, picture.image, value.size / whole.size)
+                boxes, grid = self._boxes(entry, picture.image, own_pixels.size / all_pixels.size)
                 by_part = layout(boxes, size)
                 if by_part is not None:
-                    by_part = by_part._replace(parts=by_part.parts + parts)
-                by_token = _token_places(boxes, grid, count, size)
-                parts += len(boxes)
-            name = picture.name or f"picture {number}"
-            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, picture.details))
-            first += count
+                    by_part = by_part._replace(parts=by_part.parts + patches_before)
+                by_token = _layout_of_tokens(boxes, grid, count, size)
+                patches_before += len(boxes)
+            name = picture.name or f"picture {index + 1}"
+            own_tokens = tuple(token_positions[first_token : first_token + count])
+            media.append(EncodedMedium(name, own_tokens, by_token, by_part, picture.details))
+            first_token += count
         return media
 
-    def _entry(self, model: Model, encoding: Encoding, count: int) -> SignalEntry | None:
+    def _signal_entry(self, model: ModelInterface, encoding: Encoding, count: int) -> SignalEntry | None:
         """Return where the picture enters the model; None where it is not given all `count` numbers."""
         shape = tuple(encoding.extra_inputs[PIXELS].shape)
         if shape not in self._entries:
-            entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
-            self._entries[shape] = entry if entry is not None and int(np.prod(entry.given)) == count else None
+            entry = find_signal_entry(private_clone(model.unmodified), self.collate(model, [encoding], [0]).inputs)
+            self._entries[shape] = entry if entry is not None and int(np.prod(entry.input_shape)) == count else None
         return self._entries[shape]
 
 
-def _as_floats(value: Tensor, model: Model) -> Tensor:
+def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:
     """Return a processor's output in the precision of the model."""
     return value.to(model.module.dtype) if value.is_floating_point() else value
+
+
+def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
+    """Return how many of the tokens stand for each picture: as many as its share of the numbers, or else alike."""
+    all_sizes = max(sum(pixels.size for pixels in pixels_by_picture), 1)
+    shares = [total * pixels.size / all_sizes for pixels in pixels_by_picture]
+    if np.allclose(shares, np.round(shares)):
+        return [round(share) for share in shares]
+    return [total // len(pixels_by_picture)] * len(pixels_by_picture)
 
 
 def _picture_token(processor: Any, config: Any) -> int | None:
@@ -208,22 +226,28 @@ def _picture_token(processor: Any, config: Any) -> int | None:
     return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
 
-def _aligned(
-    plain: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
+def _align_offsets(
+    text_ids: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the characters of tokens among which a processor has put others, which get none."""
+    """Return the characters of tokens, in which those that a processor has put among a text's tokens get none.
+
+    Args:
+        text_ids: The token ids of the text alone.
+        offsets: Their characters.
+        ids: The token ids with what the processor has put among them.
+    """
     spans: list[tuple[int, int]] = []
-    for kind, start, end, first, last in SequenceMatcher(None, plain, ids, autojunk=False).get_opcodes():
-        if kind == "equal":
-            spans += [(offsets[i][0], offsets[i][1]) for i in range(start, end)]
+    for change, start, end, first_id, last_id in SequenceMatcher(None, text_ids, ids, autojunk=False).get_opcodes():
+        if change == "equal":
+            spans += [(offsets[index][0], offsets[index][1]) for index in range(start, end)]
         else:
             place = spans[-1][1] if spans else 0
-            spans += [(place, place)] * (last - first)
+            spans += [(place, place)] * (last_id - first_id)
     return tuple(spans)
 
 
-def _token_places(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
-    """Return the places of the tokens that stand for a picture: each for a square block of its patches.
+def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
+    """Return where in a picture the tokens are that stand for it, each for a square block of its patches.
 
     Returns:
         None where they are no blocks of a number of patches.

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ...copies.clone import override_forward
-from ...copies.memory import refuse_to_hide
+from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run
 from ...copies.trace import tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Encoding, Signal
+from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.items import media_items
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
@@ -26,14 +26,16 @@ from ...parts.parts import Parts
 from ...parts.signal_entry import patch_embedding
 from ...results.units.units import UnitKind, Units
 from ..classification import Classification, Problem
-from ..model import Model
+from ..interfaces import ModelInterface
 from ..task_inputs import naming_input
 
-MASK = "signal_mask"
-"""The frames that a feature extractor masks, which `_without_tokens` gives a model as its attention mask."""
+MASK_INPUT = "signal_mask"
+"""The frames that a feature extractor masks, which `_call_without_tokens` gives a model as its attention mask."""
 
-MOST_PLACES = 16
+MAX_REPEATS = 16
 """Places before the patches that a head may leave out: the class token and the registers."""
+
+TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
 
 Grid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
@@ -54,7 +56,7 @@ class SignalTask(Classification):
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, self.processor_of(tokenizer), problem)
-        self._blank: dict[tuple[tuple[int, ...], ...], Encoding] = {}
+        self._templates: dict[tuple[tuple[int, ...], ...], Encoding] = {}
         self._patches: LayerOutput | None = None
 
     @classmethod
@@ -72,14 +74,14 @@ class SignalTask(Classification):
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Let the model be called like a text model, as the head is called."""
-        override_forward(module, _without_tokens)
+        override_forward(module, _call_without_tokens)
         return False
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
         """Return none: a processor brings its inputs to what the model reads."""
         return None
 
-    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
         """Return the parts with the number of places in which the head looks.
 
         A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
@@ -97,25 +99,27 @@ class SignalTask(Classification):
         probe = torch.ones(1, width, dtype=model.module.dtype, device=model.device)  # (1, H)
         with torch.inference_mode():
             while not head.tokens(probe).isfinite().all():
-                head = Head(pool, replace(head.piece, copies=head.piece.copies + 1))
-                if head.piece.copies > MOST_PLACES:
+                head = Head(pool, replace(head.piece, repeats=head.piece.repeats + 1))
+                if head.piece.repeats > MAX_REPEATS:
                     raise HeadMismatchError(
                         f"the head of {type(model.module).__name__} gives no number for a single token"
                     )
         return replace(parts, headpiece=head.piece)
 
     def collate(
-        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
         """Return signals of one shape as tensors."""
         signals = [encoding.signal.inputs for encoding in encodings]
-        inputs = {name: torch.stack([s[name] for s in signals]).to(model.device) for name in signals[0]}
+        inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
         mask = torch.ones(len(signals), len(encodings[0]), dtype=torch.long, device=model.device)  # (B, T)
         tokens = {"input_ids": torch.zeros_like(mask), "attention_mask": mask}
         return Batch(tokens | inputs, mask.bool(), list(encodings), indices)
 
-    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
-        """Encode pictures or sounds.
+    def encode(
+        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+    ) -> tuple[list[Encoding], bool]:
+        """Return the encodings of pictures or sounds, and whether there was a single one.
 
         Args:
             model: The model.
@@ -126,15 +130,15 @@ class SignalTask(Classification):
             InputError: If an input cannot be read.
         """
         if long_text is not None:
-            self.locate([], 0)
-        encoded = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
-        if encoded:
-            return [self._encoding(model, signal, None) for signal in _rows(inputs)], False
+            raise InputError(TEXTS_ONLY)
+        is_processed = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
+        if is_processed:
+            return [self._encoding_of(model, signal, None) for signal in _split_signals(inputs)], False
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
             with naming_input(place, item):
-                encodings.append(self._read(model, item))
+                encodings.append(self._encode_item(model, item))
         return encodings, single
 
     @staticmethod
@@ -143,14 +147,14 @@ class SignalTask(Classification):
         raise NotImplementedError
 
     def encode_rows(
-        self, model: Model, rows: Sequence[Any], *, long_text: LongText = "truncate"
+        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
     ) -> tuple[Sequence[Encoding], dict[int, str]]:
         """Encode the pictures or sounds of a corpus, one after the other."""
         encodings: list[Encoding] = []
         problems: dict[int, str] = {}
         for place, item in enumerate(rows):
             try:
-                encodings.append(self._read(model, item))
+                encodings.append(self._encode_item(model, item))
             except InputError as error:  # noqa: PERF203  # of this row alone
                 problems[place] = str(error)
         return encodings, problems
@@ -162,10 +166,12 @@ class SignalTask(Classification):
             InputError: If there is one.
         """
         if position is not None:
-            raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
+            raise InputError(TEXTS_ONLY)
         return encodings
 
-    def _prepared(self, model: Model, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+    def _prepare_item(
+        self, model: ModelInterface, item: Any
+    ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
         """Return an input as the processor takes it, the processor's options, its duration in seconds, and notes.
 
         The duration is that of what the model reads; None where there is none.
@@ -175,9 +181,10 @@ class SignalTask(Classification):
         """
         raise NotImplementedError
 
-    def _read(self, model: Model, item: Any) -> Encoding:
-        item, options, seconds, notes = self._prepared(model, item)
-        with _reading("the model's processor"):
+    def _encode_item(self, model: ModelInterface, item: Any) -> Encoding:
+        """Return the encoding of a picture or a sound."""
+        item, options, seconds, notes = self._prepare_item(model, item)
+        with _naming_reader("the model's processor"):
             processed = self.processor(item, return_tensors="pt", **options)
         name = model.module.main_input_name
         if name not in processed:
@@ -187,39 +194,41 @@ class SignalTask(Classification):
         if "spatial_shapes" in processed:
             raise UnsupportedModelError(
                 "the model reads patches of any number with a mask and their places besides "
-                f"({', '.join(n for n in processed if n != name)}); pictures are explained for models that read "
-                f"{name} alone"
+                f"({', '.join(other for other in processed if other != name)}); pictures are explained for models that "
+                f"read {name} alone"
             )
         inputs = {name: processed[name][0].to(model.module.dtype)}
         mask = processed.get("attention_mask")
         if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
-            inputs[MASK] = mask[0]
-        return replace(self._encoding(model, inputs, seconds), notes=notes)
+            inputs[MASK_INPUT] = mask[0]
+        return replace(self._encoding_of(model, inputs, seconds), notes=notes)
 
     def _times(
-        self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
         """Return the seconds of each token, () where it has none."""
         return ()
 
-    def _encoding(self, model: Model, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+    def _encoding_of(self, model: ModelInterface, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
         """Return the encoding of one signal, with names for its patches or frames."""
         shapes = tuple(tuple(value.shape) for value in inputs.values())
-        if shapes not in self._blank:
-            count, grid = self._layout(model, inputs)
-            rows, columns, first = grid
-            named = [f"{i // columns},{i % columns}" if rows else str(i) for i in range(count - first)]
-            tokens = (*(f"[{i}]" for i in range(first)), *named)
-            special = tuple(i < first for i in range(count))
-            sequences = tuple(None if s else 0 for s in special)
-            blank = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
-            self._blank[shapes] = replace(blank, signal=Signal(shapes, {}, grid))
-        blank = self._blank[shapes]
-        grid = blank.signal.grid if blank.signal is not None else (0, 1, 0)
-        times = self._times(model, inputs, grid, len(blank), seconds)
-        return replace(blank, signal=Signal(shapes, inputs, grid, times))
+        if shapes not in self._templates:
+            count, grid = self._count_and_grid(model, inputs)
+            rows, columns, first_token = grid
+            names = [
+                f"{index // columns},{index % columns}" if rows else str(index) for index in range(count - first_token)
+            ]
+            tokens = (*(f"[{index}]" for index in range(first_token)), *names)
+            special = tuple(index < first_token for index in range(count))
+            sequences = tuple(None if is_special else 0 for is_special in special)
+            template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
+            self._templates[shapes] = replace(template, signal=EncodedSignal(shapes, {}, grid))
+        template = self._templates[shapes]
+        grid = template.signal.grid if template.signal is not None else (0, 1, 0)
+        times = self._times(model, inputs, grid, len(template), seconds)
+        return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
 
-    def _layout(self, model: Model, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
+    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
         """Return T, the number of tokens that the model makes of a signal, and their grid.
 
         A trunk of convolutions over a waveform says so itself; any other is run once for every shape. The tokens are
@@ -232,39 +241,39 @@ class SignalTask(Classification):
         count = getattr(model.module, "_get_feat_extract_output_lengths", None)
         if count is not None and waveform is not None and waveform.ndim == 1:
             length = int(count(torch.tensor(len(waveform))))
-            return length, _grid(model, inputs, length)
+            return length, _patch_grid(model, inputs, length)
         batch = {name: value[None].to(model.device) for name, value in inputs.items()}
         if self._patches is None:
-            with torch.inference_mode(), _reading(type(model.module).__name__):
+            with torch.inference_mode(), _naming_reader(type(model.module).__name__):
                 states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
             if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
-                return states[-1].shape[1], _grid(model, inputs, states[-1].shape[1])
+                return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
             self._patches = patch_embedding(private_clone(model.module), batch, model.module.main_input_name)
         site = Site(self._patches.path, self._patches.call)
-        with torch.inference_mode(), _reading(type(model.module).__name__):
+        with torch.inference_mode(), _naming_reader(type(model.module).__name__):
             state = tensor_of(run(private_clone(model.module), batch, record=[site], stop=site).last(site))
         if state is None:
             raise UnsupportedModelError(f"{type(model.module).__name__} does not read every picture in the same way")
         shape = [state.shape[axis] for axis in self._patches.axes[1:-1]]
         if len(shape) == 1:
-            return shape[0], _grid(model, inputs, shape[0])
+            return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
 
 
 @contextmanager
-def _reading(reader: str) -> Iterator[None]:
-    """Say of what a processor or a model fails on that it cannot be read: they raise whatever they come across."""
+def _naming_reader(reader: str) -> Iterator[None]:
+    """Turn any error of a processor or a model, which `reader` names, into an `InputError`."""
     try:
         yield
     except NormXLogitError:
         raise
     except Exception as error:
-        refuse_to_hide(error)
+        reraise_out_of_memory(error)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
-def _no_states(model: Model) -> str:
+def _no_states(model: ModelInterface) -> str:
     """Return why a model without a state for each patch has no head that reads one."""
     return (
         f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
@@ -272,13 +281,13 @@ def _no_states(model: Model) -> str:
     )
 
 
-def _rows(inputs: Any) -> list[dict[str, Tensor]]:
-    """Return the signals of a processor's output."""
-    (values,) = (v for k, v in inputs.items() if k in ("pixel_values", "input_values", "input_features"))
-    return [{k: row for k in inputs if inputs[k] is values} for row in torch.as_tensor(values)]
+def _split_signals(inputs: Any) -> list[dict[str, Tensor]]:
+    """Return the inputs of each picture or sound in a processor's output of several."""
+    (name,) = (name for name in inputs if name in ("pixel_values", "input_values", "input_features"))
+    return [{name: row} for row in torch.as_tensor(inputs[name])]
 
 
-def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
+def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> Grid:
     """Return the grid of the patches of a signal of `count` tokens."""
     config: Any = getattr(model.config, "vision_config", model.config)
     patch: Any = getattr(config, "patch_size", None)
@@ -287,12 +296,12 @@ def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
         height = (values.shape[1] - patch) // config.frequency_stride + 1
         width = (values.shape[0] - patch) // config.time_stride + 1
     elif patch is not None and values.ndim == 3:
-        high, wide = (patch, patch) if isinstance(patch, int) else patch
-        height, width = values.shape[1] // high, values.shape[2] // wide
+        patch_height, patch_width = (patch, patch) if isinstance(patch, int) else patch
+        height, width = values.shape[1] // patch_height, values.shape[2] // patch_width
     else:
         return 0, 1, 0
-    before = count - height * width
-    return (height, width, before) if before >= 0 else (0, 1, 0)
+    tokens_before = count - height * width
+    return (height, width, tokens_before) if tokens_before >= 0 else (0, 1, 0)
 
 
 def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
@@ -301,8 +310,8 @@ def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
     return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
 
 
-def _without_tokens(
-    private: Callable[..., Any],
+def _call_without_tokens(
+    original: Callable[..., Any],
     *,
     input_ids: Any = None,
     attention_mask: Any = None,
@@ -313,4 +322,4 @@ def _without_tokens(
     del input_ids, attention_mask
     if signal_mask is not None:
         inputs["attention_mask"] = signal_mask
-    return private(**{str(private.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]
+    return original(**{str(original.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]

@@ -12,12 +12,12 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch, collate
-from ...inputs.encoding import Encoding, Signal
+from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.sounds import Sound, feature_extractor_of
 from ..base import TaskName
-from ..model import Model
+from ..interfaces import ModelInterface
 from ..seq2seq import Seq2Seq, encoder_states
-from ..targets import Target
+from ..targets import BatchTargets
 from .audio import AudioClassification
 
 
@@ -37,41 +37,41 @@ class SpeechSeq2Seq(Seq2Seq):
         """Samples a second that the model reads."""
         return getattr(feature_extractor_of(self.processor), "sampling_rate", None)
 
-    def check_explains_inputs(self, model: Model) -> None:
+    def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a sound by itself."""
-        raise _answers_with_text(model)
+        raise _answers_with_text_error(model)
 
-    def read_signal(self, model: Model, sound: Sound) -> Signal:
+    def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
         """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
-        inputs = _extracted(self.processor, model, sound)
+        inputs = _extract_features(self.processor, model, sound)
         count = encoder_states(model, next(iter(inputs.values()))[None].to(model.device)).shape[1]
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
         step = 0.0 if seconds is None else seconds / count
-        times = tuple((i * step, (i + 1) * step) for i in range(count))
-        shapes = tuple(tuple(v.shape) for v in inputs.values())
-        return Signal(shapes, inputs, (0, 1, 0), times, sound)
+        times = tuple((index * step, (index + 1) * step) for index in range(count))
+        shapes = tuple(tuple(value.shape) for value in inputs.values())
+        return EncodedSignal(shapes, inputs, (0, 1, 0), times, sound)
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
-        return {name: v[None].to(device) for name, v in _signal(batch.encodings[0]).inputs.items()} | {
+        return {name: value[None].to(device) for name, value in _signal_of(batch.encodings[0]).inputs.items()} | {
             "decoder_input_ids": inputs["input_ids"]
         }
 
     def collate(
-        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
         """Return the decoder's tokens of one sound, with the encoder's states of it, or itself."""
         batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
-        signal = _signal(encodings[0])
+        signal = _signal_of(encodings[0])
         source = next(iter(signal.inputs.values()))[None].to(model.device)  # (1, ...)
         mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
-        more = {"source_mask": mask}
+        source_inputs = {"source_mask": mask}
         if encode_sources:
-            more["encoder_states"] = encoder_states(model, source)  # (1, S, H)
+            source_inputs["encoder_states"] = encoder_states(model, source)  # (1, S, H)
         else:
-            more["source"] = source
-        return Batch(batch.inputs | more, batch.mask, encodings, indices)
+            source_inputs["source"] = source
+        return Batch(batch.inputs | source_inputs, batch.mask, encodings, indices)
 
 
 class CTC(AudioClassification):
@@ -94,30 +94,32 @@ class CTC(AudioClassification):
         """Return the processor with both its parts: tokens are written too."""
         return reader
 
-    def check_explains_inputs(self, model: Model) -> None:
+    def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a sound by itself."""
-        raise _answers_with_text(model)
+        raise _answers_with_text_error(model)
 
-    def blank(self, model: Model) -> int:
+    def blank_id(self, model: ModelInterface) -> int:
         """Return the entry of the vocabulary that says nothing."""
         return int(model.config.pad_token_id or 0)
 
-    def emitted(self, logits: Tensor, model: Model) -> list["EmittedToken"]:
+    def emitted(self, logits: Tensor, model: ModelInterface) -> list["EmittedToken"]:
         """Return the tokens that a model emits: of each run of the same most likely token one, without blanks.
 
         Args:
             logits: (T, V).
             model: The model.
         """
-        blank = self.blank(model)
+        blank_id = self.blank_id(model)
         best = logits.argmax(-1).tolist()  # (T,)
-        chances = logits.float().softmax(-1)  # (T, V)
+        probabilities = logits.float().softmax(-1)  # (T, V)
         tokens, start = [], 0
         for index, run in groupby(best):
             end = start + len(list(run))
-            if index != blank:
-                frame = start + int(chances[start:end, index].argmax())
-                tokens.append(EmittedToken(index, frame, float(logits[frame, index]), float(chances[frame, index])))
+            if index != blank_id:
+                frame = start + int(probabilities[start:end, index].argmax())
+                tokens.append(
+                    EmittedToken(index, frame, float(logits[frame, index]), float(probabilities[frame, index]))
+                )
             start = end
         return tokens
 
@@ -138,7 +140,7 @@ class EmittedToken:
 
 
 @dataclass(frozen=True)
-class Emitted(Target):
+class Emitted(BatchTargets):
     """The logits of emitted tokens at their frames, each minus its mean over the vocabulary or minus the contrast's.
 
     Attributes:
@@ -147,29 +149,30 @@ class Emitted(Target):
 
     frames: Tensor
 
-    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+    def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the quantities, (B, K), of logits at every frame, (B, T, V)."""
         rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
         frames = self.frames.to(logits.device)
-        each = logits[rows, frames]  # (B, K, V)
-        chosen = each.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
+        frame_logits = logits[rows, frames]  # (B, K, V)
+        chosen = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
         if self.contrast is not None:
-            return chosen - each[..., self.contrast.to(logits.device)][..., 0]
-        return chosen - mean_logit(each)[..., 0]
+            return chosen - frame_logits[..., self.contrast.to(logits.device)][..., 0]
+        return chosen - mean_logit(frame_logits)[..., 0]
 
 
-def _answers_with_text(model: Model) -> UnsupportedModelError:
+def _answers_with_text_error(model: ModelInterface) -> UnsupportedModelError:
     """Return the error for explaining a sound by itself."""
     return UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
 
 
-def _signal(encoding: Encoding) -> Signal:
+def _signal_of(encoding: Encoding) -> EncodedSignal:
+    """Return the sound of an encoding."""
     if encoding.signal is None:
         raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
     return encoding.signal
 
 
-def _extracted(processor: Any, model: Model, sound: Sound) -> dict[str, Tensor]:
+def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> dict[str, Tensor]:
     """Return what a feature extractor makes of a sound, without the axis of texts.
 
     Raises:

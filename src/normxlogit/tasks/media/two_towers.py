@@ -11,12 +11,12 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.encoding import Encoding, Medium
+from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.media.picture_places import layout
 from ...inputs.media.pictures import is_picture, names_picture, read_picture
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..base import Task
-from ..model import Model
+from ..interfaces import ModelInterface
 from .image import ImageClassification
 from .picture_boxes import PictureBoxes
 
@@ -66,12 +66,15 @@ class TextTower(Task):
 
     name = "embedding"
 
-    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts; SigLIP reads every text with its padding, up to a fixed length."""
         encodings = model.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
-        return [_padded(e, int(model.config.max_position_embeddings), model.tokenizer) for e in encodings]
+        return [
+            _with_padding(encoding, int(model.config.max_position_embeddings), model.tokenizer)
+            for encoding in encodings
+        ]
 
 
 class PictureTower(ImageClassification):
@@ -85,14 +88,20 @@ class PictureTower(ImageClassification):
         self._boxes = PictureBoxes(lambda image: tokenizer(images=[image], return_tensors="np"))
         self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
 
-    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures, with the places of their patches."""
         items = list(items)
         encodings = self.encode(model, items)[0]
-        return [self._placed(model, *each) for each in zip(encodings, items, strict=True)]
+        return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
 
-    def _placed(self, model: Model, encoding: Encoding, item: Any) -> Encoding:
-        """Return an encoding with the places of its patches; as it is where they form no grid."""
+    def _with_places(self, model: ModelInterface, encoding: Encoding, item: Any) -> Encoding:
+        """Return a picture's encoding with where its patches are in the picture; as it is where they form no grid.
+
+        Args:
+            model: The model of the picture tower.
+            encoding: What the processor made of the picture.
+            item: The picture as the caller gave it.
+        """
         signal = encoding.signal
         try:
             picture = read_picture(item)
@@ -102,15 +111,15 @@ class PictureTower(ImageClassification):
             return encoding
         if signal.shapes not in self._entries:
             inputs = {name: values[None].to(model.device) for name, values in signal.inputs.items()}
-            self._entries[signal.shapes] = find_signal_entry(private_clone(model.reference), inputs)
+            self._entries[signal.shapes] = find_signal_entry(private_clone(model.unmodified), inputs)
         entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
-        if entry is not None and prod(entry.given) != next(iter(signal.inputs.values())).numel():
+        if entry is not None and prod(entry.input_shape) != next(iter(signal.inputs.values())).numel():
             return encoding  # the model pads or crops the picture before its patches
         places = None if entry is None else layout(self._boxes(entry, picture.image)[0], picture.image.size)
         if places is None or places.where.shape[:2] != (rows, columns):
             return encoding
         tokens = tuple(range(first, first + rows * columns))
-        medium = Medium(picture.name or "picture", tokens, places, None, picture.details)
+        medium = EncodedMedium(picture.name or "picture", tokens, places, None, picture.details)
         return replace(encoding, signal=replace(signal, picture=medium))
 
 
@@ -125,14 +134,14 @@ class TwoTowers(Task):
     reads_tokens = False
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 
-    def check_explains_inputs(self, model: Model) -> None:
+    def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a vector by itself."""
         raise UnsupportedModelError(
             f"{model.name} answers a text or a picture with a vector, of which nothing is to be explained by itself; "
             "similarity(picture, ['a photo of a cat', 'a photo of a dog']) explains how it is compared with texts"
         )
 
-    def check_embeds(self, model: Model) -> None:
+    def check_embeds(self, model: ModelInterface) -> None:
         """Accept models with a method for the vector of either side."""
         for side in ("text", "image"):
             if not hasattr(model.module, f"get_{side}_features"):
@@ -140,8 +149,8 @@ class TwoTowers(Task):
 
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
         """Return texts and pictures, and whether there was a single one."""
-        several = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not is_picture(items)
-        return (list(items), False) if several else ([items], True)
+        is_collection = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not is_picture(items)
+        return (list(items), False) if is_collection else ([items], True)
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any]:
         """Return the tower that reads an item, and what reads its inputs.
@@ -151,27 +160,27 @@ class TwoTowers(Task):
         """
         if not is_picture(item):  # a text may be the path of one
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
-        text = isinstance(item, str) and not names_picture(item)
-        side: Literal["text", "vision"] = "text" if text else "vision"
+        is_text = isinstance(item, str) and not names_picture(item)
+        side: Literal["text", "vision"] = "text" if is_text else "vision"
         reader = getattr(self.processor, self.sides[side], None)
         if reader is None:
             raise InputError(f"the processor has no {self.sides[side]}: pass the model's own, AutoProcessor's")
         return Tower(cast(PreTrainedModel, model), side), reader
 
 
-def _padded(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:
+def _with_padding(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:
     """Return an encoding with padding that the model reads like any other token."""
-    more = length - len(encoding)
+    missing = length - len(encoding)
     padding, name = int(tokenizer.pad_token_id), str(tokenizer.pad_token)
     end = max((span[1] for span in encoding.offsets or ()), default=0)
     return replace(
         encoding,
         inputs={
-            key: [*values, *[padding if key == "input_ids" else 0] * more] for key, values in encoding.inputs.items()
+            key: [*values, *[padding if key == "input_ids" else 0] * missing] for key, values in encoding.inputs.items()
         },
-        tokens=(*encoding.tokens, *[name] * more),
-        offsets=encoding.offsets and (*encoding.offsets, *[(end, end)] * more),
-        word_ids=encoding.word_ids and (*encoding.word_ids, *[None] * more),
-        sequence_ids=(*encoding.sequence_ids, *[None] * more),
-        special=(*encoding.special, *[True] * more),
+        tokens=(*encoding.tokens, *[name] * missing),
+        offsets=encoding.offsets and (*encoding.offsets, *[(end, end)] * missing),
+        word_ids=encoding.word_ids and (*encoding.word_ids, *[None] * missing),
+        sequence_ids=(*encoding.sequence_ids, *[None] * missing),
+        special=(*encoding.special, *[True] * missing),
     )

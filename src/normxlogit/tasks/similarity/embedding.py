@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ..base import Task
-from ..model import Model
-from ..targets import Target
+from ..interfaces import ModelInterface
+from ..targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 
 
@@ -35,34 +35,34 @@ class Embedding(Task):
         return cls(cast(SentenceEmbedding, model), tokenizer)
 
     @classmethod
-    def as_task_model(cls, model: nn.Module, pooling: Any = None, before: nn.Module | None = None) -> nn.Module:
+    def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
         """Return a trunk with its pooling; the modules of a `SentenceTransformer` are read anew each time."""
-        if before is not None and not is_sentence_transformer(model):
-            return before
+        if previous is not None and not is_sentence_transformer(model):
+            return previous
         return sentence_embedding(model, pooling)
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
         """Return the smaller of the limits of the trunk and of the model's files."""
         return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
 
-    def check_explains_inputs(self, model: Model) -> None:
+    def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse: a vector alone cannot be explained."""
         raise UnsupportedModelError(
             f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
             "similarity(a, b) explains the cosine of two texts"
         )
 
-    def check_embeds(self, model: Model) -> None:
+    def check_embeds(self, model: ModelInterface) -> None:
         """Accept: the model embeds texts."""
 
-    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts as the model's own files say: with its prompt, in lower case."""
         prompted = [self.steps.prompt + text for text in items]
         return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
 
 
 @dataclass(frozen=True)
-class Direction(Target):
+class Direction(BatchTargets):
     """What is explained is the cosine with other vectors, the length of the text's own vector held constant.
 
     Attributes:
@@ -82,7 +82,7 @@ class Direction(Target):
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
         return cls(ids, None, None, True, task, vectors)
 
-    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+    def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the cosines of vectors with the others.
 
         Args:
@@ -92,10 +92,10 @@ class Direction(Target):
         Returns:
             (N, K).
         """
-        others = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
+        vectors = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
         length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
-        return torch.einsum("nc,nkc->nk", logits / length, others.to(logits))  # (N, K)
+        return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
 
-    def rows(self) -> tuple[Tensor, Any]:
+    def vocabulary_rows(self) -> tuple[Tensor, Any]:
         """Refuse: there is no vocabulary."""
         raise NotImplementedError

@@ -28,7 +28,7 @@ MODES = {
 }
 """How sentence-transformers writes its ways to pool, in the order in which several are put side by side."""
 
-NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
+MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ class SentenceEmbedding(PreTrainedModel):
         hidden = output.last_hidden_state  # (B, T, H)
         ones = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
         mask = ones if attention_mask is None else attention_mask
-        vector = torch.cat([pooled(hidden, mask, mode) for mode in self.steps.modes], -1)  # (B, C)
+        vector = torch.cat([pool_states(hidden, mask, mode) for mode in self.steps.modes], -1)  # (B, C)
         for layer in self.dense:
             vector = layer(vector)  # (B, C)
         vector = vector[:, : self.steps.width]  # (B, C'), None keeps all
         return SequenceClassifierOutput(logits=vector, hidden_states=output.get("hidden_states"))
 
 
-def pooled(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
+def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
     """Make one vector of the states of each text's tokens, (B, H).
 
     Args:
@@ -132,7 +132,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
             "sentence-transformers, or by Explainer.from_pretrained(name, task='embedding')"
         )
     if pooling is not None:
-        return SentenceEmbedding(trunk, Steps((NAMES[pooling],)))
+        return SentenceEmbedding(trunk, Steps((MODE_NAMES[pooling],)))
     steps = steps_from_files(str(getattr(trunk.config, "_name_or_path", "")))
     if steps is None:
         raise InputError(
@@ -144,12 +144,12 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
 
 def is_sentence_transformer(model: Any) -> bool:
     """Return whether a model is one of sentence-transformers, a sequence of modules."""
-    return isinstance(model, nn.Sequential) and any(type(m).__name__ == "Pooling" for m in model.children())
+    return isinstance(model, nn.Sequential) and any(type(module).__name__ == "Pooling" for module in model.children())
 
 
 def is_embedding_folder(source: str, **options: Any) -> bool:
     """Return whether the files of a model say that it embeds texts."""
-    return any(_kind(entry) == "Pooling" for entry in read_json(source, "modules.json", options) or ())
+    return any(_module_kind(entry) == "Pooling" for entry in read_json(source, "modules.json", options) or ())
 
 
 def steps_from_files(source: str, **options: Any) -> Steps | None:
@@ -166,7 +166,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     if entries is None:
         return None
     try:
-        steps = [(_kind(entry), str(entry["path"])) for entry in entries]
+        steps = [(_module_kind(entry), str(entry["path"])) for entry in entries]
     except (KeyError, TypeError):
         raise InputError(f"{source}: modules.json is not a list of modules, each with a type and a path") from None
     _check_order([kind for kind, _ in steps])
@@ -179,9 +179,9 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
         if config is None:
             raise InputError(f"{source}: {path}/config.json is missing; download the model again")
         if kind == "Pooling":
-            modes = _modes(config)
+            modes = _pooling_modes(config)
         elif kind == "Dense":
-            dense.append(_dense(config, _weights(source, path, options)))
+            dense.append(_dense_layer(config, _load_weights(source, path, options)))
     trunk = read_json(source, "sentence_bert_config.json", options) or {}
     config = read_json(source, "config_sentence_transformers.json", options) or {}
     return Steps(
@@ -190,7 +190,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
         steps[-1][0] == "Normalize",
         trunk.get("max_seq_length"),
         bool(trunk.get("do_lower_case", False)),
-        _prompt(config.get("prompts"), config.get("default_prompt_name")),
+        _default_prompt(config.get("prompts"), config.get("default_prompt_name")),
         config.get("truncate_dim"),
     )
 
@@ -202,38 +202,38 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
     modules = list(model.children())
     kinds = [type(module).__name__ for module in modules]
     _check_order(kinds)
-    held = getattr(modules[0], "auto_model", None) or getattr(modules[0], "model", None)
-    trunk = unwrapped(held) if isinstance(held, nn.Module) else None
+    inner = getattr(modules[0], "auto_model", None) or getattr(modules[0], "model", None)
+    trunk = unwrapped(inner) if isinstance(inner, nn.Module) else None
     if not isinstance(trunk, PreTrainedModel):
         raise UnsupportedModelError("the first module of the SentenceTransformer holds no model of transformers")
     modes: tuple[str, ...] = ()
     dense = []
     for kind, module in zip(kinds[1:], modules[1:], strict=True):
         if kind == "Pooling":
-            modes = _modes(module.get_config_dict())  # type: ignore[operator]
+            modes = _pooling_modes(module.get_config_dict())  # type: ignore[operator]
         elif kind == "Dense":
             _check_dense(module.get_config_dict())  # type: ignore[operator]
             dense.append(nn.Sequential(module.linear, module.activation_function))  # type: ignore[arg-type]
     prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
     longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
     width = getattr(model, "truncate_dim", None)
-    steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _prompt(prompts, name), width)
+    steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _default_prompt(prompts, name), width)
     embedding = SentenceEmbedding(trunk, steps)
-    _prove(embedding, model)
+    _check_vectors(embedding, model)
     return embedding
 
 
-def _prove(embedding: SentenceEmbedding, model: nn.Module) -> None:
+def _check_vectors(embedding: SentenceEmbedding, model: nn.Module) -> None:
     """Compare with the vectors that a `SentenceTransformer` gives itself."""
     ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=ids.device)  # (2, 3)
     with torch.inference_mode():
         expected = clone(model)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
-        made = clone(embedding)(input_ids=ids, attention_mask=mask).logits  # (2, C)
+        rebuilt = clone(embedding)(input_ids=ids, attention_mask=mask).logits  # (2, C)
     expected = expected[:, : embedding.steps.width]  # `encode` cuts it, the modules do not
     if embedding.steps.normalize:
-        made, expected = nn.functional.normalize(made, dim=-1), nn.functional.normalize(expected, dim=-1)
-    difference = vectors_are_the_sentence_transformers(made, expected)
+        rebuilt, expected = nn.functional.normalize(rebuilt, dim=-1), nn.functional.normalize(expected, dim=-1)
+    difference = vectors_are_the_sentence_transformers(rebuilt, expected)
     if difference is not None:
         raise HeadMismatchError(
             f"the vectors that are explained differ from those of the SentenceTransformer by {difference:.2g}"
@@ -250,10 +250,12 @@ def _check_order(kinds: Sequence[str]) -> None:
         )
 
 
-def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _pooling_modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the pooling modes of a configuration, of any version."""
     mode = config.get("pooling_mode")
-    modes = (mode,) if isinstance(mode, str) else tuple(mode or (m for key, m in MODES.items() if config.get(key)))
+    modes = (
+        (mode,) if isinstance(mode, str) else tuple(mode or (name for key, name in MODES.items() if config.get(key)))
+    )
     modes = modes or ("mean",)
     unknown = [mode for mode in modes if mode not in MODES.values() or mode == "max"]
     if unknown:
@@ -263,7 +265,7 @@ def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     return modes
 
 
-def _dense(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
+def _dense_layer(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Module:
     """Return a dense layer with its activation."""
     _check_dense(config)
     linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
@@ -281,16 +283,19 @@ def _check_dense(config: Mapping[str, Any]) -> None:
         raise UnsupportedModelError("the model's dense layer adds or reads something else than the pooled vector")
 
 
-def _weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
+def _load_weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the weights of a module, in the folder `path` of a model."""
     file = find_file(source, f"{path}/model.safetensors", options)
     if file is None:
         raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
     return load_file(file)
 
 
-def _prompt(prompts: Any, name: Any) -> str:
+def _default_prompt(prompts: Any, name: Any) -> str:
+    """Return the prompt of a name, "" if there is none."""
     return str(prompts[name]) if isinstance(prompts, Mapping) and name in prompts else ""
 
 
-def _kind(entry: Any) -> str:
+def _module_kind(entry: Any) -> str:
+    """Return the class name of a module that modules.json lists."""
     return str(entry.get("type", "")).rpartition(".")[2] if isinstance(entry, Mapping) else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .base import Task
 
 
-class Model(Protocol):
+class ModelInterface(Protocol):
     """The interface of a model that tasks may use; `TaskModel` has more."""
 
     name: str
@@ -55,7 +55,7 @@ class Model(Protocol):
         ...
 
     @property
-    def reference(self) -> PreTrainedModel:
+    def unmodified(self) -> PreTrainedModel:
         """A copy that answers as the caller's model does, whatever was changed on `module`."""
         ...
 
@@ -94,7 +94,7 @@ class Model(Protocol):
         ...
 
 
-class Explained(Protocol):
+class ForwardInterface(Protocol):
     """The interface of a forward pass that tasks may use; see `ForwardPass`."""
 
     @property
@@ -113,6 +113,6 @@ class Explained(Protocol):
         ...
 
     @property
-    def everywhere(self) -> Tensor | None:
+    def logits_by_position(self) -> Tensor | None:
         """What the model answers at every token, (B, T, C)."""
         ...
