@@ -2,7 +2,6 @@
 
 import gc
 import os
-import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["NORMXLOGIT_CACHE"] = ""  # nothing is kept but where a test says where
@@ -25,15 +24,6 @@ transformers.utils.logging.disable_progress_bar()
 def seeded() -> None:
     """Every test starts from the same random state."""
     torch.manual_seed(0)
-
-
-@pytest.fixture
-def failing_python(monkeypatch, tmp_path):
-    """A Python that says why it fails, in the place of one that takes seconds to import torch and then fails."""
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
 
 
 @pytest.fixture

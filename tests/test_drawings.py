@@ -9,14 +9,6 @@ from tests.same_text import same
 AGAIN = "is out of date: python scripts/drawings.py"
 
 
-def test_texts_are_compared_by_words_and_numbers():
-    assert same("bad +1.91, 99.8%", "bad +1.92, 99.7%")
-    assert not same("bad +1.91", "bad +2.91")
-    assert not same("bad +1.91", "good +1.91")
-    assert not same("bad +1.91", "bad -1.91")
-    assert not same("bad 1", "bad 1 2")
-
-
 def test_the_figure_of_the_frontier_is_that_of_its_tables(tmp_path):
     drawings.frontier(tmp_path)
     shown = drawings.shown_by_picture(drawings.IMAGES / "frontier.svg")

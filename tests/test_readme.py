@@ -10,10 +10,6 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_it_is_short():
-    assert len(README.splitlines()) <= 120
-
-
 @pytest.mark.parametrize(
     ("text", "label", "words"),
     [

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 pytest.importorskip("build")
 ROOT = Path(__file__).parent.parent
@@ -59,33 +58,3 @@ def test_an_index_would_take_them(built):
     pytest.importorskip("twine")
     command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)]
     assert subprocess.run(command, capture_output=True, text=True, check=False).returncode == 0
-
-
-def test_versions_come_from_tags_and_a_folder_without_git_has_one(tmp_path):
-    source = tmp_path / "source"
-    (source / "src" / "normxlogit").mkdir(parents=True)
-    (source / "src" / "normxlogit" / "__init__.py").write_text("")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    assert version(source, tmp_path) == "0.2.0.dev0"
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(source)]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *words], check=True)
-    assert version(source, tmp_path).startswith("0.2.0.dev1+g"), "a clone without tags"
-    subprocess.run([*git, "tag", "v0.3.0"], check=True)
-    assert version(source, tmp_path) == "0.3.0"
-
-
-def version(source, folder):
-    code = "import hatchling.build, sys; print(hatchling.build.prepare_metadata_for_build_wheel(sys.argv[1]))"
-    command = [sys.executable, "-c", code, str(folder)]
-    done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
-    lines = (folder / done.stdout.split()[-1] / "METADATA").read_text().splitlines()
-    return next(line for line in lines if line.startswith("Version: ")).removeprefix("Version: ")
-
-
-def test_the_citation_names_the_paper():
-    state = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert state["cff-version"] == "1.2.0"
-    assert state["preferred-citation"]["title"] == "NormXLogit: The Head-on-Top Never Lies"
-    assert all(key in state for key in ("title", "message", "authors", "license"))

@@ -17,7 +17,7 @@ from normxlogit import (
     TargetError,
     UnsupportedModelError,
 )
-from normxlogit.app.answers import App, split_documents
+from normxlogit.app.answers import App
 from normxlogit.app.frame import framed, message
 from normxlogit.app.limits import Limits
 from normxlogit.app.models import LoadedModels
@@ -118,14 +118,6 @@ def test_generation_and_citation(app):
 def test_mistakes_are_typed_errors(app, ask, error, says):
     with pytest.raises(error, match=says):
         ask(app)
-
-
-def test_a_method_s_own_defaults_are_always_allowed(app):
-    assert app.limits.chosen(["lime"])[0].info.name == "lime"  # 200 samples, and the limit here is 50
-
-
-def test_documents_are_split_at_lines():
-    assert split_documents("one\ntwo\r\n--- \n\n---\nthree --- four\n") == ["one\ntwo", "three --- four"]
 
 
 def test_a_frame_cannot_be_left():

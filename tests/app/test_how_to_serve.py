@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 
 import httpx
 import pytest
@@ -112,45 +111,6 @@ def test_a_full_queue_is_refused(service, monkeypatch):
     status, statuses = run(service, scenario)
     assert status == {"waiting": 3}
     assert statuses == [200, 200, 200, 200, *[503] * 5]
-
-
-def test_a_request_that_waits_too_long_is_given_up_and_not_explained(service, monkeypatch):
-    monkeypatch.setitem(service, "SECONDS", 0.2)
-    counted = service["explainer"]
-
-    def slow(texts):
-        time.sleep(0.5)
-        return counted(texts)
-
-    async def scenario(client):
-        monkeypatch.setitem(service, "explainer", slow)
-        first = asyncio.create_task(explain(client, "the movie"))
-        await asyncio.sleep(0.1)
-        answers = await asyncio.gather(first, explain(client, "a film"))
-        await asyncio.sleep(0.5)
-        monkeypatch.setitem(service, "explainer", counted)
-        return [answer.status_code for answer in answers], (await explain(client, "bad")).status_code
-
-    assert run(service, scenario) == ([504, 504], 200)
-    assert service["calls"] == [["the movie"], ["bad"]]
-
-
-def test_an_unforeseen_error_does_not_stop_the_worker(service, monkeypatch):
-    def broken(texts):
-        raise RuntimeError("no")
-
-    async def scenario(client):
-        counted = service["explainer"]
-        monkeypatch.setitem(service, "explainer", broken)
-        statuses = [(await explain(client, "the movie")).status_code]
-        monkeypatch.setitem(service, "explainer", counted)
-        statuses.append((await explain(client, "the movie")).status_code)
-        healthy = (await client.get("/health")).status_code
-        service["app"].state.worker.cancel()
-        await asyncio.sleep(0)
-        return [*statuses, healthy, (await client.get("/health")).status_code]
-
-    assert run(service, scenario) == [500, 200, 200, 500]
 
 
 def test_conversations_are_cited_one_at_a_time(service):

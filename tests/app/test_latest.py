@@ -22,10 +22,3 @@ def test_an_answer_that_comes_after_a_later_one_is_not_shown():
     go_on.set()
     waiting.join(60)
     assert answers == ["late"]
-
-
-def test_readers_who_have_not_asked_for_long_are_forgotten():
-    latest = Latest(most=2)
-    for reader in "abc":
-        latest(reader, lambda: None, None)
-    assert list(latest._begun) == ["b", "c"]

@@ -1,12 +1,11 @@
 """What the server answers and what it refuses, without Gradio."""
 
 import asyncio
-import sys
 
 import pytest
 
-from normxlogit import DataError, InputError
-from normxlogit.app.server import LOOPBACK, Guard, listen, make
+from normxlogit import InputError
+from normxlogit.app.server import LOOPBACK, Guard, listen
 from tests.commands import run
 
 
@@ -97,9 +96,3 @@ def test_an_address_that_is_taken_is_an_error(capsys):
     assert "choose another --port" in err
     with pytest.raises(InputError, match="cannot listen at no such host"):
         listen("no such host", 0)
-
-
-def test_without_gradio_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gradio", None)
-    with pytest.raises(DataError, match=r"pip install 'normxlogit\[app\]'"):
-        make()

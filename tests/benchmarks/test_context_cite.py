@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.context_cite import published_context_cite
-from normxlogit import Explainer, UnsupportedModelError
+from normxlogit import Explainer
 from normxlogit.evaluation.generation import AnswerProtocol, Prompt
 from normxlogit.evaluation.grounding.questions import Asked
 from tests import tiny
@@ -73,10 +73,3 @@ def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_return
     assert package.asked["options"] == {"base_seed": 4}
     assert package.asked["fit"] == (package.masks.tolist(), [1, 5, 9], 5)
     assert capsys.readouterr() == ("", ""), "what the package prints is kept off the terminal"
-
-
-def test_it_does_not_read_encoder_decoder_models(package):
-    completed = SimpleNamespace(encoding=SimpleNamespace(source=[1, 2]))
-    with pytest.raises(UnsupportedModelError, match="the method context-cite reads this one"):
-        published_context_cite(SimpleNamespace(completed=completed), 9)
-    assert not package.asked

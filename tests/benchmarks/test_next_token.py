@@ -1,15 +1,11 @@
 """Methods on the next token, against a loop with the caller's own model."""
 
-import gzip
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from benchmarks.next_token import evaluate_next_token, load_beginnings, next_token_table
-from normxlogit import DataError, Explainer, UnsupportedModelError
-from normxlogit.results.storage.schema import plain
+from benchmarks.next_token import evaluate_next_token, next_token_table
+from normxlogit import Explainer
 from tests import tiny
 
 TEXTS = ["the movie is very good and the plot", "a cat sat on the mat here", "bad"]
@@ -60,37 +56,3 @@ def test_figures_are_those_of_a_plain_loop(writer, tmp_path):
     assert again == results, "what was measured is read from the folder"
     table = next_token_table(results)
     assert "at most 40 passes" in table
-
-
-def test_what_no_text_is_long_enough_for_is_left_out(writer):
-    results = evaluate_next_token(Explainer(*writer), ["the movie is"], ["frozen-gradient"], rounds=1)
-    assert not any("top 3" in r.means for r in results), "three tokens less three are none"
-    assert "nan" not in next_token_table(results)
-    assert "NaN" not in json.dumps(plain(results))
-
-
-def test_what_cannot_be_measured(writer):
-    with pytest.raises(DataError, match="3 tokens"):
-        evaluate_next_token(Explainer(*writer), ["bad"], ["random"])
-    with pytest.raises(UnsupportedModelError):
-        evaluate_next_token(Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")), TEXTS, ["random"])
-
-
-def test_beginnings_are_drawn_from_the_lines_of_a_split(tmp_path):
-    lines = [f"{'even' if i % 2 == 0 else 'odd'} " * 30 for i in range(40)]
-    plain, packed, rows = tmp_path / "a.txt", tmp_path / "a.txt.gz", tmp_path / "a.jsonl"
-    plain.write_text("\n".join(lines))
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    rows.write_text("\n".join(json.dumps({"text": line}) for line in lines))
-    for path in (plain, packed, rows):
-        train, held = (load_beginnings(path, 10, split) for split in ("train", "validation"))
-        assert {word for text in train for word in text.split()} == {"even"}
-        assert {word for text in held for word in text.split()} == {"odd"}
-        assert all(6 <= len(text.split()) <= 24 for text in train + held)
-    assert load_beginnings(plain, 10) == load_beginnings(packed, 10) == load_beginnings(rows, 10)
-    for path, said in ((tmp_path / "none.txt", "cannot be read"), (plain, "split is")):
-        with pytest.raises(DataError, match=said):
-            load_beginnings(path, 10, "test" if path is plain else "train")
-    plain.write_text("too short\n" * 5)
-    with pytest.raises(DataError, match="no sentence"):
-        load_beginnings(plain, 10)

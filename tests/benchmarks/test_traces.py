@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.traces import KINDS, Found, read, table, write_traces
+from benchmarks.traces import KINDS, read, write_traces
 from normxlogit import Explainer
 from normxlogit.evaluation.grounding.cases import holds
 from normxlogit.inputs.documents.conversations import read_conversation
@@ -29,15 +29,6 @@ def test_each_trace_holds_its_fact_in_one_source():
 @pytest.mark.parametrize(("text", "expected"), [("room 34.", True), ("34", True), ("room 134", False), ("340", False)])
 def test_a_value_is_not_a_piece_of_another(text, expected):
     assert holds(text, "34") == expected
-
-
-def test_the_table_counts_right_answers():
-    one = Found("a tool's text", True, (False, True), (True, True))
-    wrong = Found("a tool's text", False, (False, False), (False, False))
-    rows = table([one, wrong, Found("the system text", True, (True, True), (False, False))]).splitlines()
-    assert rows[2] == "| a field of JSON | 0 | 0 | - | - | - | - |"
-    assert rows[3] == "| a tool's text | 2 | 1 | 0.00 | 1.00 | 1.00 | 1.00 |"
-    assert rows[-1] == "| all | 3 | 2 | 0.50 | 1.00 | 0.50 | 0.50 |"
 
 
 def test_traces_are_read_by_the_model():

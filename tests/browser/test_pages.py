@@ -1,7 +1,6 @@
 """Every kind of page that the library writes, opened in a browser at the width of a desk and of a phone."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
 from tests.factories import make_attribution, make_image, make_media, pair
 from tests.render.test_pictures import only_sound
-from tests.results.test_sources import citations
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
 TEXTS = [TEXT, "An absolute delight!", "It is not a bad film, just a very long one.", "Dull.", "Great cast, no story."]
@@ -101,27 +99,6 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
             if problems:
                 found[name] = problems
     assert found == {}
-
-
-def test_a_narrow_page_draws_rows_as_cards_and_nothing_is_cut_in_a_box(watched, pages):
-    with watched.page("phone") as page:
-        for name in ("batch", "summary"):
-            page.goto(pages[name])
-            boxes = page.locator("section .nxl-scroll:has(.nxl-stacked)")
-            assert boxes.count() > 0
-            for box in boxes.all():
-                assert box.evaluate("b => [b.scrollWidth - b.clientWidth, b.scrollHeight - b.clientHeight]") == [0, 0]
-        page.goto(pages["batch"])
-        row = page.locator("section tbody tr").first
-        assert row.bounding_box()["height"] < 150
-        assert (
-            row.locator("td")
-            .filter(visible=True)
-            .last.evaluate("c => getComputedStyle(c, '::before').content")
-            .startswith('"rests on')
-        )
-        page.get_by_role("button", name="probability").click()
-        assert page.locator("section tbody tr").first.inner_text().startswith("An absolute delight!")
 
 
 def test_the_slider_shows_every_layer(watched, pages, explainer):
@@ -238,40 +215,6 @@ def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):
         moments.nth(2).press("ArrowLeft")
         assert "0.50 to 1.00 s is what these rest on" in page.locator(".nxl-status").inner_text()
         assert len(sound[0]) == moments.count()
-
-
-def test_a_sentence_without_support_does_not_rest_on_anything(watched, tmp_path):
-    c = citations()
-    scores = c.attribution.scores.copy()
-    scores[0, c.attribution.units.kind.index("rest")] = 99
-    c = replace(c, attribution=replace(c.attribution, scores=scores))
-    with watched.page() as page:
-        page.goto(write(tmp_path, "unsupported", c.to_html()))
-        page.locator("[data-part]").first.hover()
-        assert "does not rest on the documents" in page.locator(".nxl-status").inner_text()
-        page.locator("[data-part]").last.hover()
-        assert "rests on: a.txt:1" in page.locator(".nxl-status").inner_text()
-
-
-def test_nothing_is_out_of_view_on_a_phone(watched, pages, tmp_path, explainer):
-    """A word without end, captions of wide tables, and the colours' meaning, which stays in view and small."""
-    hidden = "document.querySelector('.nxl-scroll').scrollWidth - document.querySelector('.nxl-scroll').clientWidth"
-    batch = write(tmp_path, "endless", explainer(["x" * 300, *TEXTS]).to_html())
-    with watched.page() as page:
-        page.goto(batch)
-        assert page.evaluate(hidden) <= 0
-    with watched.page("phone") as page:
-        page.goto(pages["methods"])
-        titles = page.locator(".nxl-title")
-        assert titles.count() == 2
-        for box in [title.bounding_box() for title in titles.all()]:
-            assert box["x"] + box["width"] <= 360
-            assert not titles.first.evaluate("e => !!e.closest('.nxl-scroll')")
-        for name in ("text", "methods", "layers"):
-            page.goto(pages[name])
-            keys = page.locator(".nxl-legend").first.bounding_box()
-            assert keys["y"] + keys["height"] <= 740
-            assert keys["height"] <= 60
 
 
 def test_hostile_texts_stay_texts(watched, tmp_path):

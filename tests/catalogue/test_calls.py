@@ -26,11 +26,6 @@ def test_a_bad_call(row, there):
     assert listing(there) == files
 
 
-def test_names_are_told_apart():
-    names = [row.name for row in CALLS]
-    assert len(set(names)) == len(names)
-
-
 def test_no_model_and_no_tokenizer_is_changed_by_all_of_them(before, there):
     """All rows once more, in a row: what a failed call leaves behind would reach the next."""
     scores = {name: explainer(name)(INPUTS.get(name, "the cat"), **OPTIONS.get(name, {})) for name in KINDS}

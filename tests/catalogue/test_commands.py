@@ -42,11 +42,6 @@ def test_a_bad_command_line(row, there, capsys, monkeypatch):
     assert listing(there) == files
 
 
-def test_names_are_told_apart():
-    names = [row.name for row in LINES]
-    assert len(set(names)) == len(names)
-
-
 REAL = [row for row in LINES if row.words in (("explain", NOT_UTF8), ("explain", "--file", "latin.txt"))]
 
 

@@ -53,11 +53,6 @@ def test_auto_is_the_accelerator_of_the_machine(no_device_yet):
         assert placed._model.module.device.type == "cpu", "a model with a map stays where it is loaded"
 
 
-def test_auto_is_the_cpu_where_there_is_no_accelerator(monkeypatch):
-    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
-    assert device_named("auto") == torch.device("cpu")
-
-
 @pytest.mark.parametrize("device", ["nosuch", "", "cuda:77", 99])
 def test_a_device_that_is_not_there_is_refused(device):
     with pytest.raises(InputError, match=rf"there is no device '{device}' here: this machine has cpu"):
@@ -78,29 +73,18 @@ def made(tmp_path):
 
 
 CALLS = {
-    "explain": ["explain", "a fine film"],
-    "generate": ["generate", "once", "--model", "{made}/lm"],
-    "cite": ["cite", "{made}/rows.jsonl", "--question", "Who?", "--model", "{made}/lm"],
-    "attribute": ["attribute", "{made}/rows.jsonl", "--output", "{made}/corpus"],
-    "faithfulness": ["evaluate", "faithfulness", "--dataset", "{made}/rows.jsonl", "--methods", "normxlogit"],
-    "frontier": ["evaluate", "frontier", "--dataset", "{made}/rows.jsonl", "--methods", "normxlogit"],
-    "alignment": ["paper", "alignment", "--model", "{made}/lm"],
-    "generation": ["evaluate", "generation", "--data", "{made}/asked.jsonl", "--model", "{made}/lm"],
-    "table1": ["paper", "table1", "--checkpoint", "BERT:sst2={package}", "--data-dir", "{made}"],
-    "figure1": ["paper", "figure1"],
-    "table-time": ["paper", "table-time", "--methods", "normxlogit", "--output", "{made}/out"],
-    "finetune": [
-        "paper",
-        "finetune",
-        "--task",
-        "sst2",
-        "--model",
-        "{made}/lm",
-        "--data-dir",
-        "{made}",
-        "--output",
-        "{made}/o",
-    ],
+    "explain": "explain film",
+    "generate": "generate once --model {made}/lm",
+    "cite": "cite {made}/rows.jsonl --question Who? --model {made}/lm",
+    "attribute": "attribute {made}/rows.jsonl --output {made}/corpus",
+    "faithfulness": "evaluate faithfulness --dataset {made}/rows.jsonl --methods normxlogit",
+    "frontier": "evaluate frontier --dataset {made}/rows.jsonl --methods normxlogit",
+    "alignment": "paper alignment --model {made}/lm",
+    "generation": "evaluate generation --data {made}/asked.jsonl --model {made}/lm",
+    "table1": "paper table1 --checkpoint BERT:sst2={package} --data-dir {made}",
+    "figure1": "paper figure1",
+    "table-time": "paper table-time --methods normxlogit --output {made}/out",
+    "finetune": "paper finetune --task sst2 --model {made}/lm --data-dir {made} --output {made}/o",
 }
 
 
@@ -112,7 +96,7 @@ def call(capsys, program, *words):
 def test_the_device_reaches_the_model(name, made, capsys):
     from normxlogit.loading.load import default_model_folder
 
-    words = [word.format(made=made, package=default_model_folder()) for word in CALLS[name]]
+    words = [word.format(made=made, package=default_model_folder()) for word in CALLS[name].split()]
     code, out, err = call(capsys, *words, "--device", "nosuch")
     assert (code, out) == (2, "")
     assert err == "error: there is no device 'nosuch' here: this machine has cpu\n"
@@ -122,7 +106,7 @@ def test_no_training_on_one_card_of_several(monkeypatch, made, capsys):
     from paper.finetuning import trainer
 
     monkeypatch.setattr(trainer, "device_named", torch.device)
-    words = [word.format(made=made) for word in CALLS["finetune"]]
+    words = [word.format(made=made) for word in CALLS["finetune"].split()]
     code, _, err = call(capsys, *words, "--device", "cuda:1")
     assert code == 2
     assert "name 'cuda', and choose them by CUDA_VISIBLE_DEVICES" in err

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from normxlogit import ALL, UnsupportedModelError
+from normxlogit import UnsupportedModelError
 from normxlogit.methods import FrozenGradient, NormXLogit
 from normxlogit.results.attribution import Attribution
 from tests import tiny
@@ -91,15 +91,6 @@ def test_options_reach_the_explainer(run, asked, three):
     ]
 
 
-def test_all_layers(run, asked):
-    code, out, _ = run("explain", "a", "--layers", "all")
-    assert code == 0
-    assert asked.calls[0][1]["layers"] is ALL
-    count = LOADED[None]._model.layer_count()
-    drawn = [line.split(":")[0].strip() for line in out.splitlines() if line.startswith("layer")]
-    assert [int(line.split()[1]) for line in drawn] == list(range(1, count + 1))
-
-
 # --- targets as they are typed --------------------------------------------------------------------------------------
 
 
@@ -128,10 +119,3 @@ def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(ru
 
 
 # --- methods --------------------------------------------------------------------------------------------------------
-
-
-def test_methods_of_one_text_stand_together(run, asked):
-    found = explained(run, "a", "b", "--method", "logat", "--method", "input-norm:norm_of=word_embedding")
-    assert [(a.text, a.method) for a in found] == [(t, m) for t in "ab" for m in ("logat", "input-norm")]
-    assert dict(found[1].settings) == {"norm_of": "word_embedding"}
-    assert len(asked.loaded) == 1

@@ -2,13 +2,9 @@
 
 import io
 import json
-import sys
-from types import ModuleType
 
 import pytest
 
-from normxlogit import list_methods
-from normxlogit.errors import InputError
 from normxlogit.results.attribution import Attribution
 
 from .conftest import LOADED
@@ -48,16 +44,6 @@ def test_json_with_words(run, merge):
     assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
 
 
-def test_words_in_the_terminal(run):
-    text = "an unremittingly mediocre film"
-    pieces, words = run("explain", text, "--tokens", "--verify", "0")[1], run("explain", text)[1]
-    assert pieces != words
-    assert "mediocre" in words
-    assert "mediocre" not in pieces.replace(text, "")
-    assert "[CLS]" in pieces
-    assert "[CLS]" not in words
-
-
 @pytest.mark.parametrize(
     ("name", "start"), [("a.json", "{"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")]
 )
@@ -68,54 +54,6 @@ def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, st
     content = (tmp_path / name).read_text(encoding="utf-8")
     assert content.lstrip().startswith(start)
     assert "\x1b" not in content
-
-
-def test_many_texts_are_explained_in_order(run, asked):
-    count = 131
-    code, out, err = run("explain", *(f"text {i}" for i in range(count)), "--format", "json")
-    assert (code, err) == (0, "")
-    assert [text for inputs, _ in asked.calls for text in inputs] == [f"text {i}" for i in range(count)]
-    assert len(json.loads(out)["attributions"]) == count
-
-
-@pytest.mark.parametrize("columns", ["80", "200"])
-def test_methods_are_listed_within_the_terminal(run, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", columns)
-    code, out, _ = run("methods")
-    assert code == 0
-    assert "\x1b" not in out
-    assert max(map(len, out.splitlines())) <= min(int(columns), 110)
-    places = [out.index(f"\n {info.name} ") for info in list_methods()]
-    for info, start, end in zip(list_methods(), places, [*places[1:], None], strict=True):
-        said = " ".join(out[start:end].replace(info.name, "", 1).split())
-        assert info.passes.split()[0] in said
-        for word in f"{info.summary} {info.paper} {info.needs}".split():
-            assert word in said
-        assert ("; signed" in said) == info.signed
-        assert ("single layers" in said) == info.per_layer
-
-
-def test_version(run, monkeypatch):
-    module = ModuleType("normxlogit._version")
-    module.__version__ = "1.2.3"
-    monkeypatch.setitem(sys.modules, "normxlogit._version", module)
-    assert run("--version") == (0, "normxlogit 1.2.3\n", "")
-
-
-def test_a_prompt_on_standard_input_has_no_byte_order_mark(run, monkeypatch):
-    seen = []
-
-    class Writer:
-        _model = None  # no target is named, for which it would be asked
-
-        def generate(self, prompt, **options):
-            seen.append(prompt)
-            raise InputError("asked")
-
-    monkeypatch.setattr("normxlogit.explainer.Explainer.from_pretrained", lambda *args, **options: Writer())
-    monkeypatch.setattr("sys.stdin", piped("\ufeffOnce upon\r\n".encode()))
-    run("generate", "--model", "gpt")
-    assert seen == ["Once upon"]
 
 
 @pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")])

@@ -30,16 +30,3 @@ def test_a_question_about_a_picture_is_answered_with_its_patches(run, folder):
     assert found["completion"] == expected.completion
     np.testing.assert_allclose(found["scores"], expected.scores, atol=1e-5)
     assert found["media"][0]["name"] == "street.png"
-
-
-def test_a_terminal_says_where_in_the_picture(run, folder):
-    picture = str(folder / "street.png")
-    code, out, _ = run("generate", QUESTION, "--image", picture, "--model", str(folder), "--max-new-tokens", "1")
-    assert code == 0
-    assert "street.png, strongest: " in out
-
-
-def test_a_picture_that_is_not_there_is_one_line_on_standard_error(run, folder):
-    code, _, err = run("generate", QUESTION, "--image", "no.png", "--model", str(folder))
-    assert code == 2
-    assert "no.png cannot be read as a picture" in err

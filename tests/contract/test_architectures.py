@@ -145,15 +145,6 @@ def test_methods_that_need_what_a_model_lacks_say_what_would_work():
             explainer("the movie is [MASK]", method=method)
 
 
-def test_methods_for_words_refuse_pictures():
-    model = build("image-classification", "vit")
-    explainer = Explainer(model, lambda *_, **__: None)  # no processor: pixels are given as the model takes them
-    pixels = {"pixel_values": torch.zeros(1, 3, model.config.image_size, model.config.image_size)}
-    for method in ("gradient-x-input", "occlusion", "lime", "kernel-shap", "guided-lime"):
-        with pytest.raises(UnsupportedModelError, match="reads pictures or sounds; frozen-gradient"):
-            explainer(pixels, method=method)
-
-
 class Cancelling(torch.nn.Module):
     """A GELU of the sum over tokens of one number each."""
 

@@ -185,14 +185,6 @@ def test_labels_layers_files_and_windows_keep_it(tmp_path):
     assert type(many).load(tmp_path / "all.parquet") == many
 
 
-def test_the_drawings_show_it():
-    explainer, _ = with_sink()
-    a = explainer(TEXT, method="frozen-gradient")
-    assert "attention sink: 'once'" in str(a)
-    a.plot("waterfall")
-    assert "an attention sink" in a._repr_html_()
-
-
 def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
     model = tiny.model("bert", "TokenClassification", num_labels=3)
     model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm, place=4)
@@ -220,20 +212,6 @@ def test_a_corpus_row_is_what_the_text_alone_is(tmp_path):
         assert (row.sinks, row.notes) == (a.sinks, a.notes)
         assert (row.sink is None) == (a.sink is None)
         assert a.sink is None or float(row.sink) == pytest.approx(float(a.sink), abs=1e-4)
-
-
-def test_all_windows_sinks_are_in_the_note():
-    model = tiny.model("bert")
-    model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm, place=5)
-    tokenizer = tiny.tokenizer_for("bert")
-    tokenizer.model_max_length = 14
-    text = f"{PLAIN} and a cat sat on the mat and this was not bad but even the plot was great !"
-    a = Explainer(model, tokenizer)(text, method="frozen-gradient", long_text="window")
-    assert len(a.sinks) == 3
-    names = ", ".join(repr(a.tokens[i]) for i in a.sinks)
-    assert [note for note in a.notes if "sink:" in note] == [
-        f"attention sink: {names}; what a sink contributes is reported separately and in no score"
-    ]
 
 
 def test_a_long_text_is_gone_back_through_more_than_once():

@@ -106,18 +106,6 @@ def test_sources_are_saved_and_loaded(sources, answers, tmp_path, suffix):
     assert {type(one) for one in Attributions.load(path)} == {Attribution, Citations}
 
 
-def test_sources_with_other_names_and_numbers_come_back(sources, tmp_path):
-    from dataclasses import replace
-
-    odd = [
-        replace(sources[0], targets=(sources[0].targets[0]._replace(name="all of it"),)),
-        replace(sources[0], bias=None, notes=("a note", ""), settings={"seed": 3, "alpha": float("inf")}),
-        replace(sources[0], scores=np.full_like(sources[0].scores, np.nan), diagnostics={"r2": (0.5,)}),
-    ]
-    Attributions(odd).save(tmp_path / "odd.parquet")
-    assert Attributions.load(tmp_path / "odd.parquet") == odd
-
-
 def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = [{"prompt": PROMPT, "completion": " the cat is here"}]
@@ -133,13 +121,6 @@ def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):
     (again,) = Attributions.load(shard)
     Attributions([again]).save(tmp_path / "again.parquet")
     assert Attributions.load(tmp_path / "again.parquet") == [again]
-
-
-def test_sources_tokens_and_citations_are_rows_of_one_file(explainer, sources, answers, tmp_path):
-    mixed = Attributions([sources[0], explainer(TEXT), *answers])
-    for name in ("mixed.parquet", "mixed.json"):
-        mixed.save(tmp_path / name)
-        assert Attributions.load(tmp_path / name) == mixed
 
 
 def test_sources_become_a_dataset(sources):

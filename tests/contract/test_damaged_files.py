@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from normxlogit import Attribution, Attributions, DataError, Explainer, attribute, summarize
+from normxlogit import Attributions, DataError, Explainer, attribute, summarize
 from tests import tiny
 from tests.commands import run as command
-from tests.commands import run_paper
-from tests.factories import all_labels, all_layers, make_attribution, make_generation, pair
+from tests.factories import all_labels, all_layers, make_attribution, pair
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -205,19 +204,6 @@ def test_a_parquet_result_with_a_column_of_another_type(tmp_path, name):
             Attributions.load(path)
 
 
-def test_no_control_sequence_of_a_file_is_shown(tmp_path):
-    hostile = "\x1b[31mred\x07\u202ereversed\x9b31m\u2028"
-    state = make_attribution().to_dict()
-    state |= {"method": hostile, "model": hostile}
-    state["predictions"][0]["label"] = hostile
-    state["targets"][0]["name"] = hostile
-    (tmp_path / "a.json").write_text(json.dumps(state))
-    one = Attribution.load(tmp_path / "a.json")
-    generated = make_generation(method=hostile, completion=hostile)
-    for shown in (repr(one), repr(Attributions([one])), repr(generated), repr([one])):
-        assert shown.isprintable(), ascii(shown)
-
-
 LARGE = "99999999999999999999"
 
 
@@ -236,12 +222,3 @@ def test_a_number_of_too_many_digits_is_one_line(capsys, method):
     code, out, err = command(capsys, "explain", "a good film", "--method", method)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "it has too many digits" in err
-
-
-@pytest.mark.parametrize("content", ["", "# A page\n\nWithout figures.\n", "```console\n$ normxlogit methods\n```\n"])
-def test_a_page_without_figures_is_one_line(capsys, tmp_path, content):
-    page = tmp_path / "page.md"
-    page.write_text(content)
-    code, out, err = run_paper(capsys, "--check", page)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "no figures to check" in err

@@ -160,17 +160,6 @@ def test_token_predictions_are_the_heads_words():
 # --- what a result says of itself -------------------------------------------------------------------------------------
 
 
-def test_long_texts_are_cut_and_said():
-    e = explainer("bert")
-    text = "the movie is bad " * 20
-    result = e(text)
-    assert len(result.units) == 40
-    assert "82 tokens; only the first 40" in result.notes[0]
-    assert result.tokens[-1] == "[SEP]"
-    with pytest.raises(InputError, match="82 tokens and the model reads 40"):
-        e(text, long_text="error")
-
-
 def test_pair_for_a_model_of_single_texts():
     with pytest.raises(InputError, match="single texts"):
         explainer("bert", type_vocab_size=1)(tiny.PAIR)

@@ -131,14 +131,6 @@ def test_a_name_wins_that_the_model_never_predicts(tmp_path):
         assert summarize(tmp_path / folder, gold="gold").accuracy == accuracy
 
 
-def test_nan_beside_numbers(results, tmp_path):
-    model, found = results(*YES)
-    ids, right = right_or_wrong(found, YES)
-    gold = [float("nan"), *map(float, ids[1:])]
-    attribute(model, pa.table({"text": TEXTS, "gold": pa.array(gold, pa.float64())}), tmp_path, keep=["gold"])
-    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right[1:]))
-
-
 @pytest.mark.parametrize("name", ["Target", "SCORES", "Row", "gold", "value label", 'a"b', "n", "k", "labels", "Text"])
 def test_a_column_of_any_name(results, tmp_path, name):
     """DuckDB does not tell capitals apart; the run's own columns are called "target" and "scores"."""

@@ -45,13 +45,6 @@ def columns():
     yield "array of one column", np.array(TEXTS)[:, None]
 
 
-@pytest.mark.parametrize("given", [pytest.param(value, id=name) for name, value in columns()])
-def test_columns_of_any_library(explainer, given):
-    results = explainer(given)
-    assert [result.text for result in results] == TEXTS
-    np.testing.assert_array_equal(results[1].scores, explainer(TEXTS)[1].scores)
-
-
 def test_one_text_in_other_clothes(explainer):
     arrow = pytest.importorskip("pyarrow")
     wanted = explainer(TEXTS[0])
@@ -122,17 +115,6 @@ def test_large_values_are_still_compared():
     model.classifier.register_forward_hook(lambda _, __, output: output + 100 * torch.rand(()))
     with pytest.raises(Exception, match="differently each time"):
         Explainer(model, tiny.tokenizer_for("bert"))(TEXTS[0])
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bert"])
-def test_a_first_text_of_one_token(family):
-    model, tokenizer = tiny.model(family), tiny.tokenizer(specials=family == "t5")
-    explainer = Explainer(model, tokenizer)
-    alone = explainer("a")
-    assert len(alone.units) == (3 if family == "t5" else 1)
-    fresh = Explainer(model, tokenizer)(TEXTS)
-    for result, other in zip(explainer(TEXTS), fresh, strict=True):
-        np.testing.assert_allclose(result.scores, other.scores, atol=1e-5)
 
 
 def test_a_first_text_of_one_token_where_the_end_is_no_token():

@@ -22,20 +22,6 @@ EVERYTHING = (
 )
 
 
-@pytest.mark.parametrize(("family", "kind"), EVERYTHING)
-def test_alone_equals_in_a_batch(family, kind):
-    e = explainer(family, kind)
-    texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
-    layers = None if family in ("xlnet", "mamba") else ALL
-    together = e(texts, layers=layers)
-    for text, result in zip(texts, together, strict=True):
-        alone = e(text, layers=layers)
-        close(result.scores, alone.scores)
-        assert alone.text == result.text == text
-        assert np.isfinite(alone.scores).all()
-        assert alone.prediction.label == result.prediction.label
-
-
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "opt"])
 def test_encoded_left_or_right_padded_equals_text(family):
     e = explainer(family)

@@ -6,13 +6,11 @@ import os
 import numpy as np
 import pytest
 
-from normxlogit import ALL, Attribution, Attributions, Citations, DataError, Explainer
-from normxlogit.results import Prediction
+from normxlogit import Attribution, Attributions, Citations, DataError, Explainer
 from tests import tiny
 from tests.commands import run
 from tests.factories import labels_and_layers, make_attribution, make_audio, make_generation, make_image, pair
 
-from .compare import explainer
 from .faults import full_disk
 
 
@@ -44,13 +42,6 @@ def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
     assert Attributions.load(tmp_path / name) == []
 
 
-def test_numbers_that_are_not_finite_are_saved_and_loaded(tmp_path):
-    odd = Attributions([make_attribution(("a",), (np.nan,), text="a", prediction=Prediction("x", 0, np.inf, np.nan))])
-    for name in ("a.json", "a.parquet"):
-        odd.save(tmp_path / name)
-        assert Attributions.load(tmp_path / name) == odd
-
-
 def test_what_one_result_saved_is_a_collection_of_one_and_back(tmp_path):
     make_generation().save(tmp_path / "a.json")
     assert Attributions.load(tmp_path / "a.json") == [make_generation()]
@@ -61,23 +52,6 @@ def test_what_one_result_saved_is_a_collection_of_one_and_back(tmp_path):
         Attribution.load(tmp_path / "b.json")
 
 
-@pytest.mark.parametrize("column", ["rest", "shape", "scores", "units", "kind"])
-def test_damaged_parquet_is_refused(column, tmp_path):
-    import pyarrow
-    import pyarrow.parquet
-
-    Attributions([make_attribution()]).save(tmp_path / "a.parquet")
-    table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
-    pyarrow.parquet.write_table(table.drop_columns([column]), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
-        Attributions.load(tmp_path / "b.parquet")
-    rows = table.to_pylist()
-    rows[0][column] = {"rest": "[]", "shape": [-5, 7], "scores": [1.0], "units": ["a"], "kind": "x"}[column]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, table.schema), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
-        Attributions.load(tmp_path / "b.parquet")
-
-
 @pytest.mark.parametrize("name", ["a.json", "a.parquet"])
 def test_other_files_are_refused(name, tmp_path):
     with pytest.raises(DataError, match=f"cannot read .*{name}"):
@@ -86,23 +60,6 @@ def test_other_files_are_refused(name, tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=name):
             Attributions.load(tmp_path / name)
-
-
-def test_files_from_every_kind_of_call(tmp_path):
-    classifier, writer = explainer("bert"), explainer("llama", "CausalLM")
-    completion = writer.explain_completion("the cat sat .", " on the mat")
-    results = {
-        "text": classifier(tiny.TEXTS[0], layers=ALL, target=ALL),
-        "pair": classifier(tiny.PAIR, method="integrated-gradients:steps=2"),
-        "completion": completion,
-        "sources": completion.sources("word"),
-        "citations": writer.cite("a cat ?", ["the cat sat .", "bad"], max_new_tokens=3),
-    }
-    for name, result in results.items():
-        file = tmp_path / f"{name}.json"
-        result.save(file)
-        strict(file)
-        assert type(result).load(file) == result
 
 
 # --- by the command line ----------------------------------------------------------------------------------------------

@@ -40,14 +40,6 @@ def test_an_overridden_forward_reaches_the_own_one_in_every_copy():
     assert second.__dict__["forward"].__self__ is second
 
 
-def test_an_override_keeps_a_forward_that_the_owner_has_put_there():
-    model = nn.Linear(2, 2)
-    model.forward = type(model).forward.__get__(model)
-    found = clone(model)
-    override_forward(found, lambda own, *, x: own(x))
-    assert found.__dict__["_forward_before"].__self__ is found
-
-
 class Keeping(nn.Module):
     """Keeps what it sees in containers of its own, and finds its parts in them."""
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from normxlogit.copies.autocast import without_autocast
 from normxlogit.copies.clone import clone
-from normxlogit.copies.pool import MAX_IDLE_COPIES, MAX_PRIVATE_ELEMENTS, model_pool, private_clone
+from normxlogit.copies.pool import MAX_IDLE_COPIES, model_pool
 from normxlogit.copies.run import run
 
 
@@ -88,18 +88,6 @@ def test_a_buffer_that_its_owner_changed_in_place_is_followed_at_the_next_lease(
     torch.testing.assert_close(output, owner(torch.ones(1, 2)))
     with pool.lease() as again:
         assert again is first, "what the owner wrote is not taken for a pass's"
-
-
-def test_a_private_clone_shares_weights_and_large_buffers():
-    model = nn.Linear(2, 2)
-    model.register_buffer("small", torch.zeros(3))
-    model.register_buffer("large", torch.zeros(MAX_PRIVATE_ELEMENTS + 1, dtype=torch.int8))
-    model.register_buffer("none", None)
-    copy = private_clone(model)
-    assert copy.weight is model.weight
-    assert copy.large is model.large
-    copy.small.fill_(1)
-    assert not model.small.any()
 
 
 def test_autocast_is_off_inside_and_on_again():

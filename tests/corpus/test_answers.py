@@ -6,9 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from normxlogit import Attributions, Explainer, attribute, summarize
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import InputError
 from tests import tiny
-from tests.commands import run
 
 from .corpora import errors, jsonl
 
@@ -87,42 +86,3 @@ def test_answers_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     json.dumps(summary.to_dict())
     with pytest.raises(InputError, match="labels"):
         summarize(out, gold="key")
-
-
-def test_arguments_that_do_not_go_with_answers_are_refused(reader, tmp_path):
-    for wrong in (
-        {"answer_column": "answer", "completion_column": "answer"},
-        {"answer_column": "answer", "max_new_tokens": 3},
-        {"answer_column": "answer", "sources": "word"},
-        {"answer_column": "answer", "parts": "word"},
-        {"documents_column": "documents"},
-    ):
-        with pytest.raises(InputError):
-            attribute(reader, ROWS, tmp_path / "out", **wrong)
-    with pytest.raises(DataError, match="no column 'reply'"):
-        attribute(reader, jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out", answer_column="reply")
-
-
-def test_scores_that_do_not_add_up_have_citations_and_no_summary(reader, tmp_path):
-    attribute(reader, ROWS[:2], tmp_path / "out", answer_column="answer", method="occlusion")
-    (file,) = (tmp_path / "out" / "shards").iterdir()
-    assert pq.read_table(file)["sentence_shares"].to_pylist() == [[], []]
-    with pytest.raises(DataError, match="add up"):
-        summarize(tmp_path / "out")
-
-
-def test_commands_cite_a_file_of_answers_and_sum_it_up(tmp_path, capsys):
-    tiny.model("llama", "CausalLM").save_pretrained(tmp_path / "model")
-    tiny.tokenizer_for("llama").save_pretrained(tmp_path / "model")
-    rows = [{"prompt": r["question"], "context": r["documents"], "reply": r["answer"]} for r in ROWS[:3]]
-    options = ["--model", tmp_path / "model", "--text-column", "prompt", "--documents-column", "context", "--output"]
-    data = jsonl(tmp_path / "in.jsonl", rows)
-    code, _, err = run(capsys, "attribute", data, "--answer-column", "reply", *options, tmp_path / "out")
-    assert code == 0, err
-    code, out, err = run(capsys, "summarize", tmp_path / "out")
-    assert code == 0, err
-    for text in ("sentences 4", "documents that no answer cites", "x.txt", "least used first"):
-        assert text in " ".join(out.split())
-    code, _, err = run(capsys, "summarize", tmp_path / "out", "--output", tmp_path / "page.html")
-    assert code == 0, err
-    assert "What the answers rest on" in (tmp_path / "page.html").read_text()

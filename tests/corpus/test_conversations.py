@@ -2,7 +2,6 @@
 
 import json
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -123,56 +122,6 @@ def test_an_earlier_turn_is_explained(reader, tmp_path):
     assert row["completion"].strip() == "the plot ."
     with pytest.raises(DataError, match="turn"):
         attribute(reader, ROWS[:3], tmp_path / "out", messages_column="chat", turn=0, shard_rows=2)
-
-
-def test_columns_make_a_trace_together_and_tables_of_structs_are_read(reader, tmp_path):
-    chat = messages("was it good ?", "the cat is here .")
-    rows = [
-        {"input": chat[:4], "output": chat[4]},
-        {"input": [{"role": "user", "content": "why ?"}], "output": chat[4]},
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
-    for source, out in ((rows, "rows"), (tmp_path / "in.parquet", "table")):
-        done = attribute(reader, source, tmp_path / out, messages_column=["input", "output"])
-        assert (done.rows, done.errors) == (2, 0)
-    first, second = results(tmp_path / "rows"), results(tmp_path / "table")
-    assert first["message_names"].to_pylist() == second["message_names"].to_pylist()
-    assert first["scores"].to_pylist() == second["scores"].to_pylist()
-    assert first["message_names"].to_pylist()[1] == ["user"]
-    spans = [
-        {
-            "attributes": {
-                f"gen_ai.{side}.messages": json.dumps(row[side] if side == "input" else [row[side]]) for side in row
-            }
-        }
-        for row in rows
-    ]
-    attribute(reader, spans, tmp_path / "spans", messages_column="attributes")
-    assert results(tmp_path / "spans")["scores"].to_pylist() == first["scores"].to_pylist()
-
-
-def test_arguments_that_do_not_go_with_conversations_are_refused(reader, tmp_path):
-    for wrong in (
-        {"answer_column": "chat"},
-        {"text_column": "chat"},
-        {"documents_column": "chat"},
-        {"completion_column": "chat"},
-        {"max_new_tokens": 3},
-        {"sources": "word"},
-        {"parts": "word"},
-        {"words": True},
-        {"turn": "last"},
-        {"turn": True},
-        {"messages_column": []},
-        {"messages_column": 3},
-        {"messages_column": {"chat": 1}},
-    ):
-        with pytest.raises(InputError):
-            attribute(reader, ROWS, tmp_path / "out", **{"messages_column": "chat", **wrong})
-    with pytest.raises(InputError, match="turn picks an answer"):
-        attribute(reader, [{"prompt": "a", "completion": "b"}], tmp_path / "out", sources="sentence", turn=0)
-    with pytest.raises(DataError, match="no column 'chats'"):
-        attribute(reader, ROWS, tmp_path / "out", messages_column="chats")
 
 
 def test_commands_cite_a_file_of_traces_and_sum_it_up(tmp_path, capsys):

@@ -12,7 +12,6 @@ import transformers
 from PIL import Image
 
 from normxlogit import (
-    Attribution,
     Attributions,
     DataError,
     Explainer,
@@ -100,22 +99,6 @@ def test_rows_are_what_the_explainer_gives_alone_in_their_order(tmp_path, vit, w
             same(row, explainer(path))
 
 
-def test_shards_are_read_back_as_results(tmp_path, vit, wav2vec2, photos, talks):
-    for explainer, folder, kind in ((vit, photos, Attribution), (wav2vec2, talks, Attribution)):
-        paths = files(folder)[:3]
-        attribute(explainer, [{"path": p} for p in paths], tmp_path / folder.name)
-        read = Attributions.load(tmp_path / folder.name / "shards" / "00000000.parquet")
-        for result, path in zip(read, paths, strict=True):
-            alone = explainer(path)
-            assert type(result) is kind
-            np.testing.assert_allclose(result.scores, alone.scores, rtol=1e-4, atol=1e-4)
-            if result.images:
-                assert result.images[0].shape == alone.images[0].shape == (2, 2)
-                assert result.units == alone.units
-            else:
-                assert result.audio[0].times == pytest.approx(alone.audio[0].times)
-
-
 def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
     import datasets
 
@@ -140,22 +123,6 @@ def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
     for number, (name, form) in enumerate(forms.items()):
         attribute(vit, form, tmp_path / str(number))
         for row, result in zip(results(tmp_path / str(number)).to_pylist(), alone, strict=True):
-            assert row["scores"] == pytest.approx(result.scores.tolist(), rel=1e-4, abs=1e-4), name
-
-
-def test_whatever_holds_a_sound_it_is_the_same(tmp_path, wav2vec2, talks):
-    paths = files(talks)[:3]
-    alone = wav2vec2(paths)
-    samples = [{"array": soundfile.read(p, dtype="float32")[0], "sampling_rate": RATE} for p in paths]
-    forms = {
-        "samples": [{"audio": one} for one in samples],
-        "a table": pa.table({"audio": [{**one, "array": one["array"].tolist()} for one in samples]}),
-        "bytes": [{"audio": {"bytes": p.read_bytes(), "path": "a.wav"}} for p in paths],
-        "a folder": talks,
-    }
-    for number, (name, form) in enumerate(forms.items()):
-        attribute(wav2vec2, form, tmp_path / str(number))
-        for row, result in zip(results(tmp_path / str(number)).to_pylist(), alone, strict=False):
             assert row["scores"] == pytest.approx(result.scores.tolist(), rel=1e-4, abs=1e-4), name
 
 
@@ -195,33 +162,6 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
             assert "\n" not in reasons[row]
 
 
-def test_pictures_and_sounds_of_odd_shapes(tmp_path, vit, wav2vec2):
-    """What a processor or a model cannot read is an error of its row, whatever it raises."""
-    odd = [Image.new("RGB", (1, 1)), Image.new("F", (9, 9)), Image.new("CMYK", (9, 9)), Image.new("P", (9, 9))]
-    attribute(vit, [{"image": one} for one in odd], tmp_path / "pictures")
-    assert results(tmp_path / "pictures")["row"].to_pylist() == [0, 3]
-    sounds = [np.zeros(1), np.zeros(0), np.ones((2, 300)), np.full(300, np.nan), np.ones(300), np.ones(300)]
-    rates = [RATE] * 5 + [RATE // 2]
-    rows = [{"audio": {"array": a, "sampling_rate": r}} for a, r in zip(sounds, rates, strict=True)]
-    attribute(wav2vec2, rows, tmp_path / "sounds")
-    assert results(tmp_path / "sounds")["row"].to_pylist() == [4]
-    assert "500 samples a second, the model reads 1000" in errors(tmp_path / "sounds")[5]
-
-
-def test_targets_layers_and_labels(tmp_path, vit, photos):
-    from normxlogit import ALL
-
-    paths = files(photos)[:5]
-    names = ["cat", "2", "bird", "none", "dog"]
-    rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
-    attribute(vit, rows, tmp_path / "gold", target_column="gold", shard_rows=3)
-    assert results(tmp_path / "gold")["target"].to_pylist() == [["cat"], ["bird"], ["bird"], ["dog"]]
-    assert "none" in errors(tmp_path / "gold")[3]
-    attribute(vit, rows, tmp_path / "all", target=ALL, layers=[1, 2])
-    for row, path in zip(results(tmp_path / "all").to_pylist(), paths, strict=True):
-        same(row, vit(path, target=ALL, layers=[1, 2]))
-
-
 def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, photos, monkeypatch):
     paths, names = files(photos)[:4], ["cat", "dog", "bird", "cat"]
     explain = worker.explain_encodings
@@ -237,18 +177,6 @@ def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, pho
     monkeypatch.undo()
     for row, path, name in zip(results(tmp_path).to_pylist(), paths, names, strict=True):
         same(row, vit(path, target=name))
-
-
-def test_the_default_method_is_one_that_works(tmp_path, photos):
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
-    model = shaken(transformers.ResNetForImageClassification(config))
-    explainer = Explainer(model, transformers.ViTImageProcessorPil(size={"height": 32, "width": 32}))
-    paths = files(photos)[:2]
-    attribute(explainer, [{"path": p} for p in paths], tmp_path)
-    for row, path in zip(results(tmp_path).to_pylist(), paths, strict=True):
-        assert row["method"] == "frozen-gradient"
-        assert sum(row["scores"]) + row["bias"][0] == pytest.approx(row["value"], rel=1e-3, abs=1e-3)
-        same(row, explainer(path))
 
 
 def test_a_stopped_run_goes_on_with_the_same_processor_alone(tmp_path, models, photos):
@@ -315,16 +243,6 @@ def test_questions_about_pictures(tmp_path, photos):
         InputError, match="a column of pictures beside texts is for the sources of completions: give sources"
     ):
         attribute(explainer, beside, tmp_path / "none", text_column="q", image_column="image")
-
-
-def test_what_is_for_texts_is_refused_by_name(tmp_path, vit, photos):
-    for options in ({"words": True}, {"pair_column": "path"}, {"long_text": "window"}):
-        with pytest.raises(InputError, match="for texts, not for pictures and sounds"):
-            attribute(vit, [{"path": files(photos)[0]}], tmp_path / "out", **options)
-    with pytest.raises(DataError, match=r"which column holds the pictures or sounds.*name"):
-        attribute(vit, [{"name": files(photos)[0]}], tmp_path / "out")
-    with pytest.raises(DataError, match="neither a picture or sound nor a folder"):
-        attribute(vit, [photos, tmp_path / "rows.csv"], tmp_path / "out")
 
 
 def test_commands(tmp_path, models, photos, monkeypatch, capsys):

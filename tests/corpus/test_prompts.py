@@ -1,20 +1,17 @@
 """A corpus of prompts and completions: their sources in Parquet, as the explainer gives them one by one."""
 
-import json
-
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from normxlogit import Attributions, Explainer, attribute, summarize
-from normxlogit.errors import DataError, InputError, UnsupportedModelError
+from normxlogit.errors import DataError, InputError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.completions.writing import read_completion
 from normxlogit.pipeline.options import Options
 from tests import tiny
 
-from .corpora import errors, explainer, jsonl, results
+from .corpora import errors, jsonl, results
 
 CHAT = [
     {"role": "system", "content": "the movie is good"},
@@ -126,52 +123,6 @@ def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
         attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
 
 
-def test_any_number_of_rows_that_cannot_be_read_come_first(writer, tmp_path):
-    empty = [ROWS[4], {"prompt": [{"role": "user", "content": " "}], "completion": " bad"}] * 10
-    attribute(writer, [*empty, ROWS[0]], tmp_path / "given", sources="sentence")
-    assert results(tmp_path / "given")["row"].to_pylist() == [20]
-    assert set(errors(tmp_path / "given").values()) == {"the completion is empty", "the prompt holds no source"}
-    long = [{"prompt": ROWS[8]["prompt"]}] * 10
-    attribute(writer, [*long, {"prompt": ROWS[0]["prompt"]}], tmp_path / "own", sources="sentence", max_new_tokens=2)
-    assert results(tmp_path / "own")["row"].to_pylist() == [10]
-    assert "no room to generate" in errors(tmp_path / "own")[9]
-
-
-def test_kept_columns_may_be_called_as_ours_but_not_as_the_results(writer, tmp_path):
-    rows = [row | {"messages": f"m{i}", "problem": f"p{i}", "words": i} for i, row in enumerate(ROWS[:2])]
-    attribute(writer, rows, tmp_path / "out", sources="sentence", keep=["messages", "problem", "words"])
-    table = results(tmp_path / "out")
-    assert table["messages"].to_pylist() == ["m0", "m1"]
-    assert table["problem"].to_pylist() == ["p0", "p1"]
-    for name in ("completion", "shares"):
-        with pytest.raises(DataError, match=f"'{name}' cannot be kept"):
-            attribute(writer, [row | {"shares": 1} for row in rows], tmp_path / "b", sources="sentence", keep=[name])
-
-
-def test_missing_completions_can_be_written(writer, tmp_path):
-    with pytest.raises(DataError, match=r"no column 'completion' .* there are prompt; max_new_tokens lets the model"):
-        attribute(writer, [{"prompt": "good"}], tmp_path, sources="sentence")
-
-
-def test_a_tokenizer_that_cannot_tell_places_stops_the_run(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr(type(writer._model.tokenizer), "is_fast", False)
-    with pytest.raises(InputError, match="character offsets"):
-        attribute(writer, ROWS[:1], tmp_path / "out", sources="sentence")
-    assert not (tmp_path / "out").exists()
-
-
-def test_parquet_messages_and_columns_of_other_names(writer, tmp_path):
-    import pyarrow as pa
-
-    table = pa.table({"ask": [CHAT, CHAT[1:]], "answer": ["never awful", "bad"]})
-    pq.write_table(table, tmp_path / "in.parquet")
-    wanted = {"text_column": "ask", "completion_column": "answer", "sources": "sentence", "keep_text": True}
-    attribute(writer, tmp_path / "in.parquet", tmp_path / "out", **wanted)
-    table = results(tmp_path / "out").to_pylist()
-    assert [len(row["scores"]) for row in table] == [6, 5]
-    assert table[1]["text"] == writer.explain_completion(CHAT[1:], "bad").sources("sentence").text
-
-
 WRONG = {
     "sources must be": {"sources": "letter"},
     "parts must be": {"sources": "sentence", "parts": "letter"},
@@ -198,34 +149,3 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written(writer,
     with pytest.raises(InputError, match=message):
         attribute(writer, path, tmp_path / "out", **{"text_column": "prompt"} | WRONG[message])
     assert not (tmp_path / "out").exists()
-
-
-def test_a_classifier_writes_nothing(tmp_path):
-    path = jsonl(tmp_path / "in.jsonl", ROWS[:1])
-    with pytest.raises(UnsupportedModelError, match="language model"):
-        attribute(explainer(), path, tmp_path / "out", sources="sentence")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_missing_template_stops_the_run(tmp_path):
-    plain = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"), name="plain")
-    path = jsonl(tmp_path / "in.jsonl", [ROWS[1]] * 20)
-    with pytest.raises(InputError, match="no chat template"):
-        attribute(plain, path, tmp_path / "out", sources="sentence")
-
-
-def test_the_command(writer, tmp_path):
-    from typer.testing import CliRunner
-
-    from normxlogit.cli import app
-
-    writer._model.module.save_pretrained(tmp_path / "model")
-    writer._model.tokenizer.save_pretrained(tmp_path / "model")
-    path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
-    command = ["attribute", str(path), "--model", str(tmp_path / "model"), "--sources", "sentence", "--parts", "word"]
-    command += ["--method", "frozen-gradient:read_at=-1", "--output", str(tmp_path / "out")]
-    found = CliRunner().invoke(app, command)
-    assert found.exit_code == 0, found.output
-    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
-    assert manifest["settings"]["method"]["read_at"] == -1
-    assert len(results(tmp_path / "out")) == 2

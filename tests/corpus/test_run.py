@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from normxlogit import ALL, Attributions, Explainer
-from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
-from normxlogit.pipeline import progress
+from normxlogit import ALL, Attributions
+from normxlogit.errors import DataError, MethodError, TargetError
 from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
@@ -62,16 +59,6 @@ def test_models_that_answer_at_a_token(tmp_path, family, kind, some):
         same(one, other)
 
 
-def test_what_a_method_measured_of_itself_is_kept(tmp_path, bert):
-    some = texts(3)
-    run(bert, rows_of(some), tmp_path, method="integrated-gradients:steps=4")
-    loaded = Attributions.load(tmp_path / "shards/00000000.parquet")
-    wanted = bert(some, method="integrated-gradients:steps=4")
-    assert wanted[0].diagnostics
-    for one, other in zip(loaded, wanted, strict=True):
-        assert one.diagnostics == pytest.approx(dict(other.diagnostics), abs=1e-3)
-
-
 def test_four_readers_read_it(tmp_path, bert):
     import datasets
     import duckdb
@@ -94,27 +81,6 @@ def test_four_readers_read_it(tmp_path, bert):
     assert len(found[1]) == len(found[2])
     loaded = datasets.Dataset.from_parquet(str(tmp_path / "shards/00000000.parquet"), cache_dir=str(tmp_path / "hf"))
     assert loaded[0]["scores"] == pytest.approx(first["scores"])
-
-
-def test_white_space_is_no_text_even_where_it_has_tokens(tmp_path):
-    backend = Tokenizer(models.BPE({"Ġ": 0, "a": 1}, []))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="a")
-    made = Explainer(tiny.model("bert", "SequenceClassification"), tokenizer)
-    with pytest.raises(InputError, match="is empty"):
-        made("  ")
-    run(made, rows_of(["a", "  ", "a a"]), tmp_path)
-    assert results(tmp_path)["row"].to_pylist() == [0, 2]
-    assert errors(tmp_path) == {1: "the text is empty; there is no token to explain"}
-
-
-def test_a_tokenizer_without_offsets_gives_tokens_and_no_words(tmp_path):
-    made = Explainer(tiny.model("bert", "SequenceClassification", vocab_size=400), ByT5Tokenizer())
-    with pytest.raises(InputError, match="words need a tokenizer that reports character offsets"):
-        run(made, rows_of(["a movie"]), tmp_path, words=True)
-    assert not list(tmp_path.iterdir())
-    run(made, rows_of(["a movie"]), tmp_path)
-    assert "".join(results(tmp_path)["units"][0].as_py()) == "a movie</s>"
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
@@ -187,12 +153,6 @@ def test_a_wrong_target_of_a_column_is_a_row_among_the_errors(tmp_path, bert):
     assert all("also the contrast" in reason for reason in errors(tmp_path).values())
 
 
-def test_a_token_that_only_some_texts_allow_is_no_mistake_of_the_command(tmp_path):
-    model = explainer("bert", "MaskedLM")
-    run(model, rows_of(["no mask", "a [MASK] film"]), tmp_path, target="are", contrast="is", layers=[1])
-    assert results(tmp_path)["row"].to_pylist() == [1]
-
-
 @pytest.mark.parametrize("long_text", ["truncate", "window"])
 def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
     some = [*texts(8), "the movie is good " * 20]
@@ -207,46 +167,9 @@ def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
         assert (max(map(abs, row["scores"])) == 0) == zero == (not result.scores.any())
 
 
-def test_a_model_at_fault_stops_the_run(tmp_path):
-    with pytest.raises(UnsupportedModelError, match="multiple-choice"):
-        run(explainer("bert", "MultipleChoice"), rows_of(texts(4)), tmp_path / "choice")
-
-
 def test_a_target_for_each_row(tmp_path, bert):
     rows = [{"text": t, "gold": g} for t, g in zip(texts(5), ["LABEL_1", "0", "1", None, "nope"], strict=True)]
     run(bert, rows, tmp_path, target_column="gold")
     assert results(tmp_path)["target"].to_pylist() == [["LABEL_1"], ["LABEL_0"], ["LABEL_1"]]
     assert errors(tmp_path)[3] == "no target"
     assert "nope" in errors(tmp_path)[4]
-
-
-@pytest.mark.parametrize(("wanted", "lines"), [(True, 4), (None, 0), (False, 0)])
-def test_progress_is_logged_where_there_is_no_terminal(tmp_path, bert, monkeypatch, capsys, wanted, lines):
-    monkeypatch.setattr(progress, "LOG_EVERY", 0.0)
-    run(bert, rows_of(texts(8)), tmp_path, shard_rows=2, progress=wanted)
-    shown = capsys.readouterr().err
-    assert shown.count("texts/s") == shown.count("\n") == lines
-
-
-def test_words_are_those_of_the_explainer(tmp_path, bert):
-    some = texts(5)
-    run(bert, rows_of(some), tmp_path, words=True)
-    for row, result in zip(results(tmp_path).to_pylist(), bert(some), strict=True):
-        assert row["words"] == [word.text for word in result.words()]
-        assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
-        assert "text" not in row
-
-
-def test_a_cluster_that_does_not_start_is_said_in_one_line(tmp_path, bert, monkeypatch):
-    ray = pytest.importorskip("ray")
-    late = "The current node timed out during startup."
-    lines = tmp_path / "in.txt"
-    lines.write_text("the movie is bad")
-
-    def init(**options):
-        raise Exception(f"{late}\nThis could happen because")  # as Ray raises it
-
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(DataError, match=f"Ray did not start: {late}; try again, or take the local engine"):
-        run(bert, lines, tmp_path / "out", engine="ray")

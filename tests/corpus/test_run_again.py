@@ -85,11 +85,6 @@ def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, b
     assert errors(tmp_path) == {}
 
 
-def test_a_setting_that_fits_no_row_of_a_few_is_an_error(tmp_path, bert):
-    with pytest.raises(DataError, match=r"none of 3 rows has a result, .*row 0: read_at=99"):
-        run(bert, rows_of(texts(3)), tmp_path, method="frozen-gradient:read_at=99")
-
-
 def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
     jsonl(tmp_path / "in.jsonl", rows_of(texts(4)))
     for output in (tmp_path, tmp_path / "out"):
@@ -116,10 +111,3 @@ def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
     large.write_bytes(content)
     with pytest.raises(DataError, match="rows 32 to 47 of the input have changed"):
         run(bert, large, tmp_path / "files")
-
-
-def test_a_stopped_run_is_not_ended_by_a_shorter_input(tmp_path, bert):
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, rows_of(texts(80)), tmp_path, watch=lambda now: now.rows > 32 and interrupt())
-    with pytest.raises(DataError, match=r"the input has 16 rows, and \d+ were explained before"):
-        run(bert, rows_of(texts(16)), tmp_path)

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from normxlogit import Explainer, attribute, summarize
+from normxlogit import attribute, summarize
 from normxlogit.corpus.summary_page import page
 from normxlogit.errors import DataError, InputError
 from tests.commands import run as command
@@ -106,27 +106,6 @@ def test_wrong_answers_have_the_scores_of_their_rows(tmp_path, keep_text):
             assert "".join(piece for text in answer.pieces for piece, _ in text) == row["text"]
 
 
-def test_the_page_of_wrong_answers_is_escaped_and_goes_before_the_words(tmp_path):
-    hostile = "<script>alert(1)</script> a dull film"
-    rows = [{"text": text, "gold": gold} for text in (hostile, "a fine film") for gold in ("negative", "positive")]
-    attribute(Explainer.from_pretrained(), rows * 3, tmp_path, keep=["gold"], keep_text=True, words=True)
-    content = page(summarize(tmp_path, gold="gold", min_count=1))
-    assert "<script>alert" not in content
-    places = [content.index(heading) for heading in ("50.0% of the answers", "Wrong answers", "for and against")]
-    assert places == sorted(places)
-    assert content.index("What these figures leave out") > places[-1]
-
-
-def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
-    rows = [{"text": t, "key": f"k{i // 4}"} for i, t in enumerate(texts(12))]
-    for name, seed in (("one", 0), ("two", 1)):
-        attribute(explainer(seed=seed), rows, tmp_path / name, id_column="key", shard_rows=5)
-    one, two = (results(tmp_path / name)["prediction"].to_pylist() for name in ("one", "two"))
-    found = summarize(tmp_path / "one", against=tmp_path / "two").difference
-    assert found["texts in both"] == 12
-    assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
-
-
 def test_examples_whose_rows_share_an_id_show_their_own_texts(tmp_path):
     rows = [{"text": t, "key": "same" if i < 4 else f"k{i}"} for i, t in enumerate(texts(8))]
     attribute(explainer(), rows, tmp_path, id_column="key", keep_text=True)
@@ -153,19 +132,6 @@ def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, ca
     assert "the run is not finished" in command(capsys, "summarize", tmp_path)[1]
 
 
-def test_a_run_whose_shard_is_gone_is_not_finished(tmp_path):
-    attribute(explainer(), [{"text": t} for t in texts(24)], tmp_path, shard_rows=8)
-    (tmp_path / "shards/00000000.parquet").unlink()
-    summary = summarize(tmp_path)
-    assert (summary.rows, summary.complete) == (16, False)
-
-
-def test_a_run_without_a_row_says_so(tmp_path):
-    attribute(explainer(), [], tmp_path)
-    with pytest.raises(DataError, match="the input of this run has no row"):
-        summarize(tmp_path)
-
-
 def test_the_difference_of_two_runs(runs):
     folder, _ = runs
     found = summarize(folder / "one", against=folder / "two", min_count=1).difference
@@ -178,71 +144,6 @@ def test_the_difference_of_two_runs(runs):
     itself = summarize(folder / "one", against=folder / "one").difference
     assert itself["same answer"] == 1
     assert all(shift["here"] == shift["there"] for shift in itself["shifts"])
-
-
-def test_labels_and_layers_have_rows_of_their_own(tmp_path):
-    from normxlogit import ALL
-
-    some = [{"text": text} for text in texts(20)]
-    attribute(explainer(), some, tmp_path / "all", target=ALL, layers=ALL, method="normxlogit")
-    attribute(explainer(), some, tmp_path / "one", target="LABEL_1", method="normxlogit")
-    every = {(u.label, u.text): u.mean for u in summarize(tmp_path / "all", top=1000).highest}
-    single = {(u.label, u.text): u.mean for u in summarize(tmp_path / "one", top=1000).highest}
-    assert {label for label, _ in every} == {"LABEL_0", "LABEL_1"}
-    assert {key: mean for key, mean in every.items() if key[0] == "LABEL_1"} == pytest.approx(single, rel=1e-4)
-
-
-def test_the_page_links_to_texts_and_escapes_them(tmp_path):
-    attribute(explainer(), [{"text": "<b>good</b>"}] * 6, tmp_path, keep_text=True)
-    content = page(summarize(tmp_path))
-    assert 'href="#text-0"' in content
-    assert 'id="text-0"' in content
-    assert "<b>good" not in content
-    assert "&lt;b&gt;good" in content
-
-
-def test_failed_rows_are_told_with_their_reasons(tmp_path):
-    attribute(explainer(), [{"text": "good"}, {"text": ""}, {"text": " "}] * 2, tmp_path, shard_rows=2)
-    summary = summarize(tmp_path)
-    (failure,) = summary.failures
-    assert (failure.rows, failure.examples) == (4, ["1", "2", "4"])
-    assert f">{failure.reason}<" in page(summary)
-    assert "1 tokens that stand at fewer than 5 places" in page(summary)
-
-
-def test_the_command_writes_words_and_the_summary_tells_the_share_of_special_tokens(tmp_path, capsys):
-    (tmp_path / "texts.txt").write_text("A state-of-the-art film.\n" * 6)
-    for options, unit in (([], "words"), (["--no-words"], "tokens")):
-        out = tmp_path / unit
-        assert command(capsys, "attribute", tmp_path / "texts.txt", "--output", out, *options)[0] == 0
-        summary = summarize(out)
-        assert summary.unit == unit
-        special = next(mass for mass in summary.mass if mass.kind == "special")
-        assert special.mass > 0.01
-        assert f"{special.mass:.1%} of the scores are on special tokens" in page(summary)
-        words = {one.text for one in summary.highest}
-        assert ("state-of-the-art" in words) is (unit == "words")
-
-
-def test_the_command(runs, capsys, tmp_path):
-    folder, _ = runs
-    code, out, _ = command(capsys, "summarize", folder / "one", "--gold", "gold", "--against", folder / "two")
-    assert code == 0
-    for heading in (
-        "answers are right",
-        "for and against",
-        "What these figures leave out",
-        "more often in wrong answers",
-        "differ",
-    ):
-        assert heading in out
-    code, out, _ = command(capsys, "summarize", folder / "one", "--format", "json")
-    assert json.loads(out)["rows"] == 60
-    assert command(capsys, "summarize", folder / "one", "--output", tmp_path / "page.html")[0] == 0
-    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
-    code, _, err = command(capsys, "summarize", tmp_path)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "no corpus run there" in err
 
 
 @pytest.mark.parametrize("words", [False, True])
@@ -290,11 +191,3 @@ def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):
         summarize(tmp_path / "bare", verify=2, explainer=explainer(seed=1))
     with pytest.raises(InputError, match="give both"):
         summarize(tmp_path / "bare", verify=2)
-
-
-def test_the_command_deletes_words_of_the_packaged_model(tmp_path, capsys):
-    rows = [{"text": text} for text in ("A good film.", "A bad film.", "A film, good or bad.") * 3]
-    attribute(Explainer.from_pretrained(), rows, tmp_path / "run", keep_text=True, words=True)
-    code, output, _ = command(capsys, "summarize", str(tmp_path / "run"), "--verify", "3", "--min-count", "1")
-    assert code == 0
-    assert "prediction changes" in output

@@ -1,15 +1,13 @@
 """Deletion curves against a plain loop over the model."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer, UnsupportedModelError
+from normxlogit import DataError, Explainer
 from normxlogit.evaluation.deletion import DeletionCurve, deletion_curve
-from normxlogit.tasks.media.image import ImageClassification
 from tests import tiny
 
 TEXT = tiny.TEXTS[2]
@@ -66,17 +64,6 @@ def test_a_causal_model_reads_at_the_last_token_that_is_left():
     np.testing.assert_allclose(curve.highest_first, wanted, atol=1e-5)
     assert not curve.masked
     assert "cat" not in curve.units
-
-
-def test_the_only_word_goes_although_the_answer_is_read_there():
-    model = tiny.model("llama", "CausalLM")
-    explainer = Explainer(model, tiny.tokenizer_for("llama"))
-    curve = deletion_curve(explainer, explainer("bad", target="sat"))
-    assert (curve.units, curve.shares) == (("bad",), (0, 1))
-    left = torch.tensor([[tiny.VOCABULARY["bad"]], [tiny.IDS["eos_token_id"]]])
-    with torch.no_grad():
-        wanted = model(left).logits[:, 0].softmax(-1)[:, tiny.VOCABULARY["sat"]]
-    np.testing.assert_allclose(curve.highest_first, wanted, atol=1e-5)
 
 
 def test_a_mask_that_stands_first_is_read_there():
@@ -138,25 +125,3 @@ def test_the_gap_is_the_area_between():
     curve = DeletionCurve("x", "probability", ("a", "b", "c", "d"), shares, highest, lowest, True)
     triangles = 0.25 * 0.6 / 2, 0.5 * (0.6 - 0.1) / 2, -0.25 * 0.1 / 2
     assert curve.gap == pytest.approx(sum(triangles))
-
-
-def test_what_has_no_curve_says_why():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    several = explainer(TEXT, layers=[1, 2])
-    with pytest.raises(DataError, match="one score for each token"):
-        deletion_curve(explainer, several)
-    own = explainer(TEXT)
-    with pytest.raises(DataError, match="needs the text"):
-        deletion_curve(explainer, replace(own, text=None))
-    for token in (0, tiny.SIZE):
-        with pytest.raises(DataError, match="not those that this model reads"):
-            deletion_curve(explainer, replace(own, units=replace(own.units, ids=(*own.token_ids[:-1], token))))
-    reader = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
-    with pytest.raises(UnsupportedModelError, match="not of question-answering"):
-        deletion_curve(reader, reader(tiny.PAIR))
-    chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    with pytest.raises(UnsupportedModelError, match="not of multiple-choice"):
-        deletion_curve(chooser, own)
-    painter = SimpleNamespace(task=ImageClassification())
-    with pytest.raises(UnsupportedModelError, match="not of image-classification"):
-        deletion_curve(SimpleNamespace(_model=painter), own)

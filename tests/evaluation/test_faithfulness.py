@@ -9,7 +9,6 @@ import torch
 from normxlogit import DataError, Explainer, InputError, UnsupportedModelError
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example, task_named
-from normxlogit.model.masking import remove_tokens
 from tests import tiny
 
 TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]
@@ -108,18 +107,6 @@ def test_regression_gives_pearson_with_gold():
     assert result.whole_quality == pytest.approx(np.corrcoef(whole, [4.5, 1.0, 0.5])[0, 1], abs=1e-4)
 
 
-def test_autoregressive_models_lose_tokens_instead():
-    explainer = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
-    (encoding,) = explainer.encode(["the movie is not good"])
-    shorter = remove_tokens(explainer._model, encoding, [1, 3])
-    words = [tiny.VOCABULARY[w] for w in ("the", "is", "good")]
-    assert shorter.ids == words
-    everything = remove_tokens(explainer._model, encoding, range(5))
-    assert everything.ids == [tiny.VOCABULARY["[SEP]"]], "a text of no tokens has no answer"
-    (result,) = faithfulness.evaluate(explainer, EXAMPLES, ["normxlogit"])
-    assert np.isfinite(result.aopc)
-
-
 def test_ties_go_to_the_earlier_position():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     (encoding,) = explainer.encode(["the movie is not good"])
@@ -145,29 +132,6 @@ def test_scores_of_another_library():
     by_protocol = faithfulness.measure_attributions(explainer, ours, labels, protocol="published")
     (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit", protocol="published")
     assert faithfulness.summarise("theirs", by_protocol).aopc == pytest.approx(direct.aopc)
-
-
-def test_scores_that_are_not_of_this_models_tokens_are_refused():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    good, bad = explainer(TEXTS[:2])
-
-    def measured(other):
-        return faithfulness.measure_attributions(explainer, [good, other], [0, 1])
-
-    for token in (0, tiny.SIZE):
-        with pytest.raises(DataError, match="the tokens of attribution 1 are not those"):
-            measured(replace(bad, units=replace(bad.units, ids=(*bad.token_ids[:-1], token))))
-    for other in (replace(bad, text=None), explainer(TEXTS[1], layers=[1, 2])):
-        with pytest.raises(DataError, match="attribution 1 needs its text and one score for each token"):
-            measured(other)
-    (encoding,) = explainer.encode(TEXTS[:1])
-    with pytest.raises(ValueError, match="shorter"):
-        faithfulness.measure(
-            faithfulness.PredictionsWithout(explainer, [encoding] * 2), [encoding] * 2, [good.scores], [0, 1]
-        )
-    for count in (len(encoding) - 1, len(encoding) + 1):
-        with pytest.raises(DataError, match=f"{count} scores for {len(encoding)} tokens"):
-            faithfulness.split(encoding, np.zeros(count), 0.5, "default")
 
 
 def test_each_distinct_text_is_asked_once():

@@ -134,14 +134,3 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     monkeypatch.setattr(explainer._model, "answer", None)
     assert run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1) == first
     assert first[2].reason
-
-
-def test_figures_are_those_of_faithfulness(explainer):
-    texts = [f"{one} {other}" for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
-    examples, methods = [Example(text, 0) for text in texts], [NormXLogit(), Random()]
-    found = run_frontier(explainer, examples, methods, rounds=1)
-    assert [p.result for p in found] == faithfulness.evaluate(explainer, examples, methods)
-    others = run_frontier(explainer, examples, methods, rounds=1, seed=1)
-    assert [p.result for p in others] == faithfulness.evaluate(explainer, examples, methods, seed=1)
-    assert others[0].result != found[0].result
-    assert all(p.cost.passes > 0 and not p.reason for p in found)

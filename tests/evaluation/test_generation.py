@@ -104,17 +104,6 @@ def test_what_is_measured_on_a_prompt(explainer):
     assert passes == [3, 1, 8, 5, 0, 0]
 
 
-def test_baselines_that_are_named_are_measured_once_and_perturbing_methods_have_no_variants(explainer):
-    question = Asked("is this good?", {"text": DOCUMENT})
-    names = ["occlusion", "random", "kernel-shap:samples=20", "guided-lime:samples=8,prior=logat", "logat"]
-    state = measured(explainer._language_model, question, names, (6, 4), 3)
-    specs = [method_named(name).spec for name in names[2:]]
-    variants = [f"{name} ({how})" for name in ("random", "logat") for how in ("verified", "excess")]
-    assert set(state["methods"]) == {"occlusion", "random", "length", *specs, *variants}
-    assert state["methods"]["random"]["scores"] == np.random.default_rng(3).random(4).tolist()
-    assert [state["methods"][spec]["passes"] for spec in specs] == [16, 9, 1]
-
-
 def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
     model = explainer._language_model
     question, methods = (
@@ -167,22 +156,6 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
     ]
     assert passes == [7, 1, 8, count + 1]
     assert not any("excess" in name for name in state["methods"])
-
-
-def test_a_linear_answer_has_the_best_linear_datamodelling_score(explainer, monkeypatch):
-    worth = np.array([3.0, -1.0, 0.5, 2.0])
-
-    class Linear(Ablations):
-        def __call__(self, kept):
-            return np.outer(np.asarray(kept) @ worth / 6, np.ones(6))
-
-    monkeypatch.setattr(generation, "Ablations", Linear)
-    question = Asked("is this good?", {"text": DOCUMENT})
-    state = measured(explainer._language_model, question, [], (6, 12), 0)
-    np.testing.assert_allclose(state["leave_one_out"], worth)
-    assert figure(state, "occlusion", "lds") == pytest.approx(1)
-    assert figure(state, "length", "lds") < 1
-    assert [figure(state, "occlusion", f"top {k}") for k in (1, 3, 5)] == pytest.approx([3.0, 5.5, 4.5])
 
 
 def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch):

@@ -30,7 +30,6 @@ from normxlogit.evaluation.grounding.signals import (
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.citations.cite import ask
 from tests import tiny
-from tests.commands import run
 
 ANSWERS = ("the movie was great .", "the cat sat .", "the plot is bad .")
 
@@ -196,20 +195,3 @@ def test_the_threshold_is_that_of_the_best_balanced_accuracy_on_training_answers
     training = [answer("there", 0.55, 0), answer("missing", 0.5, 0)]
     table = grounding_table([], answers, training)
     assert "on the training questions: 0.550 (supported answers 0.33 right, unsupported ones 1.00)" in table
-
-
-def test_the_command_prints_and_writes_the_signals(tmp_path, capsys):
-    tiny.model("llama", "CausalLM").save_pretrained(tmp_path / "model")
-    tiny.tokenizer_for("llama").save_pretrained(tmp_path / "model")
-    rows = [
-        {"question": "was it good ?", "documents": ["the movie was great ."], "supported": known, "answer": "it was ."}
-        for known in (True, False)
-    ]
-    data = written(tmp_path / "cases.jsonl", rows)
-    options = ["--data", data, "--model", tmp_path / "model", "--samples", 0, "--output", tmp_path / "out"]
-    code, out, err = run(capsys, "evaluate", "grounding", *options, "--training", data)
-    assert code == 0, err
-    assert SHARE in out
-    assert "on the training questions" in out
-    (signals,) = json.loads((tmp_path / "out" / "grounding.json").read_text())["comparisons"].values()
-    assert {signal["name"] for signal in signals} >= {SHARE, LOG_PROBABILITY, REGRESSION, LENS}

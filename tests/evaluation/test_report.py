@@ -1,7 +1,5 @@
 """Tables and figures of faithfulness: each figure in its place, and what is marked as the best."""
 
-import json
-
 import numpy as np
 from scipy.stats import wilcoxon
 
@@ -34,19 +32,3 @@ def test_the_table_begins_with_the_best_and_compares_all_others_with_it():
         "| absent | N/A |  |  |  |  |\n"
         "| gone | N/A |  |  |  |  |\n"
     )
-
-
-def test_what_is_written_can_be_read(tmp_path):
-    folder, results = tmp_path / "new" / "out", [result("a", 0.2), Refused("b", "why")]
-    about = {"dataset": "toy", "texts": 3}
-    report.write_faithfulness(folder, results, about)
-    assert (folder / "results.md").read_text() == (f"dataset: toy, texts: 3\n\n{report.faithfulness_table(results)}")
-    state = json.loads((folder / "results.json").read_text())
-    assert (state["metadata"], state["methods"]) == (about, ["a", "b"])
-    assert state["results"][0]["curves"]["aopc"] == list(results[0].curves["aopc"])
-    assert state["results"][1] is None
-    for name, label in (("aopc", "AOPC"), ("quality", "accuracy")):
-        drawn = (folder / f"{name}.svg").read_text()
-        assert f">{label}<" in drawn
-        assert ">toy<" in drawn
-        assert (folder / f"{name}.png").stat().st_size > 1000

@@ -1,12 +1,8 @@
 """Runs that stop and go on, N/A, and what is kept of them."""
 
-import json
-import math
-from dataclasses import replace
-
 import pytest
 
-from normxlogit import DataError, Explainer, Method, UnsupportedModelError, register
+from normxlogit import Explainer, Method, UnsupportedModelError, register
 from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.runs import Refused
@@ -70,29 +66,3 @@ def test_a_cell_of_another_version_is_measured_anew(explainer, tmp_path, monkeyp
     monkeypatch.setattr(runs, "__version__", "another")
     run_all(explainer, EXAMPLES, [NormXLogit()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
-    run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
-    (file,) = tmp_path.iterdir()
-    file.write_text('{"drop')
-    with pytest.raises(DataError, match=f"{file.name}: not JSON"):
-        run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
-
-
-def test_a_file_of_another_form_counts_as_none(explainer, tmp_path):
-    first = run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
-    (file,) = tmp_path.iterdir()
-    state = json.loads(file.read_text())
-    for other in (state | {"quality": "high"}, {name: value for name, value in state.items() if name != "aopc"}):
-        file.write_text(json.dumps(other))
-        assert run_all(explainer, EXAMPLES, [Random()], folder=tmp_path) == first
-        assert json.loads(file.read_text()) == state
-
-
-def test_a_quality_that_is_not_defined_is_kept(explainer, tmp_path):
-    (result,) = run_all(explainer, EXAMPLES, [Random()])
-    cache = runs.ResultCache(tmp_path, explainer._model, [], type(result))
-    cache.put(replace(result, whole_quality=math.nan), "one")
-    assert math.isnan(cache.get("one").whole_quality)
-    assert cache.get("one").curves == result.curves

@@ -1,18 +1,14 @@
 """The frozen form of a model with two sides: where it reads them, and what it refuses."""
 
 import pytest
-import torch
 
 from normxlogit import MethodError, UnsupportedModelError
 from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.inputs.append_tokens import append_tokens
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.targets import BatchTargets
 from tests import tiny
 from tests.tasks.test_seq2seq import begin, writer
-
-FAMILIES = ("t5", "bart")
 
 
 def made(family="t5", source="the cat sat", ids=(7, 8)):
@@ -21,31 +17,6 @@ def made(family="t5", source="the cat sat", ids=(7, 8)):
     decoder = append_tokens(model.tokenizer, begin(model, source), list(ids))
     batch = model.batch([decoder], [0], encode_sources=False)
     return model, FrozenModel.of(model), batch
-
-
-def own(model, batch, **options):
-    ids = batch.inputs["source"][..., 0]
-    with torch.no_grad():
-        return model.caller_model(
-            input_ids=ids, decoder_input_ids=batch.inputs["input_ids"], output_hidden_states=True, **options
-        )
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("layer", [0, 1, 2])
-def test_both_sides_and_the_bias_are_the_answer(family, layer):
-    model, frozen, batch = made(family)
-    places = (SOURCE + layer, WORDS)
-    run = frozen.run(batch, places, predict=False)
-    outputs = own(model, batch)
-    torch.testing.assert_close(run.hidden, outputs.decoder_hidden_states[-1], rtol=1e-4, atol=1e-4)
-    target = BatchTargets(torch.tensor([[9]]), None, None, True, model.task)
-    found = frozen.contributions(run, target, places, torch.tensor([[2]]))
-    said = outputs.logits[0, 2]
-    assert float(found.answer) == pytest.approx(float(said[9] - said.mean()), abs=1e-4)
-    assert found.values[SOURCE + layer].shape == (1, 1, batch.inputs["source"].shape[1])
-    assert found.values[WORDS].shape == (1, 1, batch.mask.shape[1])
-    assert all(values.any() for values in found.values.values())
 
 
 def test_the_layer_of_the_encoder_that_is_meant():

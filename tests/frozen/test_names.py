@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torchgen
 
-from normxlogit.frozen.products import ACTIVATIONS as ACTIVATED
-from normxlogit.frozen.rules import ACTIVATIONS, FACTORS, RULES
+from normxlogit.frozen.rules import FACTORS, RULES
 
 MADE_ELSEWHERE = {"CopySlices", "CopyBackwards", "_MeasuredBackward", "_CheckpointBackward"}
 
@@ -30,9 +29,3 @@ def test_every_attention_and_norm_of_torch_has_a_rule(operations):
     }
     assert len(kinds) > 10
     assert kinds - set(RULES) == {"MiopenBatchNorm"}  # in training alone
-
-
-def test_what_counts_as_an_activation_in_a_product_is_held_by_its_ratio():
-    straight = {"Abs", "Hardshrink", "LeakyRelu", "PreluKernel", "Relu", "RreluWithNoise"}  # their slope is the ratio
-    clamped = {"Clamp", "ClampMin", "ClampMax"}  # are passed through
-    assert set(ACTIVATIONS) - clamped | straight == ACTIVATED

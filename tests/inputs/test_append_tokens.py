@@ -16,18 +16,6 @@ def prompt():
     return made, Encoder(made, tiny.model("llama").config, None).opening("the cat sat", special=True)
 
 
-def test_tokens_follow_the_prompt(prompt):
-    made, before = prompt
-    ids = [tiny.VOCABULARY[word] for word in ("on", "the", "mat")]
-    found = append_tokens(made, before, ids)
-    assert found.ids == [*before.ids, *ids]
-    assert len(found.tokens) == len(found.special) == len(found.sequence_ids) == len(found)
-    assert found.text.startswith("the cat sat")
-    starts = [found.offsets[len(before) + i] for i in range(3)]
-    assert [found.text[a:b].strip() for a, b in starts] == ["on", "the", "mat"]
-    assert starts[-1][1] == len(found.text)
-
-
 def test_text_after_a_prompt_of_one_token_is_as_the_tokenizer_spells_it():
     made = tiny.tokenizer_for("llama")
     before = Encoder(made, tiny.model("llama").config, None).opening("cat", special=True)

@@ -44,17 +44,6 @@ def test_padding_is_the_padding_id_in_the_ids_and_zero_elsewhere(left, columns):
     assert made.indices == [4, 2]
 
 
-def test_padded_texts_are_read_with_the_models_padding_id():
-    model = tiny.model("bert", pad_token_id=7)
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    seen = []
-    explainer._model.module.register_forward_pre_hook(lambda _, __, given: seen.append(given), with_kwargs=True)
-    explainer(["the cat", "the cat sat on the mat"])
-    padded = [given for given in seen if not given["attention_mask"].all()]
-    assert padded
-    assert all((given["input_ids"][given["attention_mask"] == 0] == 7).all() for given in padded)
-
-
 @pytest.mark.parametrize(("budget", "sizes"), [(12, [3]), (11, [2, 1]), (8, [2, 1]), (7, [1, 1, 1]), (1, [1, 1, 1])])
 def test_texts_times_longest_stays_within_the_budget(budget, sizes):
     texts = [encoding(*range(4))] * 3

@@ -10,7 +10,6 @@ PLAIN = (
 )
 TRIMMED = PLAIN.replace("m['content']", "m['content'] | trim")
 DEFAULT = "{% if messages[0]['role'] != 'system' %}<system>be good</>{% endif %}" + PLAIN
-FIRST_ONLY = "{{ messages[-1]['content'] | upper }}"
 LATE_SYSTEM = "{% for m in messages[1:] %}[{{ m['content'] }}]{% endfor %}{{ messages[0]['content'] }}"
 MESSAGES = [{"role": "system", "content": "good"}, {"role": "user", "content": " is it good ?\n"}]
 
@@ -52,10 +51,6 @@ def test_an_empty_message_does_not_shift_the_others(empty):
     assert read.text[: only.start].endswith(f"<user>{empty}</><user>")
 
 
-def test_a_content_that_the_template_rewrites_or_leaves_out_is_not_claimed():
-    assert contents(FIRST_ONLY, MESSAGES)[1] == []
-
-
 NAMED = [{"role": "user", "content": "ok"}, {"role": "assistant", "content": "a < b, yes"}, *MESSAGES[1:]]
 NAMED += [{"role": "user", "content": "yes"}, {"role": "user", "content": "user"}]
 
@@ -92,17 +87,6 @@ def test_a_message_of_several_texts_is_no_source_and_said_so():
     read = read_prompt(tokenizer, [{"role": "user", "content": 2 * parts}, MESSAGES[0]])
     assert [c.message for c in read.contents] == [1]
     assert read.notes == ("message 0 is not a plain text, so it is not among the sources",)
-
-
-def test_a_text_is_all_content():
-    assert read_prompt(tiny.tokenizer(), "a text").contents is None
-
-
-def test_messages_need_roles_and_a_template():
-    with pytest.raises(InputError, match="no chat template"):
-        read_prompt(tiny.tokenizer(), MESSAGES)
-    with pytest.raises(InputError, match="each with a role"):
-        read_prompt(tiny.tokenizer(), [{"content": "x"}])
 
 
 def test_parts_that_a_template_would_leave_out_are_refused():

@@ -360,21 +360,6 @@ def test_items_of_reasoning_and_tools_of_the_service():
     ]
 
 
-def test_parts_that_are_not_read_are_noted():
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
-    conversation = read_conversation([{"role": "user", "content": [{"type": "text", "text": "Hi"}, picture]}])
-    assert [m.text for m in conversation.messages] == ["Hi"]
-    assert conversation.notes == ("message 0 holds a part of type 'image_url', which is not read",)
-    result = {
-        "type": "tool_result",
-        "tool_use_id": "1",
-        "content": [{"type": "image", "source": {}}, {"type": "text", "text": "Hi"}],
-    }
-    assert read_conversation([{"role": "user", "content": [result]}]).notes == (
-        "message 0 holds a part of type 'image', which is not read",
-    )
-
-
 def test_data_of_a_tool_is_not_taken_for_parts():
     rows = [{"title": "A", "text": "One."}, {"title": "B", "text": "Two."}]
     assert read([{"role": "tool", "name": "search", "content": rows}]) == [("tool result", "search", json.dumps(rows))]

@@ -5,7 +5,7 @@ import threading
 import pytest
 from tokenizers import Tokenizer, models
 
-from normxlogit import Explainer, InputError
+from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.inputs.private_tokenizer import private_tokenizer
 from tests import tiny
@@ -125,39 +125,6 @@ def test_a_mask_typed_into_the_text_is_no_special_token():
     (found,) = encoder()(["the [MASK] sat"])
     assert found.special == (True, False, False, False, True)
     assert found.word_ids == (None, 0, 1, 2, None)
-
-
-def slow_tokenizer(folder):
-    from transformers import BertJapaneseTokenizer
-
-    (folder / "vocab.txt").write_text("\n".join(tiny.VOCABULARY), encoding="utf-8")
-    return BertJapaneseTokenizer(str(folder / "vocab.txt"), word_tokenizer_type="basic")
-
-
-def test_a_slow_tokenizer_tells_the_texts_of_a_pair_apart(tmp_path):
-    slow = slow_tokenizer(tmp_path)
-    assert not slow.is_fast
-    own = encoder(slow)
-    (pair,) = own([tiny.PAIR])
-    assert pair.sequence_ids == (None, *[0] * 6, None, *[1] * 4, None)
-    assert pair.offsets is None
-    assert own([LONG])[0].ids == slow(LONG, truncation=True, max_length=40)["input_ids"]
-    first = own([(LONG, LONG)])[0].sequence_ids
-    assert (first.count(0), first.count(1)) == (18, 19)
-
-
-def test_a_text_that_is_mostly_unknown_gets_a_note():
-    own = encoder()
-    note = "3 of 5 tokens are unknown to the tokenizer"
-    assert note in own(["zebra yak gnu the cat"])[0].notes[0]
-    assert own(["zebra yak gnu the cat sat"])[0].notes == (), "half is not most"
-    assert own(["zebra yak"])[0].notes == (), "two may be rare words"
-    assert "3 of 3" in own(["zebra yak gnu"])[0].notes[0]
-    assert note in own.opening("zebra yak gnu the cat", special=True).notes[0]
-    encoded = tiny.tokenizer_for("bert")(["zebra yak gnu the cat"])
-    assert note in own.from_batch(encoded)[0].notes[0]
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    assert note in explainer("zebra yak gnu the cat").notes[0]
 
 
 def test_texts_of_which_nothing_is_left():

@@ -60,44 +60,6 @@ def test_what_the_answer_does_not_depend_on_is_left_out_and_the_rest_is_read():
     assert found.inputs["global_attention_mask"] == [1, 0, 0]
 
 
-@pytest.mark.parametrize(
-    ("encoded", "message"),
-    [
-        ({}, "needs 'input_ids'"),
-        ({"attention_mask": MASK}, "needs 'input_ids'"),
-        ({"input_ids": None}, "needs 'input_ids'"),
-        (IDS, "is a mapping, what a tokenizer returns, not list"),
-        ({"input_ids": []}, "one token or more"),
-        ({"input_ids": [[]]}, "one token or more"),
-        ({"input_ids": torch.zeros(0, 4, dtype=torch.long)}, "one token or more"),
-        ({"input_ids": 7}, "must be of shape"),
-        ({"input_ids": torch.zeros(1, 2, 3, dtype=torch.long)}, "must be of shape"),
-        ({"input_ids": [[2, 5, 3], [2, 3]]}, "the rows of 'input_ids' differ in length"),
-        ({"input_ids": "the cat"}, "must hold rows of whole numbers"),
-        ({"input_ids": ["the cat"]}, "must hold rows of whole numbers"),
-        ({"input_ids": [[None, 3]]}, "must hold rows of whole numbers"),
-        ({"input_ids": [[2.0, 5.0, 3.0]]}, "must hold whole numbers, not float32"),
-        ({"input_ids": torch.tensor([[True, False]])}, "must hold whole numbers, not bool"),
-        ({"input_ids": [[2, 64, 3]]}, "row 0 of the encoded input holds token id 64 and the model knows 0 to 63"),
-        ({"input_ids": [[2, 5, 3], [2, -1, 3]]}, "row 1 of the encoded input holds token id -1"),
-        ({"input_ids": IDS, "attention_mask": [[1, 1, 1, 1, 1], [0] * 5]}, "row 1 .* has no real token"),
-        ({"input_ids": IDS, "attention_mask": [[1, 1, 0, 1, 1], [1] * 5]}, "mask of row 0 has a hole at token 2"),
-        ({"input_ids": IDS, "attention_mask": [[1] * 5, [0, 1, 0, 0, 1]]}, "mask of row 1 has a hole at token 2"),
-        ({"input_ids": IDS, "attention_mask": [1, 1, 1, 1, 1]}, r"of shape \(1, 5\) and 'input_ids' of \(2, 5\)"),
-        ({"input_ids": IDS, "attention_mask": [[1, 1], [1, 1]]}, r"of shape \(2, 2\)"),
-        ({"input_ids": IDS, "attention_mask": torch.full((2, 5), 0.5)}, "1 at tokens and 0 at padding"),
-        ({"input_ids": IDS, "attention_mask": torch.full((2, 5), 2)}, "1 at tokens and 0 at padding"),
-        ({"input_ids": IDS, "attention_mask": torch.full((2, 5), torch.nan)}, "1 at tokens and 0 at padding"),
-        ({"input_ids": IDS, "token_type_ids": [[0, 1]]}, "'token_type_ids' is of shape"),
-        ({"input_ids": IDS, "token_type_ids": torch.zeros(2, 5)}, "'token_type_ids' must hold whole numbers"),
-        ({"input_ids": IDS, "bbox": torch.zeros(2, 5, 4, dtype=torch.long)}, "'bbox' must be of shape"),
-    ],
-)
-def test_what_is_no_encoded_text_is_refused(encoded, message):
-    with pytest.raises(InputError, match=message):
-        read(encoded)
-
-
 def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     explainer = Explainer(model, tokenizer)

@@ -53,15 +53,6 @@ def test_broken_pickles_are_one_line(whole, tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_gguf_package(whole, monkeypatch):
-    def from_pretrained(*_, **__):
-        raise ImportError("Please install torch and gguf>=0.10.0 to load a GGUF checkpoint in PyTorch.\nMore")
-
-    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", from_pretrained)
-    with pytest.raises(InputError, match="pip install gguf"):
-        load(whole, gguf_file="model.gguf")
-
-
 def test_a_folder_in_the_home_directory(whole, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(whole.parent))
     model, _ = load(f"~/{whole.name}")

@@ -69,17 +69,6 @@ def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatc
 # --- a tokenizer that is not there ----------------------------------------------------------------------------------
 
 
-def without_tokenizer_json(folder):
-    saved(folder, "bert", "SequenceClassification")
-    (folder / "tokenizer.json").unlink()
-
-
-def test_a_folder_without_tokenizer_json(tmp_path):
-    without_tokenizer_json(tmp_path)
-    with pytest.raises(InputError, match=r"its tokenizer cannot be read(, a file is missing|: there is no)"):
-        load(tmp_path)
-
-
 def sentencepiece_only(folder):
     """A DeBERTa whose tokenizer is an spm.model and nothing else, as on the hub."""
     tiny.model("deberta-v2").save_pretrained(folder)

@@ -67,12 +67,6 @@ def test_what_does_not_load_or_reads_neither_text_nor_picture_is_left_out(cache,
     assert local_models() == []
 
 
-def test_a_machine_without_a_cache_has_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "none"))
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert local_models() == []
-
-
 def test_the_small_model_is_offered_where_its_package_and_the_reader_are_installed(tmp_path, monkeypatch):
     (tmp_path / "Small-1B.Q4.gguf").touch()
     spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})

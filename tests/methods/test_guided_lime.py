@@ -104,17 +104,6 @@ def test_a_linear_game_with_a_right_prior_is_recovered_from_four_texts(noisy):
         assert found.diagnostics["r2"] > 0.999
 
 
-def test_a_linear_game_is_recovered_from_enough_texts_whatever_the_prior():
-    model, made = bag()
-    e = Explainer(model, made)
-    expected = token_weights(model, made, TEXT, 1)
-    found = e(TEXT, method="guided-lime:samples=64,prior=random,alpha=0.00001", target=1)
-    close(found.scores, expected, 1e-3)
-    assert found.diagnostics["r2"] > 0.999
-    few = e(TEXT, method="guided-lime:samples=8,prior=random,alpha=0.00001", target=1)
-    assert few.diagnostics["r2"] < 0.9, "four pairs cannot tell eight weights, and it says so"
-
-
 def test_a_model_that_is_not_linear_leaves_an_error():
     rng = np.random.default_rng(0)
     halves = halves_of(9, 40, 0).numpy()

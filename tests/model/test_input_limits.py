@@ -104,11 +104,6 @@ def test_the_smallest_of_the_limits_counts():
     assert position_limit(None, nn.Linear(2, 2)) is None
 
 
-def test_positions_begin_after_the_padding_row_as_roberta_counts():
-    assert position_limit(None, tiny.model("roberta")) == 40 - 1, "the padding id is 0, so one row is left out"
-    assert position_limit(None, tiny.model("roberta", pad_token_id=1)) == 38
-
-
 def test_vocabulary():
     assert vocabulary_limit(tiny.model("bert")) == tiny.SIZE
     assert vocabulary_limit(nn.Linear(2, 2)) is None

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 
 from normxlogit import Explainer
-from normxlogit.errors import InputError
 from normxlogit.model.map_batches import run_batches
 from tests import tiny
 from tests.architectures.base import build, stir
@@ -76,20 +74,3 @@ def test_half_the_tokens_when_memory_runs_out():
     assert sorted(i for group in groups(explainer, encodings, work) for i in group) == list(range(8))
     assert tried == [8, 4, 2, 2, 2, 2]
     assert explainer._model.budget.tokens == 2 * len(encodings[0])
-
-
-def test_no_memory_for_one_text_and_other_errors():
-    explainer = bert()
-    encodings = explainer.encode(TEXTS[:1])
-
-    def full(_):
-        raise torch.OutOfMemoryError
-
-    with pytest.raises(InputError, match="not enough memory to explain a single text of 7 tokens"):
-        groups(explainer, encodings, full)
-
-    def broken(_):
-        raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        groups(explainer, encodings, broken)

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from normxlogit import DataError
-from paper.blimp import PARADIGMS, Counts, expanded, is_plural, load_pairs
-from paper.minimal_pairs import Pair, difference
+from paper.blimp import PARADIGMS, Counts, expanded, load_pairs
+from paper.minimal_pairs import difference
 from tests import blimp
 
 
@@ -33,24 +32,6 @@ def test_the_word_that_differs():
     assert difference("a cat", "a cat") == "no word differs"
     assert difference("a cat sat", "the cat sits") == "several words differ"
     assert difference("a cat", "a cat sat") == "the sentences have different numbers of words"
-
-
-@pytest.mark.parametrize(
-    ("target", "foil", "plural"),
-    [
-        ("are", "is", True),
-        ("was", "were", False),
-        ("hurts", "hurt", False),
-        ("pass", "passes", True),
-        ("these", "this", True),
-        ("himself", "themselves", False),
-        ("has", "have", False),
-        ("is", "were", False),
-    ],
-)
-def test_number_of_the_target(target, foil, plural):
-    pair = Pair("rpsv", target, foil, (0, len(target)), (0, len(foil)))
-    assert is_plural(pair) is plural
 
 
 def test_halves_have_nothing_in_common_and_miss_nothing(tmp_path):
@@ -84,21 +65,3 @@ def test_rows_that_do_not_fit_are_counted(tmp_path):
         "the sentences have different numbers of words": 2,
     }
     assert counts[0].state()["ana"]["rows"] == 6
-
-
-def test_what_is_missing_is_said(tmp_path):
-    with pytest.raises(DataError, match=r"no anaphor_number_agreement\.jsonl"):
-        load_pairs("test", Counts(), data_dir=tmp_path)
-    folder = blimp.write(tmp_path / "data")
-    path = folder / "determiner_noun_agreement_2.jsonl"
-    path.write_text('{"sentence_good": "a cat"}\n{"sentence_good": "a cat"}\n')
-    with pytest.raises(
-        DataError, match=r"determiner_noun_agreement_2\.jsonl, row \d, column 'sentence_bad': expected a sent"
-    ):
-        load_pairs("test", Counts(), data_dir=folder)
-    with pytest.raises(DataError, match="could not be downloaded from the hub"):
-        load_pairs("test", Counts())
-    for paradigm in PARADIGMS.values():
-        (folder / f"{paradigm.name}.jsonl").write_text(2 * blimp.row("a cat", "a cat"))
-    with pytest.raises(DataError, match="no pair of sentences that differ in one word"):
-        load_pairs("test", Counts(), data_dir=folder)

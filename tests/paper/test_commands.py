@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-import paper.cli
-from normxlogit.methods import ValueZeroing
 from normxlogit.render.figures import figure as matplotlib_figure
 from paper.alignment import runs as alignment_runs
 from paper.evidence import PARSERS
@@ -65,48 +63,6 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
-def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypatch):
-    out = models / "out"
-    command = ["alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
-    command += ["--methods", "normxlogit value-zeroing:rollout=false random", "--limit", 4]
-    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
-    original, measured = alignment_runs.align, []
-
-    class Killed(Exception):
-        pass
-
-    def killed(model, items, method, **options):
-        if method == ValueZeroing(rollout=False):
-            raise Killed
-        return original(model, items, method, **options)
-
-    monkeypatch.setattr(alignment_runs, "align", killed)
-    with pytest.raises(Killed):
-        paper.cli.main(list(map(str, command)))
-    capsys.readouterr()
-    assert not (out / "results.json").exists()
-
-    def watched(model, items, method, **options):
-        measured.append(method.spec)
-        return original(model, items, method, **options)
-
-    monkeypatch.setattr(alignment_runs, "align", watched)
-    assert run(capsys, *command)[0] == 0
-    assert measured == ["value-zeroing:rollout=false", "random"]
-
-
-def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
-    command = ["alignment", "--model", models / "gpt2", "--data-dir", data, "--words", "movie"]
-    code, text, err = run(capsys, *command, "--normalisation", "softmax", "--limit", 8)
-    assert code == 0, err
-    assert "Dot product (softmax normalisation) by layer: gpt2" in text
-    assert "evidence not before the target: 8" in text
-    lines = text.splitlines()
-    assert "| gpt2 | `globenc:rollout=false` | N/A | N/A | N/A |" in lines
-    assert any(line.startswith("N/A globenc:rollout=false (gpt2): globenc needs") for line in lines)
-    assert any(line.startswith("| gpt2 | `normxlogit` | 0.") for line in lines)
-
-
 def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypatch):
     monkeypatch.setattr(matplotlib_figure, "FORMATS", ())  # drawn in another test
     out = models / "out"
@@ -126,13 +82,3 @@ def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypat
     assert [f"| fine-tuned | `logat({word})` |" in text for word in ("good", "bad", "plural")] == [True, True, False]
     assert "| fine-tuned |" in text
     assert "| pretrained |" not in text
-
-
-def test_fine_tuning_by_command(capsys, models, data):
-    command = ["finetune", "--task", "blimp", "--model", models / "bert", "--output", models / "tuned"]
-    code, text, err = run(capsys, *command, "--data-dir", data)
-    assert code == 0, err
-    assert text.startswith("accuracy 0.")
-    card = (models / "tuned" / "README.md").read_text()
-    assert '"batch_size": 64' in card
-    assert '"epochs": 1' in card

@@ -3,12 +3,9 @@
 import json
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from normxlogit import DataError
-from paper import evidence
 from paper.blimp import PARADIGMS, expanded
 from paper.evidence import PARSERS, evidence_in, parser
 from paper.minimal_pairs import difference
@@ -99,17 +96,3 @@ def test_share_of_right_evidence_in_a_labelled_sample():
         assert not words or words == row["evidence"].split(), f"{good}: {words}"
     # the six that are missed are misparsed, and counted as "no evidence found"
     assert right == {"ana": 20, "dna": 20, "dnaa": 17, "darn": 18, "rpsv": 19}
-
-
-def test_a_missing_parser_is_one_line(monkeypatch):
-    monkeypatch.setattr(evidence, "PARSERS", ("en_core_web_none",))
-    with pytest.raises(DataError, match="python -m spacy download en_core_web_none, or pip install en-core"):
-        parser()
-
-
-@pytest.mark.parametrize(("place", "found"), [(3, ((0, 6),)), (0, ())])
-def test_a_determiner_stands_before_its_noun(place, found):
-    noun = SimpleNamespace(i=place, idx=0, text="drawer")
-    word = SimpleNamespace(i=1, dep_="det", head=noun)
-    document = SimpleNamespace(char_span=lambda *_, **__: [word])
-    assert evidence_in(document, "determiner", (0, 4)) == found

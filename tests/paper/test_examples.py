@@ -44,8 +44,3 @@ def test_signs_are_those_of_the_explained_answer(tmp_path):
         score for e in examples.load_examples("reviews") for score in explainer(e.text, method="normxlogit").scores
     ]
     assert share == pytest.approx(sum(score > 0 for score in found) / len(found), abs=5e-4)
-
-
-def test_a_model_of_pairs_has_no_figure1(capsys):
-    code, _, err = run_paper(capsys, "figure1", "--checkpoint", "BERT:mnli=folder")
-    assert (code, "MODEL:sst2=FOLDER" in err) == (2, True)

@@ -7,9 +7,7 @@ from pathlib import Path
 import typer
 
 import paper.cli
-from paper.experiments import EXPERIMENTS
 from paper.record.marks import blocks_of
-from tests.commands import run_paper
 from tests.test_docs import script
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -18,14 +16,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
 def test_the_page_shows_the_list():
     page = script("experiment_table")
     assert page.written() == PAGE.read_text(encoding="utf-8"), "run: python scripts/experiment_table.py"
-
-
-def test_the_command_prints_the_list(capsys):
-    code, out, _ = run_paper(capsys, "--list")
-    assert code == 0
-    rows = out.splitlines()[2:]
-    assert len(rows) == len(EXPERIMENTS)
-    assert all(f"| `{e.command}` |" in row for e, row in zip(EXPERIMENTS, rows, strict=True))
 
 
 def test_every_row_has_a_command_that_the_program_takes():

@@ -7,7 +7,6 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
-from normxlogit import DataError, UnsupportedModelError
 from normxlogit.inputs.encoder import Encoder
 from paper import sentence_pairs as module
 from paper.blimp import PARADIGMS
@@ -110,26 +109,6 @@ def test_targets_of_several_tokens_are_counted(data, labelled):
         ((said, number),) = counts.dropped["ana"].items()
         assert reason in said
         assert number == counts.rows["ana"]
-
-
-def test_no_evidence_is_counted_and_nothing_left_is_an_error(data, monkeypatch):
-    monkeypatch.setattr(module, "evidence_of", lambda pairs: (() for _ in pairs))
-    with pytest.raises(DataError, match="no pair is left to measure or train on: no evidence found"):
-        load_items("test", encoder(), "masked-lm", evidence=True, data_dir=data)
-    items, counts = load_items("test", encoder(), "masked-lm", evidence=False, data_dir=data)
-    assert items
-    assert "no evidence found" not in {reason for dropped in counts.dropped.values() for reason in dropped}
-    with pytest.raises(DataError, match="target or foil beyond the tokens read"):
-        load_items("test", encoder(), "masked-lm", evidence=False, data_dir=data, max_length=3)
-
-
-def test_models_that_cannot_be_asked_are_refused(data):
-    tokenizer = tiny.tokenizer_for("bert")
-    tokenizer.mask_token = None
-    with pytest.raises(UnsupportedModelError, match="no mask token"):
-        load_items("test", encoder(tokenizer), "masked-lm", evidence=False, data_dir=data)
-    with pytest.raises(UnsupportedModelError, match="masked and causal language models, not for sequence-class"):
-        load_items("test", encoder(), "sequence-classification", evidence=False, data_dir=data)
 
 
 def test_a_pair_that_differs_beside_its_target_is_left_out():

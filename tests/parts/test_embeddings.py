@@ -15,20 +15,6 @@ def task_model(family, kind="SequenceClassification"):
     return TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
 
 
-def batch_of(model):
-    return model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
-
-
-def test_an_encoder_with_a_table_of_its_own():
-    made = tiny.model("t5", "TokenClassification")  # shares the weights of `shared`, which is never called
-    model = TaskModel(made, tiny.tokenizer())
-    batch = batch_of(model)
-    ids = batch.inputs["input_ids"]
-    with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids).flip(-1), ids) as words:
-        other = model.answer(batch.inputs, replace=words)
-    assert (other - made(**batch.inputs).logits).abs().max() > 1e-3
-
-
 def test_square_batches_of_time_first_models_are_not_confused():
     model = task_model("xlnet")
     batch = model.batch(model.encoder(["the movie"] * 4), [0, 1, 2, 3])
@@ -37,18 +23,6 @@ def test_square_batches_of_time_first_models_are_not_confused():
     with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids), ids) as words:
         same = model.answer(batch.inputs, replace=words)
     torch.testing.assert_close(same, model.module(**batch.inputs).logits.detach())
-
-
-def test_vectors_of_another_width_are_refused():
-    model = task_model("bert")
-    batch = batch_of(model)
-    ids = batch.inputs["input_ids"]
-    with (
-        pytest.raises(UnsupportedModelError, match="width 32"),
-        model.embeddings.replaced(torch.zeros(*ids.shape, 5), ids) as words,
-    ):
-        model.answer(batch.inputs, replace=words)
-    torch.testing.assert_close(model.answer(batch.inputs), model.module(**batch.inputs).logits)
 
 
 class Table(torch.nn.Module):

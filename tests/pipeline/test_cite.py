@@ -11,7 +11,7 @@ from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.ablations import Ablations, leave_one_out, score_sources
 from normxlogit.pipeline.completions.sources import explain_sources
-from normxlogit.pipeline.completions.writing import generate, read_completion
+from normxlogit.pipeline.completions.writing import generate
 from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources
 from tests import tiny
@@ -45,48 +45,6 @@ def test_the_template_is_grey_and_never_ranked():
     assert {t.text for t in g.top(30)} <= set(shown)
     assert g.sources("message").units.name[:-2] == ("system", "user")
     assert g.sources().units.text[:-2] == ("The film was bad.", "The cat sat.", "Is this good?")
-
-
-def test_sentences_that_the_tokenizer_does_not_know_are_no_sources():
-    explainer = explainer_for()
-    cited = explainer.cite("is this good?", {"a": "\N{GRINNING FACE}! The cat sat. Xyzzy"}, max_new_tokens=4)
-    assert [cited.text[slice(*span)] for span in cited.spans] == ["\N{GRINNING FACE}!", "The cat sat."]
-    with pytest.raises(InputError, match="knows no word"):
-        explainer.cite("is this good?", {"a": "Xyzzy"}, max_new_tokens=4)
-
-
-def test_an_ablation_that_leaves_nothing_is_refused():
-    model = explainer_for(chat=False)._language_model
-    completed = read_completion(model, "The cat sat", " on the mat")
-    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "word"))
-    assert measure(np.array([[True, False, False]])).shape == (1, 3)
-    with pytest.raises(InputError, match="nothing of the prompt is left"):
-        measure(np.zeros((1, 3), bool))
-
-
-@pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit", "gradient-x-input"])
-def test_scores_of_sources_are_sums_over_tokens_however_they_are_computed(method):
-    explainer = explainer_for()
-    model = explainer._language_model
-    completed = generate(model, CHAT, 6, {})
-    options = Options(method=method_named(method))
-    direct = explain_sources(model, completed, options, "sentence", "token")
-    whole = explain_sources(model, completed, options, "sentence")
-    g = explainer.explain_completion(CHAT, completed.encoding.ids[completed.prompt_tokens :], method=method)
-    summed = g.sources("sentence", "token")
-    assert direct.units == summed.units
-    scale = np.abs(summed.scores).max()
-    np.testing.assert_allclose(direct.scores, summed.scores, atol=1e-4 * scale)
-    np.testing.assert_allclose(whole.scores[0], summed.whole().scores, atol=1e-3 * scale)
-    assert whole.diagnostics["forward_passes"] == (6 if method == "gradient-x-input" else 1)
-    if method == "frozen-gradient":
-        assert whole.diagnostics["backward_passes"] == 1
-        total = whole.scores.sum() + whole.bias[0]
-        with torch.inference_mode():
-            logits = made()[0](torch.tensor([completed.encoding.ids])).logits[0]  # (T, V)
-        places = range(completed.prompt_tokens, len(completed.encoding))
-        own = sum(logits[i - 1, completed.encoding.ids[i]] - logits[i - 1].mean() for i in places)
-        assert total == pytest.approx(float(own), rel=1e-3)
 
 
 def test_leave_one_out_takes_the_tokens_of_a_source_out():
@@ -220,13 +178,3 @@ def test_guided_lime_over_sources_starts_from_its_prior_and_ends_in_the_measurem
     assert free.diagnostics["backward_passes"] == 1
     assert free.diagnostics["r2"][0] <= 1
     assert free.quantity == "nats"
-
-
-def test_a_prior_away_from_the_text_costs_one_backward_pass_too():
-    _, _, found = ablated("frozen-gradient:points=0.3")
-    assert found.diagnostics["backward_passes"] == 1
-    g = explainer_for().generate(CHAT, max_new_tokens=5, method="frozen-gradient:points=0.3")
-    np.testing.assert_allclose(found.scores, g.sources("sentence").scores, atol=1e-3 * np.abs(found.scores).max())
-    whole = explainer_for().generate(CHAT, max_new_tokens=5)
-    totals = g.scores.sum(-1) + g.bias
-    np.testing.assert_allclose(totals, whole.scores.sum(-1) + whole.bias, atol=1e-3)

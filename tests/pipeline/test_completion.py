@@ -9,8 +9,6 @@ import torch
 from normxlogit import (
     ALL,
     Explainer,
-    InputError,
-    MethodError,
     TargetError,
 )
 from tests import tiny
@@ -123,32 +121,6 @@ def test_targets_and_contrast():
             explainer.explain_completion(PROMPT, completion, **options)
 
 
-def test_what_the_model_says_at_each_place():
-    explainer, model = explainer_for(), tiny.model("llama", "CausalLM")
-    found = explainer.explain_completion(PROMPT, " the cat sat")
-    with torch.inference_mode():
-        logits = model(torch.tensor([found.token_ids])).logits[0, found.prompt_tokens - 1 : -1]
-    for g, (best, own) in enumerate(zip(found.predictions, found.generated, strict=True)):
-        chances = logits[g].softmax(-1)
-        assert best.id == int(logits[g].argmax())
-        assert best.probability == pytest.approx(float(chances.max()), rel=1e-3)
-        assert own.id == found.token_ids[found.prompt_tokens + g]
-        assert own.probability == pytest.approx(float(chances[own.id]), rel=1e-3)
-        assert own.value == pytest.approx(float(logits[g, own.id]), rel=1e-3)
-
-
-def test_layers_add_an_axis():
-    explainer = explainer_for()
-    every = explainer.explain_completion(PROMPT, " the cat", layers=ALL, method="normxlogit")
-    base = explainer.explain_completion(PROMPT, " the cat", method="normxlogit")
-    assert every.scores.shape == (2, 3, 6)
-    np.testing.assert_allclose(every.layer(3).scores, base.scores, rtol=1e-4, atol=1e-4)
-    assert not np.allclose(every.layer(1).scores, base.scores, rtol=1e-2)
-    assert (every.scores[0, :, 4:] == 0).all()
-    with pytest.raises(MethodError, match="no layer 4"):
-        every.layer(4)
-
-
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
@@ -162,25 +134,6 @@ def test_one_token_is_a_result_of_its_own():
     assert one.text == PROMPT + " the "
     with pytest.raises(TargetError, match="no target 3"):
         found[3]
-
-
-def test_chat_messages_go_through_the_template():
-    explainer = explainer_for()
-    messages = [{"role": "user", "content": "is the film good ?"}]
-    found = explainer.generate(messages, max_new_tokens=3)
-    assert found.prompt == "! is the film good ? . a cat : "
-    plain = explainer.explain_completion(found.prompt, found.token_ids[found.prompt_tokens :])
-    np.testing.assert_array_equal(found.scores, plain.scores)
-    begun = explainer.explain_completion([*messages, {"role": "assistant", "content": "the film"}], " is great")
-    assert begun.prompt.rstrip().endswith("the film")
-    assert begun.tokens[begun.prompt_tokens :] == ("is", "great")
-
-
-def test_the_model_writes_no_further_than_it_reads_and_says_so():
-    explainer = explainer_for()
-    found = explainer.generate(" ".join(["the"] * 37), max_new_tokens=10)
-    assert len(found) <= 3
-    assert "reads 40 tokens" in found.notes[0]
 
 
 def test_a_model_that_reads_ahead_is_explained_one_token_after_the_other():
@@ -245,12 +198,3 @@ def test_a_prompt_of_token_ids_is_read_like_its_text():
     follows = tokenizer.decode([5])
     by_text = explainer.explain_completion(ids[0], f" {follows}")
     assert by_text == explainer.explain_completion(ids[0], tokenizer(f" {follows}", add_special_tokens=False).input_ids)
-
-
-def test_token_ids_that_are_no_prompt_are_refused():
-    explainer = explainer_for()
-    with pytest.raises(InputError, match="token id 99999"):
-        explainer.generate(torch.tensor([99999]), max_new_tokens=2)
-    other = Explainer(tiny.model("bart", "Seq2SeqLM"), tiny.tokenizer_for("bart"))
-    with pytest.raises(InputError, match="causal language models"):
-        other.generate(torch.tensor([5, 6]), max_new_tokens=2)

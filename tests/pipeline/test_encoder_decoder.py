@@ -229,17 +229,6 @@ def test_points_on_the_way_are_a_mean_over_plain_passes():
     np.testing.assert_allclose(*answer, atol=1e-4)
 
 
-def test_a_source_that_is_what_the_decoder_reads():
-    """Both sides look the same tokens up in the same table."""
-    explainer = shared("t5")
-    source = tiny.tokenizer()("good").input_ids
-    g = explainer.explain_completion("good", [*source[1:], 7])
-    assert list(split(g)[0]) == split(g)[1][:-1] == source
-    logits = logits_of(explainer, source, source)
-    own = float(logits[-1, 7] - logits[-1].mean())
-    assert g.scores[-1].sum() + g.bias[-1] == pytest.approx(own, abs=1e-4)
-
-
 def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
     explainer = shared("t5")
     g = explainer.explain_completion(DOCUMENT, ANSWER, method="normxlogit")

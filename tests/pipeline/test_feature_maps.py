@@ -6,7 +6,7 @@ import torch
 import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from normxlogit import ALL, Attribution, Explainer, HeadMismatchError, UnsupportedModelError
+from normxlogit import ALL, Attribution, Explainer, UnsupportedModelError
 from tests.pipeline.test_signals import picture, pixels, shaken
 
 PROCESSOR = ViTImageProcessorPil(size={"height": 32, "width": 48})
@@ -81,12 +81,6 @@ def test_contributions_add_up_to_the_logit_alone_and_in_a_batch(make):
         assert a.tokens[a.media[0].shape[1] + 2] == "1,2"
 
 
-def test_pictures_of_another_size_have_a_grid_of_their_own():
-    explainer = Explainer(resnet(), lambda image, **_: {"pixel_values": torch.as_tensor(image)[None].float()})
-    for size, grid in (((32, 48), (16, 24)), ((24, 24), (12, 12))):
-        assert explainer(np.ones((3, *size), np.float32)).media[0].shape == grid
-
-
 def test_a_bright_patch_in_a_dark_picture_is_not_taken_for_an_attention_sink():
     values = torch.zeros(1, 3, 32, 48)
     values[..., 8:16, 8:16] = 9.0
@@ -100,14 +94,6 @@ def test_a_bright_patch_in_a_dark_picture_is_not_taken_for_an_attention_sink():
     assert grid[~outside].any()
     with torch.inference_mode():
         assert a.scores.sum() + a.bias == pytest.approx(float(model(values).logits.max()), rel=1e-4)
-
-
-def test_what_reads_states_is_refused_by_the_models_name():
-    explainer = Explainer(swin(), PROCESSOR)
-    with pytest.raises(HeadMismatchError, match="SwinForImageClassification keeps no state for each patch"):
-        explainer(picture(), method="normxlogit")
-    with pytest.raises(UnsupportedModelError, match="keeps no state for each patch"):
-        explainer(picture(), layers=ALL)
 
 
 def test_what_reaches_the_answer_past_the_feature_maps_is_refused():

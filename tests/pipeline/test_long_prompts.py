@@ -145,14 +145,6 @@ def test_grouped_heads_and_windows_are_frozen_alike_by_both_kernels(name):
         assert total == pytest.approx(float(wanted), abs=1e-3)
 
 
-def test_nothing_beyond_the_window_has_a_score():
-    g = Explainer(mistral(num_hidden_layers=1), tiny.tokenizer_for("llama")).explain_completion(PROMPT, AFTER)
-    for row, scores in enumerate(g.scores):
-        asked = g.prompt_tokens + row - 1
-        assert np.all(scores[: asked - 3] == 0)
-        assert np.all(scores[asked - 3 : asked + 1] != 0)
-
-
 def quantised(family, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, InputError, TargetError
+from normxlogit import ALL, Explainer, InputError
 from tests import tiny
 from tests.contract.compare import close, explainer
 from tests.pipeline.test_signals import PROCESSOR, picture, vit
@@ -58,46 +58,7 @@ def test_targets_are_one_call_each(family, kind):
         assert found.scores.ndim == 2, "one target is no axis"
 
 
-def test_targets_of_a_column_of_a_long_text_and_of_questions():
-    e = of_three()
-    texts = ["the movie is bad " * 20, "bad"]
-    found = e(texts, targets=np.array([2, 0]), long_text="window")
-    assert [a.target.id for a in found] == [2, 0]
-    assert [a.target.id for a in e(texts, targets=iter(["good", "bad"]))] == [1, 0]
-    chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
-    question = ("the cat sat", ["on the mat", "here"])
-    assert [a.target.id for a in chooser([question] * 3, targets=[1, "on the mat", 1])] == [1, 0, 1]
-
-
-def test_targets_of_a_forward_pass_that_was_already_run():
-    e = of_three()
-    inputs = e._model.tokenizer(tiny.TEXTS, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        outputs = e._model.module(**inputs, output_hidden_states=True)
-    for found, expected in zip(
-        e.from_outputs(inputs, outputs, targets=[2, 0, 1]),
-        e(tiny.TEXTS, targets=[2, 0, 1], method="normxlogit"),
-        strict=True,
-    ):
-        close(found.scores, expected.scores)
-        assert found.target == expected.target
-    with pytest.raises(TargetError, match="2 targets for 3 inputs"):
-        e.from_outputs(inputs, outputs, targets=[0, 1])
-
-
 # --- layers and methods ---------------------------------------------------------------------------------------------
-
-
-def test_layers():
-    e = explainer()
-    every = e(tiny.TEXTS[0], layers=ALL)
-    assert every.layers == (1, 2, 3)
-    close(e(tiny.TEXTS[0], layers=range(1, 4)).scores, every.scores)
-    close(e(tiny.TEXTS[0], layers=(3, 1)).scores, every.scores[[2, 0]])
-    one = e(tiny.TEXTS[0], layers=2)
-    assert one.layers == (2,)
-    close(one.scores, every.scores[[1]])
-    assert e(tiny.TEXTS[0]).layers is None
 
 
 # --- what an input cannot take --------------------------------------------------------------------------------------

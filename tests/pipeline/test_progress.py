@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from normxlogit import Explainer, TargetError
+from normxlogit import Explainer
 from normxlogit.pipeline import progress
 from tests import tiny
 
@@ -52,14 +52,3 @@ def test_other_threads_and_commands_show_none(explainer, shown):
     assert shown(aside) == ""
     with progress.no_bars():
         assert shown(explainer, TEXTS) == ""
-
-
-def test_the_bar_ends_with_an_error(explainer, shown):
-    def failing():
-        with progress.progress_bar(3, True) as advance:
-            advance(1)
-            explainer(TEXTS, target="no such label")
-
-    with pytest.raises(TargetError):
-        shown(failing)
-    assert shown(explainer, TEXTS), "the next call has its own"

@@ -119,14 +119,6 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
         Explainer(vit(), PROCESSOR)(picture(), target=ALL).images[0].overlay(white)
 
 
-def test_inputs_that_are_no_pictures():
-    explainer = Explainer(vit(), PROCESSOR)
-    with pytest.raises(InputError, match=r"input 0: cat\.png cannot be read as a picture: No such file"):
-        explainer("cat.png")
-    with pytest.raises(InputError, match="input 1: the model's processor cannot read it"):
-        explainer([picture(), 7])
-
-
 def wav2vec2():
     config = transformers.Wav2Vec2Config(
         **SIZES,
@@ -213,30 +205,6 @@ def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
     assert a.scores.sum() + a.bias == pytest.approx(float(logit), abs=1e-4)
     with pytest.raises(HeadMismatchError):
         explainer(sound(), method="normxlogit")
-
-
-def test_inputs_that_are_no_sounds():
-    explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
-    with pytest.raises(InputError, match="one channel"):
-        explainer(np.zeros((3, 20, 100)))
-    with pytest.raises(InputError, match="8000 samples a second, the model reads 16000"):
-        explainer({"array": sound(), "sampling_rate": 8000})
-    with pytest.raises(InputError, match="sampling_rate"):
-        explainer([{"array": sound()}])
-
-
-def test_a_folder_with_its_processor(tmp_path):
-    if "torchvision" in getattr(transformers.AutoImageProcessor, "_backends", ()):  # of older transformers
-        pytest.importorskip("torchvision")
-    model = vit()
-    model.save_pretrained(tmp_path)
-    PROCESSOR.save_pretrained(tmp_path)
-    explainer = Explainer.from_pretrained(tmp_path)
-    np.testing.assert_allclose(explainer(picture()).scores, Explainer(model, PROCESSOR)(picture()).scores, rtol=1e-4)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    Explainer(model, PROCESSOR)(picture())
-    assert "forward" not in vars(model)
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_a_picture_is_read_from_its_file_and_a_file_that_cannot_be_read_is_named(tmp_path):

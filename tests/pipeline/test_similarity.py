@@ -9,13 +9,10 @@ import transformers
 
 from benchmarks.similarity import evaluate_similarity, similarity_table
 from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
-from normxlogit.errors import DataError
-from normxlogit.render.builders.similarity import word_pairs
-from normxlogit.results.attribution import Attribution
 from normxlogit.results.collection import Attributions
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
-from tests.commands import run, run_benchmark
+from tests.commands import run_benchmark
 
 A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
 POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]
@@ -125,21 +122,6 @@ def test_many_documents_are_explained_as_each_alone(family):
         np.testing.assert_allclose(found.scores, alone.scores, atol=1e-5)
         np.testing.assert_allclose(found.pairs.scores, alone.pairs.scores, atol=1e-5)
     assert many[2].prediction.value == pytest.approx(1, abs=1e-5)
-
-
-def test_the_result_is_kept_in_files_and_tables(tmp_path):
-    many = made().similarity(A, [B, C], matrix=True)
-    assert Attribution.from_dict(json.loads(json.dumps(many[0].to_dict()))) == many[0]
-    for name in ("s.json", "s.parquet"):
-        many.save(tmp_path / name)
-        assert Attributions.load(tmp_path / name) == many
-    state = many[0].to_dict()
-    for broken in ({"token_predictions": []}, {"bias": [1.0]}):
-        with pytest.raises(DataError, match=next(iter(broken))):
-            Attribution.from_dict(state | broken)
-    words = word_pairs(many[0], many[0].pairs)
-    assert words.shape == (5, 8)
-    assert words.sum() == pytest.approx(many[0].pairs.scores[1:-2, 1:-2].sum(), abs=1e-4)
 
 
 def files(folder, *steps, **more):
@@ -273,20 +255,6 @@ def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
     assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
 
 
-@pytest.mark.parametrize(
-    ("steps", "piece"),
-    [
-        ([("Pooling", {"pooling_mode_max_tokens": True})], "pools by max"),
-        ([("Pooling", {"pooling_mode": "mean", "include_prompt": False})], "prompt out of the pooling"),
-        ([CLS, ("LayerNorm", {})], "Transformer, Pooling, LayerNorm"),
-        ([("WordWeights", {}), CLS], "made of"),
-    ],
-)
-def test_steps_that_are_not_known_are_refused(tmp_path, steps, piece):
-    with pytest.raises(UnsupportedModelError, match=piece):
-        Explainer.from_pretrained(files(tmp_path, *steps), task="embedding")
-
-
 def test_what_cannot_be_compared_is_refused():
     tokenizer = tiny.tokenizer_for("bert")
     with pytest.raises(InputError, match="pooling='mean'"):
@@ -324,25 +292,6 @@ def test_the_callers_model_is_only_read_and_seen_as_it_is_now():
     fresh = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean").similarity(A, B)
     assert after.prediction.value != before
     assert after.prediction.value == fresh.prediction.value
-
-
-def test_commands(tmp_path, capsys):
-    folder = files(tmp_path / "m", CLS)
-    code, out, _ = run(capsys, "similarity", A, B, "--model", folder, "--matrix")
-    assert code == 0
-    assert "cosine = " in out
-    assert "pairs" in out
-    code, out, _ = run(capsys, "similarity", A, C, B, "--model", folder)
-    assert code == 0
-    lines = [line.split() for line in out.splitlines() if line.strip()[:2] in ("0.", "1.", "-0")]
-    assert len(lines) == 2
-    assert float(lines[0][0]) >= float(lines[1][0])
-    for name in ("s.html", "s.json", "s.csv"):
-        assert run(capsys, "similarity", A, C, B, "--model", folder, "--output", tmp_path / name)[0] == 0
-        assert (tmp_path / name).stat().st_size > 100
-    assert len(Attributions.load(tmp_path / "s.json")) == 2
-    code, _, err = run(capsys, "similarity", A, B)
-    assert (code, "--model" in err) == (2, True)
 
 
 def test_methods_are_measured_against_leaving_tokens_out(tmp_path, capsys):

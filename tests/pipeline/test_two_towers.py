@@ -7,7 +7,6 @@ import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
-from normxlogit.results.attribution import Attribution
 from tests import tiny
 from tests.pipeline.test_signals import picture, shaken
 
@@ -47,13 +46,6 @@ def own_cosine(model, tokenizer, text, image):
     with torch.inference_mode():
         outputs = model(input_ids=ids, pixel_values=PICTURES(image, return_tensors="pt")["pixel_values"])
     return float(torch.nn.functional.cosine_similarity(outputs.text_embeds, outputs.image_embeds))
-
-
-def test_two_pictures_are_drawn_without_a_sentence():
-    *_, explainer = explained("clip")
-    shown = str(explainer.similarity(picture(0), picture(1)))
-    assert shown.count("strongest: ") == 2
-    assert "word" not in shown
 
 
 def side(result, sequence):
@@ -96,33 +88,6 @@ def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     np.testing.assert_allclose(result.pairs.scores.sum(0)[:-1], side(result, 1), atol=1e-5)
 
 
-def test_a_result_survives_a_file_and_is_drawn(tmp_path):
-    _, _, explainer = explained("clip")
-    result = explainer.similarity(picture(), TEXT)
-    result.save(tmp_path / "why.json")
-    assert Attribution.load(tmp_path / "why.json") == result
-    picture().save(tmp_path / "cat.png")
-    from_file = explainer.similarity(tmp_path / "cat.png", TEXT)
-    np.testing.assert_array_equal(from_file.images[0].scores, result.images[0].scores)
-    assert from_file.images[0].name == "cat.png"
-    result.to_html(tmp_path / "why.html")
-    assert (tmp_path / "why.html").read_text().count("nxl-patch") >= result.images[0].scores.size
-    assert [word.text for word in result.words(sequence=1)] == TEXT.split()
-    assert "movie" in str(result)
-
-
-def test_the_callers_model_is_untouched_and_followed():
-    model, tokenizer, explainer = explained("clip")
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    explainer.similarity(TEXT, picture())
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert "forward" not in vars(model)
-    with torch.no_grad():
-        model.visual_projection.weight.add_(0.5)
-    cosine = own_cosine(model, tokenizer, TEXT, picture())
-    assert explainer.similarity(TEXT, picture()).prediction.value == pytest.approx(cosine, abs=1e-5)
-
-
 def test_what_cannot_be_compared_is_refused():
     _, _, explainer = explained("clip")
     with pytest.raises(InputError, match="one kind at a time"):
@@ -133,20 +98,3 @@ def test_what_cannot_be_compared_is_refused():
         explainer.similarity(TEXT, [])
     with pytest.raises(UnsupportedModelError, match="similarity"):
         explainer(picture())
-
-
-def test_a_folder_with_its_processor(tmp_path):
-    model, tokenizer = towers("clip")
-    model.save_pretrained(tmp_path)
-    transformers.CLIPProcessor(PICTURES, tokenizer).save_pretrained(tmp_path)
-    result = Explainer.from_pretrained(tmp_path).similarity(TEXT, picture())
-    assert result.prediction.value == pytest.approx(own_cosine(model, tokenizer, TEXT, picture()), abs=1e-5)
-
-
-def test_a_zero_shot_pipeline_is_read_by_its_image_processor_and_its_tokenizer():
-    model, processor = model_and_processor()
-    parts = {"tokenizer": processor.tokenizer, "image_processor": processor.image_processor}
-    pipeline = transformers.pipeline("zero-shot-image-classification", model=model, **parts)
-    expected = Explainer(model, processor).similarity(TEXT, picture())
-    result = Explainer(pipeline).similarity(TEXT, picture())
-    assert result.prediction.value == expected.prediction.value

@@ -1,6 +1,5 @@
 """Coloured text for papers: figures and LaTeX."""
 
-import re
 import shutil
 import subprocess
 
@@ -10,11 +9,10 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from normxlogit import InputError
 from normxlogit.render.figures.figure import PAGE
 from normxlogit.render.html import FAINT
 from normxlogit.render.latex import shade
-from tests.factories import all_labels, make_attribution, pair
+from tests.factories import all_labels, make_attribution
 from tests.render.test_html import luminance
 
 A = make_attribution(("good", "bad", "dull"), (4.0, -2.0, 0.0), text="good bad dull")
@@ -60,12 +58,6 @@ def test_long_texts_are_broken_at_spaces_and_stay_on_the_page():
     assert min(text.get_window_extent().y0 for text in texts(figure)) >= 0
 
 
-def test_right_to_left_texts_begin_at_the_right():
-    a = make_attribution(("הסרט", "טוב"), (1.0, 2.0), text="הסרט טוב")
-    places = {text.get_text(): text.get_position()[0] for text in texts(a.plot("text"))}
-    assert places["הסרט"] > places["טוב"]
-
-
 @pytest.mark.parametrize(
     ("words", "drawn"),
     [
@@ -78,22 +70,6 @@ def test_words_of_another_direction_stand_in_their_own_order(words, drawn):
     a = make_attribution(words, np.ones(len(words)), text=" ".join(words))
     placed = sorted(texts(a.plot("text"))[: len(words)], key=lambda text: text.get_position()[0])
     assert tuple(text.get_text() for text in placed) == drawn
-
-
-def test_greys_underline_what_is_negative():
-    figure = A.plot("text", greys=True)
-    lines = [box for box in boxes(figure) if box.get_facecolor()[:3] == (0, 0, 0)]
-    assert len(lines) == 2, "bad, and the legend's"
-    assert r"{\strut \underline{bad}}" in A.to_latex(greys=True)
-    assert r"\underline" not in A.to_latex()
-
-
-def test_latex_has_every_word_once_in_its_colour():
-    written = A.to_latex()
-    found = re.findall(r"\\colorbox\[HTML\]\{(\w{6})\}\{\\strut (.*?)\}", written)
-    assert found[:2] == [(shade(1, greys=False), "good"), (shade(-0.5, greys=False), "bad")]
-    assert " dull" in written
-    assert written.count("{") == written.count("}")
 
 
 def test_latex_escapes_what_is_not_text():
@@ -140,18 +116,3 @@ def test_latex_compiles_to_the_letters_of_the_text(tmp_path, greys):
     for a, letters in zip(pages, drawn, strict=True):
         assert letters.replace("\u2019", "'").startswith("".join(a.text.split())[:90])
     assert last.startswith("negative[x]|positive[x]|")
-
-
-def test_labels_and_pairs_are_all_there():
-    both = all_labels()
-    assert all(f"\\textbf{{{label}}}" in both.to_latex() for label in ("negative", "positive"))
-    drawn = [text.get_text() for text in texts(both.plot("text"))]
-    assert all(label in drawn for label in ("negative", "positive"))
-    assert pair().to_latex().count(r"\par") == 3, "two texts and the legend"
-    assert "[CLS]" not in both.to_latex()
-
-
-def test_arguments_of_other_kinds_are_refused():
-    for options in ({"kind": "bars", "greys": True}, {"kind": "text", "k": 3}):
-        with pytest.raises(InputError, match="kind='text'"):
-            A.plot(**options)

@@ -72,13 +72,6 @@ def test_long_results_are_folded_to_what_matters(notebook):
     assert "more characters" in parts[2]
 
 
-def test_messages_of_long_conversations_without_a_share_are_folded():
-    page = cited(["user (3):1"], turns=6).to_html()
-    assert "<summary>5 messages with a share of 0%</summary>" in page
-    assert len(turns(page)) == 1 + 12 + 2 + 1
-    assert "messages with a share" not in cited(["user (2):1"], turns=1).to_html()
-
-
 def test_hostile_messages_stay_texts_and_a_terminal_shows_the_answer_alone():
     result = cited(text=HOSTILE)
     assert HOSTILE not in result.to_html()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
-from normxlogit.cli import main
 from normxlogit.render.terminal import text_of_blocks
 from tests import tiny
 from tests.factories import make_generation
@@ -27,12 +26,6 @@ def result():
     return explainer.explain_completion("[CLS] once upon a time", " the cat sat on")
 
 
-def test_the_page_needs_no_other_file(result):
-    content = page(result)
-    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", content)
-    assert content.startswith("<!DOCTYPE html>")
-
-
 def data_of(content):
     return json.loads(
         re.search(r'<script type="application/json" class="nxl-data">(.*?)</script>', content, re.S).group(1)
@@ -45,13 +38,6 @@ def test_the_page_holds_the_scores_that_each_token_has_seen(result):
     assert data["signed"] is True
     for g, row in enumerate(data["scores"]):
         np.testing.assert_allclose(row, result.scores[g, : result.prompt_tokens + g], rtol=1e-3)
-
-
-def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, monkeypatch):
-    monkeypatch.setattr("normxlogit.render.builders.generation.LARGEST", 10)
-    content = page(result)
-    assert '<table class="nxl-map">' not in content
-    assert "4 x 9 scores is too large" in content
 
 
 def test_the_terminal_shows_each_token_with_the_strongest_of_its_context(result, monkeypatch):
@@ -68,43 +54,6 @@ def test_the_terminal_shows_each_token_with_the_strongest_of_its_context(result,
         assert float(parts[3]) == pytest.approx(float(result.scores[g, best]), rel=0.02)
     assert "\x1b[" in to_text(result, color=True)
     assert str(result) == to_text(result)
-
-
-def test_of_several_layers_the_last_is_drawn():
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
-    several = explainer.explain_completion("once upon", " a time", layers=[1, 2], contrast="cat")
-    content = page(several)
-    assert "layer 2 shown" in content
-    assert "rather than cat" in content
-    np.testing.assert_allclose(data_of(content)["scores"][1], several.scores[1, 1, :3], rtol=1e-3)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("writer")
-    tiny.model("llama", "CausalLM").save_pretrained(path)
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template = "{% for m in messages %}a {{ m['content'] }} . {% endfor %}"
-    tokenizer.save_pretrained(path)
-    return str(path)
-
-
-def test_the_command_writes_text_json_and_pages(folder, tmp_path, capsys):
-    explainer = Explainer.from_pretrained(folder)
-    wanted = explainer.generate("once upon a time", max_new_tokens=3)
-    command = ["generate", "once upon a time", "--model", folder, "--max-new-tokens", "3"]
-    run(command)
-    assert capsys.readouterr().out.strip() == to_text(wanted)
-    run([*command, "--format", "json"])
-    assert json.loads(capsys.readouterr().out) == wanted.to_dict()
-    run([*command, "--output", str(tmp_path / "why.html")])
-    assert (tmp_path / "why.html").read_text() == page(wanted)
-
-
-def run(arguments):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 0
 
 
 def test_context_is_shown_in_words_and_says_what_speaks_against():

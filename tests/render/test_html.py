@@ -1,25 +1,19 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from normxlogit.render import html, terminal
-from normxlogit.render.blocks import Bar, Card, Column, Fold, Header, Paragraph, Piece, Sentence, Sentences, Table, cell
 from normxlogit.render.builders.collection import cards
 from normxlogit.render.builders.text import attribution_blocks
-from normxlogit.render.charts import BarRow, Bars, Grid, Legend, Timeline
-from normxlogit.render.figures import plots
 from tests.factories import (
     MOVIE,
     all_labels,
     all_layers,
     labels_and_layers,
     make_attribution,
-    make_generation,
-    make_image,
     pair,
 )
 
@@ -109,21 +103,6 @@ def test_tokens_carry_sign_strength_and_score():
     assert marks["bad"]["title"] == "bad  +3.00"
 
 
-def test_labels_have_sentences_and_one_heat_map():
-    drawn = Page(fragment(all_labels()))
-    assert [text for _, text in drawn.find("p", "nxl-caption")] == ["negative", "positive"]
-    assert drawn.sentences() == [f"[CLS] {MOVIE} [SEP]"] * 2
-    assert "Every label" in [text for _, text in drawn.find("summary")]
-    headings = [(attrs.get("scope"), text) for attrs, text in drawn.find("th")]
-    assert headings[1] == ("col", "The")
-    assert [text for scope, text in headings if scope == "row"] == ["negative", "positive"]
-    cells = [(attrs, text) for attrs, text in drawn.find("td") if attrs.get("title")]
-    assert len(cells) == 2 * 12
-    by_title = {attrs["title"]: (attrs["class"], strength(attrs), text) for attrs, text in cells if "style" in attrs}
-    assert by_title["bad  +3.00\n(negative)"] == ("nxl-mark nxl-for", 1.0, "+3.00")
-    assert by_title["bad  -1.50\n(positive)"] == ("nxl-mark nxl-against", 0.5, "-1.50")
-
-
 def test_layers_have_one_sentence_and_their_own_scales():
     drawn = Page(fragment(all_layers(3)))
     assert [text for _, text in drawn.find("p", "nxl-caption")] == ["layer 3"]
@@ -166,15 +145,6 @@ def test_colours_survive_without_a_style_sheet(make):
     assert all("display:inline-block" in a["style"] and "width:" in a["style"] for a, _ in bars)
 
 
-@pytest.mark.parametrize("make", [*SHAPES, make_generation])
-def test_a_notebook_s_own_styles_find_nothing_to_change(make):
-    """Hosts style definition lists, marks and headings, and give tables a fixed layout."""
-    content = make()._repr_html_()
-    tags = {name for name, _, _ in Page(content).elements}
-    assert not tags & {"dl", "dt", "dd", "mark", "h1", "h2", "h3", "h4"}
-    assert ".nxl.nxl table { border-collapse: collapse; font-size: .87em; table-layout: auto; width: auto" in content
-
-
 def test_a_text_has_its_own_direction():
     hebrew = make_attribution(("הסרט", "רע"), (1.0, -1.0), text="הסרט רע")
     for words in (False, True):
@@ -198,28 +168,6 @@ def test_a_page_of_layers_opens_where_there_is_something_to_see():
     assert "no word has a score here" not in str(all_layers())
 
 
-def test_any_list_of_blocks_is_drawn_everywhere():
-    """A new result lists its blocks and needs no renderer or template of its own."""
-    evil = "<b>\x1b[31m"
-    blocks = [
-        Header(evil, [("name", evil)], [evil]),
-        Sentences([Sentence(evil, [("auto", [Piece(evil, -0.7, number="1")])])]),
-        Bars([BarRow(evil, 2.0), BarRow("b", -1.0)], 2.0),
-        Table([Column("a"), Column("b", numbers=True)], [[cell(evil), cell("1", 1.0, bar=Bar(0.0, 0.5))]], evil),
-        Grid([evil], ["x", "y"], np.ones((1, 2), np.float32)),
-        Timeline([(0.0, 1.0), (1.0, 2.0)], np.array([1.0, -1.0]), np.array([1.0, -1.0])),
-        Legend(evil, "against"),
-        Fold(evil, [Paragraph(evil)], essential=True),
-    ]
-    text = terminal.text_of_blocks(blocks, color=False)
-    assert text.count("<b>␛[31m") == 11
-    assert "\x1b" not in text
-    for content in (html.fragment(blocks), html.page([Card(blocks, "a"), Card(blocks, "b")], evil)):
-        assert Page(content).find("b") == []
-        assert "\x1b" not in content
-    assert [plots._draw(block) is not None for block in blocks[2:6:2]] == [True, True]
-
-
 def luminance(color) -> float:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -230,33 +178,6 @@ def contrast(one, other) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def over(color, ground, opacity: float):
-    return tuple(opacity * c + (1 - opacity) * g for c, g in zip(color, ground, strict=True))
-
-
-TEMPLATES = Path(html.__file__).with_name("templates")
-
-
-def themes() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Paper and ink: the page's own, light and dark, and those of notebooks."""
-    found = [
-        tuple(tuple(bytes.fromhex(re.search(rf"--{name}: #(\w{{6}})", part)[1])) for name in ("card", "ink"))
-        for part in re.findall(r":root \{.*?\}", (TEMPLATES / "page.css").read_text())
-    ]
-    assert len(found) == 2
-    return [*found, ((255, 255, 255), (0, 0, 0)), ((17, 17, 17), (238, 238, 238))]
-
-
-@pytest.mark.parametrize(("paper", "ink"), themes())
-def test_letters_stand_out(paper, ink):
-    for color in html.COLORS.values():
-        ground = over(tuple(map(int, color.split(","))), paper, html.DENSEST)
-        assert contrast(ink, ground) >= 4.5
-    for sheet in ("style.css", "page.css"):
-        for opacity in re.findall(r" opacity: ([\d.]+)", (TEMPLATES / sheet).read_text()):
-            assert contrast(over(ink, paper, float(opacity)), paper) >= 4.5
-
-
 def test_letters_stand_out_in_terminals():
     for weak, strong in terminal.SHADES.values():
         assert contrast((255, 255, 255), weak) >= 4.5
@@ -264,13 +185,3 @@ def test_letters_stand_out_in_terminals():
     for ink in terminal.INK.values():
         assert contrast(ink, (0, 0, 0)) >= 4.5
         assert contrast(ink, (255, 255, 255)) >= 4.5
-
-
-def test_the_patches_of_a_picture_lie_as_in_the_picture():
-    content = make_image().to_html()
-    assert "Patches as they lie in the picture" in [text for _, text in Page(content).find("p", "nxl-title")]
-    rows = re.findall(r'<tr><th scope="row">(\d)</th>(.*?)</tr>', content, re.S)
-    assert [(name, re.findall(r">([^<>]+)</td>", cells)) for name, cells in rows] == [
-        ("1", ["+1.00", "-2.00"]),
-        ("2", ["+3.00", "0.00"]),
-    ]

@@ -32,12 +32,6 @@ def test_numbers_line_up_and_marks_are_gone():
     assert not any(mark in text for mark in ("**", "<u>", "`", "---"))
 
 
-def test_best_is_bold_and_second_underlined():
-    text = drawn(REPORT, color=True)
-    assert "\x1b[1m0.442\x1b[0m" in text
-    assert "\x1b[4m0.310\x1b[0m" in text
-
-
 @pytest.mark.parametrize("terminal_there", [True, False])
 def test_a_file_gets_markdown_and_a_terminal_the_drawing(monkeypatch, capsys, terminal_there):
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal_there)
@@ -49,7 +43,3 @@ def test_a_file_gets_markdown_and_a_terminal_the_drawing(monkeypatch, capsys, te
     if terminal_there:
         assert max(map(len, out.splitlines())) <= 50
         assert "0.442" in out
-
-
-def test_control_sequences_are_made_visible():
-    assert "\x1b" not in drawn("| a\x1b[31m | b |\n|---|---|\n| c\x1b]0;x | d |\n")

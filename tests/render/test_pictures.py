@@ -54,20 +54,6 @@ def test_a_page_has_every_patch_at_its_place_over_the_picture_and_its_scores_for
         assert row[g.prompt_tokens + 2] is None  # not seen
 
 
-def test_a_terminal_names_the_strongest_regions_or_draws_half_blocks():
-    g = drawn(scores=[[[1.0, 0.0], [0.0, 3.0]]] * 3)
-    assert "cat.png, strongest: lower right 75%, upper left 25%" in text_of_blocks(g._blocks(), color=False)
-    coloured = text_of_blocks(g._blocks(), color=True)
-    assert coloured.count("\u2580") == 24 * 12
-
-
-def test_a_fine_grid_is_drawn_coarser_with_the_same_sum():
-    image = make_media().images[0].coarser(1)
-    assert image.scores.shape == (3, 1, 1)
-    np.testing.assert_allclose(image.scores[:, 0, 0], make_media().images[0].scores.sum((1, 2)), rtol=1e-6)
-    assert image.boxes[0, 0].tolist() == [0, 0, 16, 12]
-
-
 @pytest.mark.parametrize(
     "preview", ["https://example.org/track.png", "data:image/svg+xml;base64,AAAA", 'data:image/png;base64,"><script>']
 )

@@ -10,18 +10,14 @@ from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
 from PIL import Image
 
-from normxlogit.errors import DataError, InputError
-from normxlogit.evaluation.frontier_report import frontier_figure
+from normxlogit.errors import DataError
 from normxlogit.render.builders.similarity import word_pairs
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.attribution import Pairs
 from normxlogit.results.collection import Attributions
 from normxlogit.results.comparison import Comparison
-from tests.evaluation.test_frontier import point
 from tests.factories import (
-    all_labels,
     all_layers,
-    labels_and_layers,
     make_attribution,
     make_audio,
     make_generation,
@@ -91,15 +87,6 @@ def test_layers_are_rows_each_on_its_own_scale():
     assert figure.axes[0].get_ylim()[0] < figure.axes[0].get_ylim()[1], "the last layer is on top"
 
 
-def test_labels_are_rows_on_one_scale():
-    figure = all_labels().plot()
-    assert labels(figure.axes[0].yaxis) == ["negative", "positive"]
-    assert np.allclose(table(figure)[1], -0.5 * table(figure)[0])
-    assert labels(labels_and_layers().plot().axes[0].yaxis)[-1] == "positive, layer 3"
-    with pytest.raises(DataError, match="bars need one score"):
-        all_labels().plot("bars")
-
-
 def test_generated_tokens_are_rows_and_words_or_sources_columns():
     g = make_generation()
     figure = g.plot()
@@ -158,19 +145,6 @@ def test_pictures_are_grids_and_sounds_lie_in_time():
     assert [bar.get_x() for bar in sound.patches] == [0, 0.5, 1, 1.5]
 
 
-def test_a_frontier_of_many_settings_names_eight_and_is_no_wider_than_a_phone():
-    many = [point(f"m{i}", 1.0 + i, 0.5 - 0.01 * i) for i in range(24)]
-    (axes,) = (figure := frontier_figure({"a": many})).axes
-    legend = axes.get_legend()
-    assert [text.get_text().split()[1] for text in legend.get_texts()] == [f"m{i}" for i in range(8)]
-    assert "8 of 24" in legend.get_title().get_text()
-    assert figure.get_figwidth() * 96 <= 410
-    figure.draw_without_rendering()
-    box, whole = legend.get_window_extent(), figure.bbox
-    assert box.y0 >= whole.y0
-    assert box.x1 <= whole.x1
-
-
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")
 
 
@@ -201,17 +175,6 @@ def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
     assert Image.open(io.BytesIO(figure._repr_png_())).width > 400, "notebooks draw it"
 
 
-def test_what_cannot_be_drawn_is_an_error():
-    with pytest.raises(InputError, match='kind must be "bars"'):
-        make_attribution().plot("pie")
-    with pytest.raises(InputError, match="k must be at least 1"):
-        make_attribution().plot(k=0)
-    special = make_attribution((), (), text="")
-    for kind in ("bars", "heatmap"):
-        with pytest.raises(DataError, match="no word or token"):
-            special.plot(kind)
-
-
 def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     base, first = pair(), 6
     second = len(base.units) - first
@@ -222,10 +185,3 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     assert np.array_equal(table(figure), word_pairs(both, both.pairs))
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")
-
-
-def test_bars_begin_at_zero():
-    a = make_attribution(("one", "two", "three"), (39.5, 35.6, 25.4), text="one two three")
-    assert widths(a.plot()) == pytest.approx([39.5, 35.6, 25.4], abs=1e-4)
-    assert [float(bar.get_x()) for bar in a.plot().axes[0].patches] == [0, 0, 0]
-    assert a.plot("heatmap").axes[0].findobj(AxesImage)[0].get_clim() == pytest.approx((-39.5, 39.5))

@@ -10,7 +10,6 @@ from normxlogit.render.builders.text import attribution_blocks
 from normxlogit.render.charts import number
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, wants_color
-from normxlogit.results.targets import Target
 from tests.factories import MOVIE, make_attribution
 
 
@@ -147,50 +146,3 @@ def test_the_difference_from_the_mean_is_a_choice():
     assert centered.scores.sum() + centered.bias == a.scores.sum() + a.bias
     assert "method      normxlogit (centered=True)" in str(centered)
     assert "one(+++) two(+) three(---)" in str(centered)
-
-
-def test_the_colour_of_a_bar_is_that_of_the_sign():
-    negative = to_text(make_attribution(("a", "film"), (-20, -40.0), text="a film"), color=True)
-    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", negative) == [("38;2;62;112;220", "█" * n) for n in (16, 8)]
-    positive = to_text(make_attribution(("a", "film"), (20, 40.0), text="a film"), color=True)
-    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", positive) == [("38;2;214;60;60", "█" * n) for n in (16, 8)]
-
-
-def test_words_that_the_model_does_not_know_are_noted():
-    a = make_attribution(("☃",), (1.0,), text="☃")
-    unknown = replace(a, units=replace(a.units, text=("[CLS]", "[UNK]", "[SEP]")))
-    assert "note        not in the model's vocabulary: the only token, read as [UNK]" in str(unknown)
-    assert "☃(" not in str(unknown), "no confident colour"
-    assert "☃(+++)" in str(a)
-    assert "note" not in str(a)
-
-
-def test_a_contrast_says_what_a_negative_score_is_for():
-    target = Target("label", "negative", 0, contrast="positive", contrast_id=1)
-    assert re.search(r"-0\.60 +--- +for positive$", to_text(make_attribution(target=target)), re.M)
-
-
-def test_a_legend_names_only_the_colours_that_are_drawn():
-    both = make_attribution(("a", "film"), (-20, 40.0), text="a film")
-    for_it = make_attribution(("a", "film"), (20, 40.0), text="a film")
-    for color in (False, True):
-        assert "against" in to_text(both, color=color)
-        assert "against" not in to_text(for_it, color=color)
-    assert ">blue</span>" in both.to_html()
-    assert ">blue</span>" not in for_it.to_html()
-
-
-def test_what_the_model_did_not_read_is_marked():
-    part = make_attribution(("a", "film"), (20, 40.0), text="a film that nobody saw")
-    assert "that nobody saw(not read)" in to_text(part)
-    assert "not read" in to_text(part, color=True)
-    assert "not read" in part.to_html()
-    assert "not read" not in to_text(make_attribution(("a", "film"), (20, 40.0), text="a film"))
-
-
-def test_forty_columns_keep_words_and_scores_whole(monkeypatch):
-    monkeypatch.setattr("sys.stdout", Terminal())
-    monkeypatch.setenv("COLUMNS", "40")
-    rows = to_text(make_attribution(("unbelievable", "film"), (20, 40.0), text="unbelievable film")).splitlines()
-    assert max(map(len, rows)) <= 40
-    assert any(re.match(r"unbelievable +\+20\.0", row) for row in rows)

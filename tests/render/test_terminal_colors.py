@@ -5,21 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from rich.color import ColorSystem
 
-from normxlogit.render import terminal
 from normxlogit.render.describe import model_text
 from normxlogit.results.collection import Attributions
 from tests.factories import make_attribution
-
-
-@pytest.mark.parametrize("strength", [sign * i / 20 for i in range(3, 21) for sign in (1, -1)])
-def test_256_colours_keep_red_and_blue(strength):
-    style = terminal._shade(strength)
-    color = style.bgcolor or style.color
-    red, green, blue = color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
-    assert (red > max(green, blue)) if strength > 0 else (blue > max(red, green))
-    assert green == blue or strength < 0
 
 
 def test_a_collection_prints_ten_and_says_how_many_more():

@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError, InputError, MethodError, TargetError
+from normxlogit.errors import DataError
 from normxlogit.results.attribution import Attribution
-from tests.factories import LABELS, all_labels, all_layers, labels_and_layers, make_attribution, make_generation, pair
+from tests.factories import LABELS, labels_and_layers, make_attribution, pair
 
 
 def byte_level() -> Attribution:
@@ -24,11 +24,6 @@ def test_words_merge(merge, score):
     assert replace(byte_level(), merge=merge).words()[3] == word
     assert (word.text, word.start, word.end) == ("unwatchable", 13, 24)
     assert word.score == pytest.approx(score)
-
-
-def test_words_refuse_an_unknown_merge():
-    with pytest.raises(InputError, match="median"):
-        make_attribution().words("median")  # type: ignore[arg-type]
 
 
 def test_words_of_byte_level_tokens_leave_the_space_out():
@@ -55,24 +50,12 @@ def test_words_keep_the_other_axes():
     np.testing.assert_array_equal(a.words("max")[3].score, a.scores[..., 4])
 
 
-@pytest.mark.parametrize("missing", ["text", "offsets"])
-def test_words_need_the_text(missing):
-    with pytest.raises(DataError, match="original text"):
-        make_attribution(**{missing: None}).words()
-
-
 def test_top_leaves_special_tokens_out_unless_asked():
     a = make_attribution()
     assert [(t[0], t.text) for t in a.top(2)] == [(9, "bad"), (4, "medi")]
     assert a.top(1)[0].score == pytest.approx(3.0)
     assert [t.text for t in a.top(3, special=True)] == ["[CLS]", "[SEP]", "bad"]
     assert len(a.top(100)) == 10
-
-
-def test_top_needs_one_row():
-    with pytest.raises(DataError, match="choose"):
-        all_labels().top()
-    assert all_labels()["negative"].top(1)[0].text == "bad"
 
 
 def test_one_label_or_layer_is_taken():
@@ -92,24 +75,3 @@ def test_one_label_or_layer_is_taken():
     assert [each.target.name for each in a] == list(LABELS)
     with pytest.raises(DataError, match="2 targets"):
         _ = a.target
-
-
-@pytest.mark.parametrize("target", ["neutral", 7, -3])
-def test_a_target_that_is_not_there_is_refused(target):
-    with pytest.raises(TargetError):
-        labels_and_layers()[target]
-    with pytest.raises(TargetError):
-        make_attribution()[target]
-
-
-def test_a_layer_that_is_not_there_is_refused():
-    for a in (labels_and_layers(), make_attribution()):
-        with pytest.raises(MethodError):
-            a.layer(9)
-
-
-def test_repr_is_one_short_line():
-    about = "'The movie is mediocre, maybe ev…' -> negative 98.2%"
-    assert repr(all_layers()) == f"Attribution({about}: scores 3x12)"
-    assert repr(make_attribution()) == f"Attribution({about}: bad +3.00, mediocre +2.20)"
-    assert repr(make_generation()) == """Attribution("<s>the cat's" -> 'mat is red.': cat's +2.00, the +0.75)"""

@@ -1,8 +1,6 @@
 import csv
 import dataclasses
 import io
-import pickle
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -32,18 +30,6 @@ def several() -> Attributions:
     return Attributions(make() for make in makers)
 
 
-def test_it_is_a_sequence_whose_slices_are_collections(several):
-    assert isinstance(several, Sequence)
-    assert not hasattr(several, "append")
-    assert several[1] == pair()
-    assert several[-1] == make_audio()
-    for part in (several[:2], several + several, several[::-1]):
-        assert type(part) is Attributions
-    assert several[:2] == [make_attribution(), pair()]
-    assert repr(several[:2]) == "Attributions(2 results)"
-    assert pickle.loads(pickle.dumps(several)) == several
-
-
 def test_results_are_chosen_by_what_the_model_said():
     a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
     assert a.filter(label="positive") == a[1:]
@@ -58,17 +44,6 @@ def test_results_are_chosen_by_what_the_model_said():
         a.filter(gold="abc")
 
 
-def test_right_labels_are_taken_in_their_order_and_may_be_missing():
-    pandas = pytest.importorskip("pandas")
-    a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
-    column = pandas.Series(["positive", "negative", "negative"])[::-1]  # an index of its own: 2, 1, 0
-    assert a.filter(gold=column) == [a[0], a[2]]
-    assert a.filter(gold=["0", "0", "1"]) == [a[0], a[2]]
-    for missing in (None, float("nan"), pandas.NA):
-        assert a.filter(gold=[missing, "positive", "negative"]) == [a[1]]
-        assert a.filter(gold=[missing, "positive", "negative"], correct=False) == [a[2]]
-
-
 def test_the_strongest_words_over_all_texts():
     one = make_attribution(("Bad", "film"), (4.0, 1.0), text="Bad film")
     two = make_attribution(("bad", "bad", "!"), (2.0, 0.0, 9.0), text="bad bad !")
@@ -78,12 +53,6 @@ def test_the_strongest_words_over_all_texts():
     assert len(Attributions([one, two]).top(1)) == 1
     with pytest.raises(DataError, match="choose"):
         Attributions([all_labels()]).top()
-
-
-def test_pieces_of_tokens_that_go_back_repeat_no_text():
-    a = make_attribution(("ab", "cd", "e"), (1.0, 2.0, 3.0), text="ab cd e", special=False)
-    back = dataclasses.replace(a, units=dataclasses.replace(a.units, spans=((0, 5), (3, 5), (2, 7))))
-    assert "".join(back._shap().data) == "ab cd e"
 
 
 def test_a_table_of_several_methods_says_which_and_counts_texts():
@@ -107,25 +76,6 @@ def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_no
     assert not group.comparable
     assert Comparison([first, dataclasses.replace(first, method="logat")]).comparable
     assert 'id="result-2"' in results_page(group)
-
-
-def test_other_names_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"must end in \.json, \.parquet or \.csv"):
-        Attributions([pair()]).save(tmp_path / "a.txt")
-    with pytest.raises(DataError, match="holds scores only"):
-        Attributions.load(tmp_path / "a.csv")
-
-
-def test_one_row_a_token():
-    a = make_attribution()
-    table = a.to_pandas()
-    assert len(table) == len(a.units)
-    assert table["unit"].tolist() == list(a.tokens)
-    np.testing.assert_array_equal(table["score"], a.scores)
-    assert table["score"].dtype == np.float32
-    assert table.loc[4, ["start", "end", "token_id", "special"]].tolist() == [13, 17, 104, False]
-    assert set(table["label"]) == {"negative"}
-    assert table["layer"].isna().all()
 
 
 def test_every_label_and_layer_has_its_rows():
@@ -164,12 +114,3 @@ def test_a_dataset_has_one_row_a_text(several):
     assert len(found) == len(several)
     assert found[1]["text_pair"] == "A man runs."
     np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)
-
-
-def test_it_draws_itself(several):
-    texts = several[:3]
-    assert str(texts) == "\n\n".join(map(str, texts))
-    assert several._repr_html_().count('<div class="nxl"') == len(several)
-    many = Attributions([pair()] * 50)._repr_html_()
-    assert many.count('<div class="nxl"') == 20
-    assert "and 30 more" in many

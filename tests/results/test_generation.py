@@ -24,15 +24,6 @@ def test_words_have_a_score_for_each_generated_token():
         make_generation(offsets=None).words()
 
 
-def test_top_sums_over_the_answer_and_stays_in_the_prompt():
-    top = make_generation().top(3)
-    assert [(t.position, t.text, t.score) for t in top] == [(3, "'s", 2.0), (1, "the", 0.75), (2, " cat", 0.0)]
-    assert make_generation().top(1, special=True)[0].text == "<s>"
-    with pytest.raises(DataError, match="choose"):
-        layered().top()
-    assert layered().layer(2).top(1)[0].score == 4.0
-
-
 def test_one_token_carries_what_the_method_measured():
     one = make_generation(merge="max")[1]
     assert one.diagnostics == {"convergence_error": 0.5}

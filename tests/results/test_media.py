@@ -1,43 +1,10 @@
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import InputError
 from normxlogit.inputs.encoding import ScoreSpread
-from normxlogit.results.attribution import Attribution
 from normxlogit.results.units.regions import Region, regions_of
 from tests.factories import make_media
-
-
-@pytest.mark.parametrize("suffix", ["json", "parquet"])
-def test_pictures_and_sounds_are_saved_with_the_words(tmp_path, suffix):
-    before = make_media()
-    before.save(tmp_path / f"g.{suffix}")
-    after = Attribution.load(tmp_path / f"g.{suffix}")
-    assert after == before
-    assert after.images[0].boxes.dtype == np.float32
-    with pytest.raises(ValueError, match="read-only"):
-        after.images[0].scores[:] = 0
-
-
-def test_other_scores_of_a_patch_are_another_result():
-    other = make_media().to_dict()
-    other["scores"][0][7] += 1
-    assert Attribution.from_dict(other) != make_media()
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "problem"),
-    [
-        ((0, "first"), 11, "more parts than units"),
-        ((0, "places"), [[[0.0, 0.0, 1.0]] * 2] * 2, "4 numbers"),
-        ((1, "places"), [[0.0], [1.0], [2.0]], "2 numbers"),
-    ],
-)
-def test_parts_without_a_place_are_refused(path, value, problem):
-    state = make_media().to_dict()
-    state["media"][path[0]][path[1]] = value
-    with pytest.raises(DataError, match=problem):
-        Attribution.from_dict(state)
 
 
 def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():

@@ -121,11 +121,6 @@ def test_words_paragraphs_messages_and_named_spans():
     np.testing.assert_allclose(table(named)[0], [g.scores[:, 5:9].sum(), g.scores[:, 2].sum()], rtol=1e-5)
 
 
-def test_special_tokens_are_in_no_source():
-    s = result().sources({"all": (0, 28)})
-    np.testing.assert_allclose(s.scores[0, 0], result().scores[:, 1:11].sum(), rtol=1e-5)
-
-
 def test_shares_are_of_what_speaks_for_the_answer():
     scores = np.zeros((6, 18), np.float32)
     scores[:, 1], scores[:, 5], scores[:, 10] = 3, 1, -2
@@ -254,14 +249,3 @@ def test_what_only_an_unsupported_sentence_would_cite_has_no_number():
     assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:2"), (2, "a.txt:1")]
     assert c.marked().strip() == "The cat. It sat.[1][2]"
     assert [s.citations for s in c.support_from(-1)] == [(1,), (1, 2)]
-
-
-def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
-    text = str(citations())
-    assert "The cat.[1] It sat.[1][2]" in text
-    assert "[1]" in text
-    assert "-5.2 nats" in text or "-5.3 nats" in text
-    assert "a.txt:1  The cat sat." in text
-    assert "Who <sat>?" in text
-    other = str(replace(citations(), verified=citation_test([np.nan, np.nan, -0.5], [np.nan, np.nan, 0.0])))
-    assert "+0.5 nats" in other  # taken out, though it is not cited

@@ -5,10 +5,10 @@ import warnings
 
 import pytest
 
-from normxlogit import DataError, Explainer, InputError
+from normxlogit import Explainer
 from normxlogit.results.collection import Attributions
 from tests import tiny
-from tests.factories import all_labels, make_attribution, make_generation, pair
+from tests.factories import make_attribution, make_generation, pair
 
 GOOD = make_attribution(("good", "bad", "!"), (3.0, -2.0, 5.0), text="good bad!", notes=("one", "two"))
 
@@ -35,12 +35,6 @@ def test_pairs_and_several_methods_have_columns():
     assert table["text_pair"].isna().tolist() == [True, True, False]
 
 
-def test_tokens_stand_for_words_where_there_are_none():
-    a = make_attribution(("The", "movie"), (1.0, -1.0), text=None)
-    (row,) = a.to_pandas(level="text").to_dict("records")
-    assert (row["top_for"], row["top_against"]) == ("The +1", "movie -1")
-
-
 def test_generated_text_and_sources_are_rows_too():
     g = make_generation()
     (row,) = g.to_pandas(level="text").to_dict("records")
@@ -62,13 +56,6 @@ def test_words_are_rows_with_their_text_and_prediction():
     assert table.groupby("text_index")["score"].sum().tolist() == pytest.approx(
         [float(a.scores.sum()) for a in (GOOD, make_attribution())]
     )
-
-
-def test_what_has_several_scores_for_a_word_or_no_such_level_is_an_error():
-    with pytest.raises(DataError, match="choose"):
-        all_labels().to_pandas(level="text")
-    with pytest.raises(InputError, match='"token", "word" or "text"'):
-        GOOD.to_pandas(level="row")
 
 
 def test_truncation_is_a_column_and_a_warning_that_is_shown_once():

@@ -24,12 +24,6 @@ def test_the_least_of_the_limits_counts(max_length, limit):
     assert made(max_length=max_length).encoder.limit == limit
 
 
-def test_texts_are_read_with_their_prompt_and_in_lower_case_where_that_is_said():
-    for lower, text in ((True, "find a cat"), (False, "Find A cat")):
-        assert texts(made(prompt="Find ", lower=lower), "A cat") == [text]
-    assert texts(made(), "A", "b") == ["A", "b"]
-
-
 def test_a_direction_is_the_cosine_with_the_own_length_held():
     vectors = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 2.0]]])  # (B, K, C)
     target = Direction.of(made().task, vectors)

@@ -15,7 +15,6 @@ from normxlogit.errors import InputError, MethodError
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.inputs.media.picture_places import layout, sources_of
 from tests import vlm
-from tests.architectures.media_calls import calls_for
 
 MODELS = {"llava": vlm.llava, "paligemma": vlm.paligemma, "qwen2_vl": vlm.qwen2_vl, "idefics3": vlm.idefics3}
 MODELS["gemma3"] = vlm.gemma3
@@ -126,20 +125,6 @@ def test_a_completion_from_elsewhere_is_explained_like_one_that_was_generated(na
     assert len(by_text) == 2
 
 
-@pytest.mark.parametrize("name", ["qwen2_vl", "idefics3", "llava"])
-def test_several_pictures_each_have_their_own_scores(name):
-    one, other = vlm.picture(seed=1), vlm.picture(seed=2)
-    messages = vlm.question(one, other)
-    _, _, logits = generated(name, messages, max_new_tokens=1)
-    for read_at in ("all", 0):
-        method = f"frozen-gradient:read_at={read_at}"
-        g = explainer(name).generate(messages, max_new_tokens=1, method=method)
-        assert len(g.images) == 2
-        assert [picture.name for picture in g.images] == ["picture 1", "picture 2"]
-        assert total(g) == pytest.approx((logits.max(-1).values - logits.mean(-1)).item(), abs=1e-3)
-        assert not np.allclose(g.images[0].scores, g.images[1].scores)
-
-
 # Where a patch is: a picture that is dark but for one region changes the model's reading of that region alone.
 
 
@@ -187,18 +172,6 @@ def test_a_patch_counts_only_what_lies_in_its_box(name):
     assert top - 1 <= y <= bottom + 1
 
 
-def test_a_picture_is_read_from_a_file_and_an_array_alike(tmp_path):
-    picture = vlm.picture()
-    picture.save(tmp_path / "cat.png")
-    results = [
-        explainer("llava").generate(vlm.question(given), max_new_tokens=1)
-        for given in (picture, np.asarray(picture), str(tmp_path / "cat.png"), tmp_path / "cat.png")
-    ]
-    for other in results[1:]:
-        np.testing.assert_array_equal(other.images[0].scores, results[0].images[0].scores)
-    assert results[2].images[0].name == "cat.png"
-
-
 def test_a_picture_is_found_under_the_usual_keys_and_by_a_pipeline(tmp_path):
     vlm.picture().save(tmp_path / "cat.png")
     encoded = base64.b64encode((tmp_path / "cat.png").read_bytes()).decode()
@@ -220,49 +193,9 @@ def test_a_picture_is_found_under_the_usual_keys_and_by_a_pipeline(tmp_path):
         np.testing.assert_array_equal(result.images[0].scores, expected.images[0].scores)
 
 
-@pytest.mark.parametrize(
-    ("given", "problem"),
-    [
-        ("data:image/png;base64,@", "not base64"),
-        ("https://example.org/cat.png", "not fetched"),
-        ("no-such-file.png", "cannot be read as a picture"),
-        (np.zeros((4, 4), np.float32), "uint8"),
-        (7, "not int"),
-        (None, "a path, a Pillow picture or an array"),
-    ],
-)
-def test_what_is_no_picture_is_refused(given, problem):
-    with pytest.raises(InputError, match=problem):
-        explainer("llava").generate(vlm.question(given), max_new_tokens=1)
-
-
 def test_methods_that_score_words_alone_are_refused():
     with pytest.raises(MethodError, match="scores words alone"):
         explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=1, method="gradient-x-input")
-
-
-def test_a_tokenizer_in_the_place_of_a_processor_reads_no_pictures():
-    model, processor = made("llava")
-    words = copy.deepcopy(processor.tokenizer)
-    words.chat_template = processor.chat_template
-    with pytest.raises(InputError, match="processor"):
-        Explainer(model, words).generate(vlm.question(vlm.picture()), max_new_tokens=1)
-
-
-def test_the_text_holds_one_token_for_a_picture_and_the_question_is_a_source():
-    g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2)
-    assert g.text.count(vlm.IMAGE) == 1
-    assert "what is on the left ?" in g.prompt
-    assert g.messages is not None
-    start, end = g.messages[0].start, g.messages[0].end
-    assert g.text[start:end] == "what is on the left ?"
-
-
-def test_layers_are_an_axis_of_pictures_too():
-    g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2, layers=[1, 2])
-    assert g.images[0].scores.shape == (2, 2, 4, 4)
-    one = g.layer(2)
-    np.testing.assert_array_equal(one.images[0].scores, g.images[0].scores[:, 1])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -344,9 +277,3 @@ def test_tiles_with_margins_of_padding_are_spread_over_a_grid():
     only_first = spread(np.eye(len(boxes))[0][None, None])[0, 0]
     left = spread.where[..., 2] <= 20.01
     assert only_first[left].sum() == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize("family", ["llava_onevision", "video_llama_3"])
-def test_inputs_beside_the_tokens_that_have_one_axis(family):
-    """Such as how many tiles a picture has; everything adds up to the model's own logits."""
-    calls_for("image-text-to-text", family).generates()

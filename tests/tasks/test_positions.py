@@ -60,14 +60,6 @@ def test_only_the_first_text_of_a_pair_is_searched():
     assert pair.position == 2
 
 
-def test_encoded_input_has_no_characters():
-    own = Encoder(tiny.tokenizer_for("bert"), tiny.model("bert").config, 40)
-    (encoding,) = own.from_batch({"input_ids": [[2, 7, 8, 3]]})
-    with pytest.raises(InputError, match="needs the original text"):
-        locate([encoding], (0, 3))
-    assert locate([encoding], 2)[0].position == 2
-
-
 def test_a_tokenizer_without_offsets_has_no_characters():
     (encoding,) = encodings(TEXT)
     with pytest.raises(InputError, match="needs the original text and a tokenizer that reports offsets"):

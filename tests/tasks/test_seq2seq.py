@@ -104,25 +104,3 @@ def test_a_text_begins_with_the_decoders_first_token_and_its_source():
     model.caller_model.generation_config.decoder_start_token_id = None
     with pytest.raises(InputError, match="no decoder_start_token_id to begin with"):
         begin(model, "the cat")
-
-
-def test_a_completion_has_no_second_first_token():
-    model, _ = begun()
-    assert model.task._target_ids(model, "the cat") == [5, 43, 3], "the tokenizer's [CLS] is the decoder's first token"
-    model.caller_model.generation_config.decoder_start_token_id = 7
-    model.refresh()
-    assert model.task._target_ids(model, "the cat") == [2, 5, 43, 3]
-    assert model.task.name == "seq2seq-lm"
-    assert model.copy.is_adapted
-
-
-def test_sources_are_padded_and_masked_on_the_right():
-    model, texts = begun("the cat sat", "bad")
-    batch = model.batch(texts, [4, 5])
-    assert batch.indices == [4, 5]
-    assert batch.inputs["source_mask"][..., 0].tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
-    assert batch.inputs["encoder_states"].shape == (2, 5, 32)
-    both = model.batch([texts[1]], [0], encode_sources=False)
-    assert both.inputs["source"].tolist() == [[[i] for i in texts[1].source.ids]]
-    assert both.inputs["source_mask"].tolist() == [[[1]] * 3]
-    assert (both.indices, both.encodings) == ([0], [texts[1]])

@@ -9,13 +9,7 @@ import transformers
 
 from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.methods import Request, run_method
-from normxlogit.methods.decomposition.alti import Alti, normed_mixes
-from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear_weights
-from normxlogit.methods.decomposition.globenc import GlobEnc
-from normxlogit.methods.decomposition.matrix import MatrixMethod
 from normxlogit.methods.decomposition.value_zeroing import ValueZeroing, _score_matrix
-from normxlogit.tasks.targets import resolve
 from tests import tiny
 
 from . import slow
@@ -63,36 +57,6 @@ def test_layer_scores_are_the_row_of_the_position_explained(family, name):
     close(explainer(tiny.MASKED, method=f"{name}:rollout=false").scores, matrices[2][mask])
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert"])
-def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
-    _, explainer = both(family)
-    model = explainer._model
-    batch = model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
-    with torch.inference_mode():
-        model.run(batch)
-        for layer in encoder_layers(model, batch, range(1, 4)):
-            gain, own_bias, deviation = layer.norm("norm1")
-            bias = linear_weights(layer.parts["output"])[1]
-            added = gain * (bias - bias.mean()) / deviation[..., None] + own_bias
-            for texts, rows, vectors in normed_mixes(layer, budget=40):
-                whole = vectors.sum(2) + added[texts, rows]
-                torch.testing.assert_close(whole, layer.normed1[texts, rows], rtol=1e-4, atol=1e-4)
-    for scores in explainer(tiny.TEXTS, method="alti", layers=ALL):
-        np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
-
-
-def test_padding_is_given_and_takes_nothing():
-    _, explainer = both("bert")
-    model = explainer._model
-    encodings = model.encoder(tiny.TEXTS)
-    with torch.inference_mode():
-        run = model.run(model.batch(encodings, [0, 1, 2]))
-        for method in (Alti(), GlobEnc(), ValueZeroing()):
-            scores = run_method(method, Request(model, run, resolve(model, run), (1, 3))).values
-            assert (scores.permute(0, 3, 1, 2)[~run.batch.mask] == 0).all()
-            assert (scores.permute(0, 3, 1, 2)[run.batch.mask] > 0).any()
-
-
 @pytest.mark.parametrize("family", ["llama", "qwen2", "opt", "gemma2"])
 def test_value_zeroing_of_a_causal_model_is_a_rerun_with_that_value_zeroed(family):
     model, explainer = both(family, "CausalLM")
@@ -127,15 +91,6 @@ def test_value_zeroing_explains_the_last_token_of_a_causal_classifier_in_any_bat
         close(explainer(text, method="value-zeroing", layers=[1, 2]).scores, batched.scores, 1e-5)
 
 
-def test_value_zeroing_reads_shared_layers_and_relative_positions():
-    for family, kind in (("albert", "MaskedLM"), ("deberta-v2", "MaskedLM")):
-        _, explainer = both(family, kind)
-        texts = [tiny.MASKED, "a [MASK] movie"]
-        for text, batched in zip(texts, explainer(texts, method="value-zeroing", layers=ALL), strict=True):
-            assert batched.scores.shape[0] == 3
-            close(explainer(text, method="value-zeroing", layers=ALL).scores, batched.scores, 1e-5)
-
-
 def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
     config = tiny.COMMON | tiny.INNER | tiny.IDS | {"num_key_value_heads": 2, "classifier_pooling": "mean"}
     made = transformers.AutoConfig.for_model("eurobert", **config)
@@ -164,37 +119,11 @@ def test_an_answer_read_from_padding_is_refused(method):
         explainer.from_outputs(inputs, outputs, method=method)
 
 
-def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
-    class Large(MatrixMethod):
-        def matrices(self, model, run, layers):
-            for number in layers:
-                torch.manual_seed(number)
-                found = torch.rand(run.batch.mask.shape[1], run.batch.mask.shape[1]) * 1e15
-                yield number, found.expand(len(run.batch.mask), -1, -1)
-
-    model = both("bert", num_hidden_layers=6)[1]._model
-    with torch.inference_mode():
-        run = model.run(model.batch(model.encoder(tiny.TEXTS[:1]), [0]))
-        found = Large().score(Request(model, run, resolve(model, run))).values[0, 0, 0].double()
-        exact = slow.rolled([m[0].double() for _, m in Large().matrices(model, run, range(1, 7))])[0]
-    assert found.isfinite().all()
-    close(found / found.sum(), exact / exact.sum(), 1e-5)
-
-
 def test_value_zeroing_refuses_a_layer_that_gives_something_else_when_it_is_called_again():
     state = torch.randn(1, 3, 4)
     call = SimpleNamespace(call_again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
     with pytest.raises(UnsupportedModelError, match="Linear gives something else"):
         _score_matrix(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)
-
-
-def test_value_zeroing_refuses_values_of_two_kinds():
-    """The first token of Longformer attends to values of its own, which would stay."""
-    settings = tiny.COMMON | tiny.INNER | tiny.IDS | {"attention_window": 4, "max_position_embeddings": 40}
-    config = transformers.AutoConfig.for_model("longformer", **settings)
-    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
-    with pytest.raises(UnsupportedModelError, match="value projection of their own"):
-        Explainer(model, tiny.tokenizer())("the movie", method="value-zeroing")
 
 
 @pytest.mark.filterwarnings("ignore")

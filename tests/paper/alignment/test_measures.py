@@ -1,7 +1,6 @@
 """The metrics against plain enumerations, the scores against the explainer's, and what is left out."""
 
 import itertools
-import json
 import math
 from dataclasses import replace
 
@@ -9,13 +8,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from normxlogit import ALL, DataError, Explainer, MethodError, TargetError, UnsupportedModelError
+from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
 from normxlogit.methods import Scores
 from normxlogit.methods.normxlogit import InputNorm
 from paper.alignment.measures import accuracy, align, average_precision, dot_product, normalisation_of
 from paper.minimal_pairs import Item
 from tests import tiny
-from tests.commands import run_paper
 
 
 def mask(*places, size=4):
@@ -194,15 +192,6 @@ def test_accuracy_is_that_of_the_models_own_logits(bert):
     assert len(found["all"]) == 3
 
 
-def test_what_cannot_be_measured_is_said(bert):
-    made = items(bert)
-    with pytest.raises(TargetError, match="'wonderful' is not one token"):
-        align(bert._model, made, "logat", words=["wonderful"])
-    bare = [replace(item, evidence=()) for item in made]
-    with pytest.raises(DataError, match="some have none"):
-        align(bert._model, bare, "logat")
-
-
 def test_scores_that_are_no_numbers_are_not_measured(bert, monkeypatch):
     nothing = lambda _, request: Scores(request.forward.hidden[:, None, None, :, 0] * math.nan)  # noqa: E731
     monkeypatch.setattr(InputNorm, "score", nothing)
@@ -214,28 +203,3 @@ def test_the_papers_methods_are_normalised_by_a_softmax_and_others_by_their_sum(
     wanted = dict.fromkeys(("logat", "normxlogit", "input-norm", "random"), "softmax")
     wanted |= dict.fromkeys(("globenc", "alti", "value-zeroing", "decompx"), "sum")
     assert {method: normalisation_of(method) for method in wanted} == wanted
-
-
-PAIRS = [
-    {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here.", "evidence": "keys", "group": "near"},
-    {"sentence_good": "The cat never saw it.", "sentence_bad": "The cats never saw it.", "evidence": ["saw"]},
-    {"sentence_good": "The actors are bad.", "sentence_bad": "The actors is bad.", "evidence": ["The", "actors"]},
-]
-
-
-def test_pairs_of_a_file_of_ones_own(tmp_path, capsys):
-    data, model = tmp_path / "pairs.jsonl", tmp_path / "model"
-    data.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS))
-    tiny.model("bert", "MaskedLM").save_pretrained(model)
-    tiny.tokenizer_for("bert").save_pretrained(model)
-    command = ["alignment", "--model", model, "--data", data, "--methods", "logat random"]
-    code, text, err = run_paper(capsys, *command, "--output", tmp_path / "out")
-    assert code == 0, err
-    assert "| near | 1 | 1 |  |" in text
-    assert "| pairs | 2 | 1 | target or foil of several tokens: 1 |" in text
-    assert "| `logat(foil)` |" in text
-    assert text.count("| `random` |") == 5, "best layers, and either measure by layer and by group"
-    assert "published, RoBERTa" not in text
-    assert {"results.md", "results.json", "heatmap-dot.svg"} <= {path.name for path in (tmp_path / "out").iterdir()}
-    data.write_text(json.dumps(PAIRS[0] | {"evidence": "lock"}) + "\n")
-    assert "line 1: not a minimal pair with evidence: 'lock' is not in" in run_paper(capsys, *command)[2]

@@ -1,13 +1,10 @@
 """The check of the record finds figures that are wrong, that have no command, and commands that fail or cannot run."""
 
-import json
-import re
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from normxlogit.errors import InputError
 from paper.record.check import Ran, check, unmarked
 from paper.record.report import report
 from tests.commands import run, run_paper
@@ -105,16 +102,6 @@ def test_figures_without_a_command_are_found_in_tables_sentences_and_lines(tmp_p
     assert [block.line for block in unmarked([tmp_path / "page.md"])] == [1, 6, 12]
 
 
-@pytest.mark.parametrize("mark", ["published: Table 1", "timing", "generated: x.py", "unchecked: by hand"])
-def test_marks_that_compare_nothing_are_counted(tmp_path, mark):
-    program = Program()
-    found = only(tmp_path, f"{HEAD}<!-- {mark} -->\n\n{TABLE}", program)
-    assert found.state == mark.partition(":")[0]
-    assert not found.wrong
-    assert program.asked == []
-    assert re.search(r"\| 3 \| .*(not compared|test runs|no command)", report([found]))
-
-
 def test_a_command_that_fails_is_wrong_and_says_how(tmp_path):
     found = only(tmp_path, HEAD + ABOVE + TABLE, Program("", 2, "loading\nerror: no task named 'x'"))
     assert (found.state, found.wrong) == ("failed", True)
@@ -150,121 +137,6 @@ def test_sentences_are_held_against_what_is_printed_or_stands_on_a_page(tmp_path
     # a sentence is no evidence for another one
     alone = "<!-- figures: page -->\n\nIt has 0.455.\n\n<!-- figures: page -->\n\n0.455 again.\n"
     assert [o.state for o in outcomes(tmp_path, alone)] == ["differs", "differs"]
-
-
-def test_printed_lines_and_lines_below_a_command_are_compared(tmp_path):
-    text = "```console\n$ normxlogit explain a \\\n    --tokens\nbad  +1.91  ++\n```\n\n"
-    text += "```\nbad +1.91 ++\ngood  -0.20 -\n```\n"
-    program = Program("bad    +1.91 ++\ngood   -0.26 -\n")
-    found = outcomes(tmp_path, text, program)
-    assert [(o.state, o.block.line) for o in found] == [("same", 4), ("differs", 8)]
-    assert [(d.line, d.printed) for d in found[1].differences] == [(9, "good   -0.26 -")]
-    assert program.asked == [["normxlogit", "explain", "a", "--tokens"]]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "## It has 0.455\n",
-        "> It has 0.455.\n",
-        "    bad  0.455\n",
-        "```text\nbad  0.455\n```\n",
-        "<table><tr><td>0.455</td></tr></table>\n",
-        "<p>\n0.455</p>\n",
-        "1. It has\n   - 0.455\n",
-        "[It has 0.455](there.md)\n",
-    ],
-)
-def test_figures_cannot_hide(tmp_path, text):
-    assert only(tmp_path, text).state == "without a command"
-
-
-@pytest.mark.parametrize(
-    "text", ["```python\na  # 0.455\n```\n", "![bars: 0.455](a.png)\n", "`0.455`\n", "[a](0.455)\n", "5.23.0 and 1.5\n"]
-)
-def test_what_is_no_figure(tmp_path, text):
-    assert outcomes(tmp_path, text) == []
-
-
-def test_columns_of_timings_files_and_headings(tmp_path):
-    printed = f"## One\n\n{PRINTED}\n## Two\n\n{PRINTED.replace('0.393', '0.111')}"
-    assert "several rows" in only(tmp_path, HEAD + ABOVE + TABLE, Program(printed)).differences[0].printed
-    assert only(tmp_path, f"{HEAD}<!-- figures: above; under One -->\n\n{TABLE}", Program(printed)).state == "same"
-    assert only(tmp_path, f"{HEAD}<!-- figures: above; under Two -->\n\n{TABLE}", Program(printed)).state == "differs"
-    timing = f"{HEAD}<!-- figures: above; timing AOPC ↑ -->\n\n{TABLE}"
-    assert only(tmp_path, timing, Program(printed)).state == "same"
-
-    def writes(words, folder):
-        (folder / "results.md").write_text(PRINTED, encoding="utf-8")
-        return Ran(0, "")
-
-    assert only(tmp_path, f"{HEAD}<!-- figures: above; file results.md -->\n\n{TABLE}", writes).state == "same"
-    assert only(tmp_path, f"{HEAD}<!-- figures: above; file other.md -->\n\n{TABLE}", writes).state == "failed"
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        [{"name": "logat", "AOPC": 0.39287, "more": [1]}, {"name": "normxlogit", "AOPC": 0.455}],
-        {
-            "about": {"name": ["x"]},
-            "results": [{"name": "logat", "AOPC": 0.39287}, {"name": "normxlogit", "AOPC": 0.455}],
-        },
-        {"name": ["logat", "normxlogit"], "AOPC": [0.39287, 0.455], "other": [1, 2, 3]},
-    ],
-)
-def test_tables_of_json_are_compared_by_their_names(tmp_path, state):
-    text = HEAD + ABOVE + "| name | AOPC |\n|---|---:|\n| `normxlogit` | 0.455 |\n| logat | 0.393 |\n"
-    program = Program(json.dumps(state))
-    assert only(tmp_path, text, program).state == "same"
-    (difference,) = only(tmp_path, text.replace("0.393", "0.395"), program).differences
-    assert (difference.name, difference.printed) == ("logat, AOPC", "0.39287")
-
-
-def test_variables_and_files_of_the_page_are_there(tmp_path):
-    text = """```console
-$ METHODS="normxlogit \\
-    logat"
-$ echo "a text" > file.txt
-$ pip install x
-$ normxlogit evaluate faithfulness --methods "$METHODS" | head
-```
-
-<!-- figures: above -->
-
-"""
-    program = Program()
-    assert only(tmp_path, text + TABLE, program).state == "same"
-    assert program.asked == [["normxlogit", "evaluate", "faithfulness", "--methods", "normxlogit logat"]]
-    assert (tmp_path / "work" / "0-page" / "file.txt").read_text() == "a text\n"
-
-
-@pytest.mark.parametrize(
-    ("mark", "message"),
-    [
-        ("figures: above; tolerant 3", "no 'tolerant'"),
-        ("figures:", "takes a command"),
-        ("figures: other.md", "no page 'other.md'"),
-        ("figures: normxlogit explain x && ls", "commands of normxlogit"),
-        ("unchecked", "a reason"),
-    ],
-)
-def test_marks_that_are_not_understood_are_errors(tmp_path, mark, message):
-    with pytest.raises(InputError, match=message):
-        outcomes(tmp_path, f"<!-- {mark} -->\n\n{TABLE}")
-
-
-def test_the_command_says_what_differs_and_fails(tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text("```console\n$ normxlogit --version\nnormxlogit 0.00\n```\n", encoding="utf-8")
-    code, out, _ = run_paper(capsys, "--check", page)
-    assert code == 1
-    assert "page.md:3 |" in out
-    assert "| normxlogit 0.00 |" in out
-    code, _, err = run_paper(capsys, "--check", page, "--given", "DATA")
-    assert (code, "--given takes NAME=PATH" in err) == (2, True)
-    code, _, err = run_paper(capsys, "--list", "table1")
-    assert (code, "go without a command" in err) == (2, True)
 
 
 def test_every_figure_of_the_docs_has_a_command_or_a_mark():
