@@ -135,3 +135,18 @@ def test_methods_of_one_text_stand_together(run, asked):
     assert [(a.text, a.method) for a in found] == [(t, m) for t in "ab" for m in ("logat", "input-norm")]
     assert dict(found[1].settings) == {"norm_of": "word_embedding"}
     assert len(asked.loaded) == 1
+
+
+def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatch):
+    (tmp_path / "reviews.csv").write_text("a fine film\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("explain", "reviews.csv")
+    assert code == 2
+    assert "--file reviews.csv" in err
+    assert [a.text for a in explained(run, "--file", "reviews.csv")] == ["a fine film"]
+
+
+def test_an_option_of_one_value_is_given_once(run):
+    code, _, err = run("explain", TEXT, "--model", "a", "--model", "b")
+    assert code == 2
+    assert "--model is given 2 times" in err

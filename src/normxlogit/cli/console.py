@@ -5,10 +5,14 @@ import shutil
 import sys
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+from typer.core import TyperCommand
 
 from ..errors import InputError
 from ..results.characters import safe_output
@@ -17,6 +21,22 @@ from ..results.files import replacing, write_text
 if TYPE_CHECKING:
     from ..model.layers import Layers
     from ..render.blocks import Block
+
+
+class OnceEach(TyperCommand):
+    """A command whose options of one value are given once: of two values the second would replace the first unseen."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        """Parse the words of a command line.
+
+        Raises:
+            InputError: If an option of one value is given twice.
+        """
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option, count in Counter(order).items():
+            if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
+                raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
+        return super().parse_args(ctx, args)
 
 
 Format = Literal["terminal", "json", "html", "csv"]
@@ -107,8 +127,10 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
     else:
         from ..render.terminal import text_of_blocks
 
-        shown = result._blocks() if blocks is None else blocks
-        content = text_of_blocks(shown, color=None if output is None else False) + "\n"
+        color = None if output is None else False
+        each = result if isinstance(result, Sequence) else [result]
+        drawn = [text_of_blocks(one._blocks() if blocks is None else blocks, color=color) for one in each]
+        content = "\n\n".join(drawn) + "\n"
     deliver(content, output)
 
 

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -45,8 +46,13 @@ def known_method(value: Any) -> Any:
 
 def known_methods(value: str) -> str:
     """Refuse --methods, separated by spaces, if one does not exist, as `known_method` does."""
-    known_method([method for method in value.split() if method not in ("all", "default")])
+    known_method([method for method in method_names(value) if method not in ("all", "default")])
     return value
+
+
+def method_names(value: str) -> list[str]:
+    """Return the methods of --methods, between spaces or commas; a comma before SETTING=VALUE goes on with settings."""
+    return [name for name in re.split(r"[\s]+|,(?!\s*[\w-]+=)", value) if name]
 
 
 # the model
@@ -160,6 +166,6 @@ def methods_of(methods: str) -> list["Method"]:
     from ..evaluation.runs import all_methods
     from ..methods import method_named
 
-    if not methods.split():
+    if not (names := method_names(methods)):
         raise InputError('--methods takes "all", or names separated by spaces')
-    return all_methods() if methods == "all" else [method_named(text) for text in methods.split()]
+    return all_methods() if methods == "all" else [method_named(name) for name in names]

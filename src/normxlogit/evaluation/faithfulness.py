@@ -44,6 +44,7 @@ PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
 
 Protocol = Literal["default", "published"]
+ANSWERS = ": `normxlogit evaluate generation` measures the sources of what it generates"
 CHUNK = 64
 """Texts between two steps of the progress bar."""
 
@@ -385,16 +386,26 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     if not model.task.classifies_texts:
         raise UnsupportedModelError(
             f"faithfulness is measured on classifiers of one label and regression models, not on {model.task.name}"
+            f"{ANSWERS if model.task.vocabulary else ''}"
         )
     if model.task.target_kind == "value" and len(model.task.labels) != 1:
         raise UnsupportedModelError(
             f"faithfulness is measured on one value, and {model.name} answers with {len(model.task.labels)}"
         )
-    if not examples:
+    if not len(examples):
         raise DataError("no examples to measure on")
-    for index, example in enumerate(examples):
-        wrong = example.label % 1 or not 0 <= example.label < len(model.task.labels)
-        if model.task.target_kind != "value" and wrong:
-            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
-            raise DataError(f"example {index} has label {example.label}; the model knows {label_names}")
-    return [float(example.label) for example in examples]
+    return [_checked_label(model, example, index) for index, example in enumerate(examples)]
+
+
+def _checked_label(model: TaskModel, example: Example, index: int) -> float:
+    """Return a gold label as the index of a class, or as the value that it is."""
+    if not isinstance(example, Example):
+        wrapped = "Example(text, label), or load_examples(table) of rows with both"
+        raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
+    label, names = example.label, list(model.task.labels)
+    label = names.index(label) if isinstance(label, str) and label in names else label
+    outside = isinstance(label, str) or label % 1 or not 0 <= label < len(names)
+    if isinstance(label, str) or (model.task.target_kind != "value" and outside):
+        label_names = ", ".join(f"{i} {name}" for i, name in enumerate(names))
+        raise DataError(f"example {index} has label {example.label}; the model knows {label_names}")
+    return float(label)

@@ -100,8 +100,12 @@ def _begins_with_text(column: Any) -> bool:
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
     values = (_plain(value) for value in column)
-    first = next((v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))), None)
-    return _is_text(first)
+    return _is_text(next((value for value in values if not is_missing(value)), None))
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is one that frames have in the place of a text: None, NaN or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value))
 
 
 def _is_text(value: Any) -> bool:
@@ -142,8 +146,10 @@ def _text(item: Any, index: int) -> Text:
     parts = tuple(_decoded(part, index) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item
-        ids = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
-        raise InputError(f"input {index} must be a string or a pair (tuple of two strings), not {_kind(item)}{ids}")
+        advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
+        if is_missing(item):
+            advice = " (a missing value): leave such rows out, as in texts.dropna()"
+        raise InputError(f"input {index} must be a string or a pair (tuple of two strings), not {_kind(item)}{advice}")
     if isinstance(item, tuple) and len(parts) == 1:
         raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")
     for part in parts:
