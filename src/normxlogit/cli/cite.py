@@ -93,8 +93,8 @@ def cite(
         if len(questions) > 1:
             results = explainer.cite(questions, texts, answer=written or None, **keywords)
         else:
-            question_or_none, given = next(iter(questions), None), next(iter(written), None)
-            results = Attributions([explainer.cite(question_or_none, texts, answer=given, **keywords)])
+            question_or_none, answer_text = next(iter(questions), None), next(iter(written), None)
+            results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
         noted = [replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results]
     deliver_result(noted[0] if len(noted) == 1 else Attributions(noted), kind, output)
 
