@@ -127,8 +127,10 @@ def test_rows_in_memory_and_labels_by_name():
         evaluate(explainer, [Example("fine", "praise")], "random")
     with pytest.raises(InputError, match="load_examples"):
         evaluate(explainer, rows["text"], "random")
-    with pytest.raises(DataError, match="rows with a text and a label"):
-        load_examples(rows["text"])
+    assert load_examples(rows, columns="text") == wanted
+    for odd in (rows["text"], [{"text": "fine", "label": 1}, {"text": "bad", "label": "negative"}], None):
+        with pytest.raises(DataError, match="rows with a text and a label"):
+            load_examples(odd)
 
 
 def test_what_is_wrong_is_said(tmp_path):

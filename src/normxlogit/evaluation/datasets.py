@@ -1,7 +1,7 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def load_examples(
     *,
     split: str = "validation",
     data_dir: str | Path | None = None,
-    columns: Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     label_column: str = "label",
     limit: int | None = None,
 ) -> list[Example]:
@@ -101,7 +101,7 @@ def load_examples(
     from datasets import load_dataset
 
     task = TASKS.get(name)
-    columns = tuple(columns) or (task.columns if task else ())
+    columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
     path = _local_file(name, split, data_dir) if name else None
     if not isinstance(source, str | Path):
         rows, where = _rows_in_memory(source), f"the {type(source).__name__}"
@@ -134,7 +134,7 @@ def load_examples(
 
 
 def _rows_in_memory(table: Any) -> Any:
-    """Return the rows of a table, or a list of mappings, as a `datasets.Dataset`."""
+    """Return the rows of a table, of columns by name, or of a list of mappings, as a `datasets.Dataset`."""
     from datasets import Dataset
 
     if isinstance(table, Dataset):
@@ -144,10 +144,15 @@ def _rows_in_memory(table: Any) -> Any:
         rows = getattr(table, to_rows)()
     else:
         rows = table.to_dict("records") if hasattr(table, "to_dict") and hasattr(table, "columns") else table
-    rows = list(rows) if isinstance(rows, Iterable) else [rows]
-    if not all(isinstance(row, Mapping) for row in rows):
-        raise DataError("expected rows with a text and a label: a file, a table, or mappings of columns by their names")
-    return Dataset.from_list([dict(row) for row in rows])
+    try:
+        if isinstance(rows, Mapping):
+            return Dataset.from_dict({name: list(column) for name, column in rows.items()})
+        return Dataset.from_list([dict(row) for row in rows])
+    except (TypeError, ValueError) as error:  # rows that are texts; pyarrow's, of a column of several kinds
+        raise DataError(
+            "expected rows with a text and a label: a file, a table, or mappings of columns by their names "
+            f"({str(error).partition(chr(10))[0]})"
+        ) from None
 
 
 def read_rows(path: Path) -> Any:

@@ -1,6 +1,6 @@
 """Faithfulness: does masking what a method calls important change the answer? (NormXLogit, EMNLP 2025, section 4)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -143,7 +143,7 @@ class Faithfulness:
 
 def evaluate(
     explainer: Explainer,
-    examples: Sequence[Example],
+    examples: Iterable[Example],
     methods: str | Method | Sequence[str | Method] = ("normxlogit", "logat", "input-norm", "random"),
     *,
     protocol: Protocol = "default",
@@ -169,6 +169,7 @@ def evaluate(
         UnsupportedModelError: If the model does not classify, or a method does not work on it.
         MethodError: If a method does not exist.
     """
+    examples = list(examples)
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = answers or Answers(explainer, encodings)
@@ -392,7 +393,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         raise UnsupportedModelError(
             f"faithfulness is measured on one value, and {model.name} answers with {len(model.task.labels)}"
         )
-    if not len(examples):
+    if not examples:
         raise DataError("no examples to measure on")
     return [_checked_label(model, example, index) for index, example in enumerate(examples)]
 

@@ -209,7 +209,7 @@ def _choices(model: Model, spec: TargetSpec, outputs: int) -> tuple[list[int], b
     if is_choice(spec):
         return [index_of(model, spec, outputs)], False
     if not isinstance(spec, Sequence) or isinstance(spec, bytes):
-        each = "; targets= takes one for each text" if isinstance(spec, Iterable) else ""
+        each = "; targets= takes one for each text" if isinstance(spec, Iterable) else _whole(spec)
         kind = type(spec).__name__
         raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{each}")
     if not spec:
@@ -267,13 +267,16 @@ def name_of(model: Model, index: int) -> str:
 def index_of(model: Model, choice: Choice, count: int) -> int:
     """Return the index of the output of the model's head that a caller means."""
     if not is_choice(choice):
-        whole = isinstance(choice, float) and choice.is_integer()
-        advice = f": pass int({choice})" if whole else ""
-        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}{advice}")
+        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}{_whole(choice)}")
     index = model.task.output_index(choice) if isinstance(choice, str) else operator.index(choice)
     if not 0 <= index < count:
         raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")
     return index
+
+
+def _whole(choice: object) -> str:
+    """Return what to pass for an index that is a float, as a column with missing values has it."""
+    return f": pass int({choice})" if isinstance(choice, float) and choice.is_integer() else ""
 
 
 def choice_from_text(model: Model, text: str) -> Choice:
