@@ -11,7 +11,7 @@ from ..cli import options
 from ..errors import DataError, InputError
 from ..inputs.conversations import read_conversation
 from ..inputs.document_files import decoded, files_in, names_of_files, read_file
-from .console import check_output, deliver_result, format_for, quiet
+from .console import check_output, deliver_result, format_for, quiet, status
 
 
 def cite(
@@ -90,11 +90,12 @@ def cite(
         explainer = options.load(model, device, dtype, gguf_file)
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
         keywords |= {"max_new_tokens": max_new_tokens, "verify": "auto" if verify == "auto" else int(verify)}
-        if len(questions) > 1:
-            results = explainer.cite(questions, texts, answer=written or None, **keywords)
-        else:
-            question_or_none, answer_text = next(iter(questions), None), next(iter(written), None)
-            results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
+        with status("reading the documents and the answer" if written else "answering, and testing the answer"):
+            if len(questions) > 1:
+                results = explainer.cite(questions, texts, answer=written or None, **keywords)
+            else:
+                question_or_none, answer_text = next(iter(questions), None), next(iter(written), None)
+                results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
         noted = [replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results]
     deliver_result(noted[0] if len(noted) == 1 else Attributions(noted), kind, output)
 

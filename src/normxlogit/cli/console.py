@@ -128,9 +128,9 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
         from ..render.terminal import text_of_blocks
 
         color = None if output is None else False
-        each = result if isinstance(result, Sequence) else [result]
-        drawn = [text_of_blocks(one._blocks() if blocks is None else blocks, color=color) for one in each]
-        content = "\n\n".join(drawn) + "\n"
+        results = result if isinstance(result, Sequence) else [result]
+        shown = [one._blocks() for one in results] if blocks is None else [blocks]
+        content = "\n\n".join(text_of_blocks(each, color=color) for each in shown) + "\n"
     deliver(content, output)
 
 
@@ -220,6 +220,19 @@ def quiet() -> Iterator[None]:
             with warnings.catch_warnings():  # said where the environment keeps the bars of downloads off
                 warnings.simplefilter("ignore")
                 logging.enable_progress_bar()
+
+
+@contextmanager
+def status(what: str) -> Iterator[None]:
+    """Show on a terminal what a command is at while it takes seconds, and nothing of it afterwards."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(what)):  # a name may look like rich's markup
+        yield
 
 
 @contextmanager

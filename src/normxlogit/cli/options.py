@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..errors import InputError, TargetError
-from .console import Format
+from ..results.characters import one_line
+from .console import Format, status
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -138,7 +139,8 @@ def load(model: str | None, device: str, dtype: str | None, gguf_file: str | Non
     """Load the explainer of a command."""
     from ..explainer import Explainer
 
-    return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
+    with status(f"loading {DEFAULT_MODEL if model is None else one_line(model)}"):
+        return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
 
 
 def verify_count(text: str | None) -> Any:
