@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import typer
 from typer.core import TyperCommand
 
 from ..errors import InputError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 class OnceEach(TyperCommand):
     """A command whose options of one value are given once: of two values the second would replace the first unseen."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command line.
 
         Raises:
