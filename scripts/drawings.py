@@ -112,17 +112,20 @@ def picture(folder: Path, made: Path) -> None:
 
 
 def gallery(folder: Path) -> None:
-    """Run the code of docs/gallery.md in a folder; without the package of the small model as far as it is needed."""
-    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    """Keep the figures of docs/plots.md; without the package of the small model as far as it is needed."""
+    page = (DOCS / "plots.md").read_text(encoding="utf-8")
     code = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     if find_spec(SMALL) is None:
         code = [block for block in code if SMALL not in block]
     before = Path.cwd()
-    os.chdir(folder)
-    try:
-        exec("\n".join(code), {})  # noqa: S102
-    finally:
-        os.chdir(before)
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        try:
+            exec("\n".join(code), {})  # noqa: S102
+        finally:
+            os.chdir(before)
+        for figure in Path(place).glob("gallery-*.svg"):
+            shutil.copy(figure, folder)
 
 
 def frontier(folder: Path) -> None:

@@ -122,8 +122,7 @@ GIVEN = {
     },
     "docs/how-to-conversations.md": lambda: {"explainer": Explainer(*writer())},
     "docs/corpus.md": lambda: reviews(),
-    "docs/tasks.md": lambda: {"pipeline": zero_shot()},
-    "docs/your-model.md": lambda: own_models(),
+    "docs/your-model.md": lambda: own_models() | {"zero_shot_pipeline": zero_shot()},
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
     ),

@@ -108,3 +108,50 @@ def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
     assert "The keys are there." in out
     assert run(capsys, *command, "--output", "why.html")[0] == 0
     assert "tool result search:keys" in (tmp_path / "why.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A folder with a model, two documents and an answer."""
+    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
+    tokenizer.model_max_length, tokenizer.chat_template = 300, tiny.CHAT_TEMPLATE
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    write(tmp_path, a_txt="The cat is here.", b_txt="The keys are there.", answer_txt="The cat is here.")
+    monkeypatch.chdir(tmp_path)
+    return ["cite", "a.txt", "b.txt", "--model", "model", "--verify", 0]
+
+
+def test_several_questions_have_a_result_each(shop, capsys):
+    asked = ["--question", "Is the cat here?", "--question", "And the keys?"]
+    command = [*shop, *asked, "--answer", "answer.txt", "--answer", "b.txt"]
+    assert run(capsys, *command, "--output", "why.json")[0] == 0
+    cited = normxlogit.load("why.json")
+    assert [(one.question, one.answer.strip()) for one in cited] == [
+        ("Is the cat here?", "The cat is here."),
+        ("And the keys?", "The keys are there."),
+    ]
+    code, out, _ = run(capsys, *command)
+    assert code == 0
+    assert all(question in out for question in asked[1::2])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--answer", "The cat is here."], "--answer is a file"),
+        (["--answer", "answer.txt", "--answer", "b.txt"], "give one for each"),
+        (["--system", "a", "--system", "b"], "--system is given 2 times"),
+    ],
+)
+def test_what_the_command_line_cannot_mean_is_refused(shop, options, message, capsys):
+    code, _, err = run(capsys, *shop, "--question", "Is the cat here?", *options)
+    assert code == 2
+    assert message in err
+
+
+def test_an_answer_on_standard_input(shop, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"The cat is here.")))
+    code, out, _ = run(capsys, *shop, "--question", "Is the cat here?", "--answer", "-", "--format", "json")
+    assert code == 0
+    assert json.loads(out)["answer"].strip() == "The cat is here."

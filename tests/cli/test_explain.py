@@ -119,3 +119,25 @@ def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(ru
 
 
 # --- methods --------------------------------------------------------------------------------------------------------
+
+
+def test_methods_of_one_text_stand_together(run, asked):
+    found = explained(run, "a", "b", "--method", "logat", "--method", "input-norm:norm_of=word_embedding")
+    assert [(a.text, a.method) for a in found] == [(t, m) for t in "ab" for m in ("logat", "input-norm")]
+    assert dict(found[1].settings) == {"norm_of": "word_embedding"}
+    assert len(asked.loaded) == 1
+
+
+def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatch):
+    (tmp_path / "reviews.csv").write_text("a fine film\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("explain", "reviews.csv")
+    assert code == 2
+    assert "--file reviews.csv" in err
+    assert [a.text for a in explained(run, "--file", "reviews.csv")] == ["a fine film"]
+
+
+def test_an_option_of_one_value_is_given_once(run):
+    code, _, err = run("explain", TEXT, "--model", "a", "--model", "b")
+    assert code == 2
+    assert "--model is given 2 times" in err

@@ -68,6 +68,25 @@ def test_texts_files_and_retrievers_documents(names, tmp_path):
     assert names([tmp_path / "b" / "a.md", (tmp_path / "a.md", 0.5)]) == {"b/a.md:1": TWO, "a.md:1": ONE}
 
 
+def test_answers_of_searches(names):
+    text, named = {"text": ONE, "source": "a.md"}, {"a.md:1": ONE}
+    assert names({"ids": [["1"]], "documents": [[ONE]], "metadatas": [[{}]]}) == {"document 1:1": ONE}  # Chroma
+    assert names({"documents": [Haystack(ONE, {"source": "a.md"})]}) == named
+    assert names({"matches": [{"id": "1", "score": 0.3, "metadata": text}]}) == named  # Pinecone
+    assert names(SimpleNamespace(points=[SimpleNamespace(id=1, score=0.5, payload=text)])) == named  # Qdrant
+    assert names({"hits": {"hits": [{"_index": "i", "_id": "1", "_source": text}]}}) == named  # Elasticsearch
+    node = LlamaIndex(SimpleNamespace(text=ONE, metadata={"source": "a.md"}))
+    assert names(SimpleNamespace(response="an answer", source_nodes=[node])) == named
+
+
+def test_the_name_of_a_file_is_not_its_text(names, tmp_path, monkeypatch):
+    (tmp_path / "a.md").write_text(ONE)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="document 1 is the name of a file"):
+        names(["a.md"])
+    assert names(["b.md"]) == {"document 1:1": "b.md"}
+
+
 def test_chunks_of_one_file_are_told_apart(names):
     chunks = [LangChain(text, {"source": "a.md"}) for text in (ONE, TWO)]
     assert names(chunks) == {"a.md:1": ONE, "a.md (2):1": TWO}

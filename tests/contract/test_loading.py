@@ -356,6 +356,7 @@ def test_a_gguf_file_by_its_path_or_in_its_folder(tmp_path):
         result = Explainer.from_pretrained(given)("a cat")
         np.testing.assert_array_equal(result.scores, wanted.scores)
     np.testing.assert_array_equal(Explainer.from_pretrained(gguf_file=str(file))("a cat").scores, wanted.scores)
+    np.testing.assert_array_equal(Explainer.from_pretrained(tmp_path)("a cat").scores, wanted.scores)
     with pytest.raises(InputError, match="no such file"):
         Explainer.from_pretrained(tmp_path / "other.gguf")
     with pytest.raises(InputError, match="two GGUF files are named"):

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from normxlogit import DataError, Explainer
+from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
+from normxlogit.evaluation.faithfulness import evaluate
 
 datasets = pytest.importorskip("datasets")
 
@@ -90,6 +91,29 @@ def test_other_formats_and_columns(tmp_path, kind):
     assert found == [Example("fine", 1), Example("bad", 0)]
 
 
+def test_rows_in_memory_and_labels_by_name():
+    import pandas
+    import polars
+    import pyarrow
+
+    rows = {"text": ["fine", "bad"], "label": ["positive", "negative"]}
+    wanted = [Example("fine", "positive"), Example("bad", "negative")]
+    listed = [dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]
+    for table in (pandas.DataFrame(rows), polars.DataFrame(rows), pyarrow.table(rows), listed):
+        assert load_examples(table) == wanted
+    explainer = Explainer.from_pretrained()
+    by_name, by_index = (evaluate(explainer, e, "random") for e in (wanted, [Example("fine", 1), Example("bad", 0)]))
+    assert by_name == by_index
+    with pytest.raises(DataError, match="label praise; the model knows 0 negative, 1 positive"):
+        evaluate(explainer, [Example("fine", "praise")], "random")
+    with pytest.raises(InputError, match="load_examples"):
+        evaluate(explainer, rows["text"], "random")
+    assert load_examples(rows, columns="text") == wanted
+    for odd in (rows["text"], [{"text": "fine", "label": 1}, {"text": "bad", "label": "negative"}], None):
+        with pytest.raises(DataError, match="rows with a text and a label"):
+            load_examples(odd)
+
+
 def test_what_is_wrong_is_said(tmp_path):
     good = {"sentence": "fine", "label": 1}
     path = write(tmp_path / "validation.jsonl", [good, {"sentence": "  ", "label": 1}])
@@ -100,7 +124,7 @@ def test_what_is_wrong_is_said(tmp_path):
         load_examples(path, columns=["sentence"])
     with pytest.raises(DataError, match="no column 'premise', 'hypothesis'; it has sentence, label"):
         load_examples("mnli", data_dir=tmp_path)
-    with pytest.raises(DataError, match="say which column holds the text"):
+    with pytest.raises(DataError, match="says which column holds the text"):
         load_examples(write(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}]))
     (tmp_path / "broken.jsonl").write_text("{this is not JSON\n")
     with pytest.raises(DataError, match=r"broken.jsonl: cannot be read as json"):

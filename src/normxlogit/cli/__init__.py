@@ -12,7 +12,7 @@ from .app import app as serve_app
 from .attribute import attribute
 from .cache import cache
 from .cite import cite
-from .console import wrapped
+from .console import OnceEach, wrapped
 from .evaluate import app as evaluate
 from .explain import explain, methods
 from .generate import generate
@@ -63,14 +63,14 @@ def _root(
     """Show which tokens a model's answer rests on, from the forward pass it already runs."""
 
 
-app.command()(explain)
-app.command()(generate)
-app.command()(transcribe)
-app.command()(attribute)
-app.command()(summarize)
-app.command()(cite)
-app.command(name="app")(serve_app)
-app.command()(similarity)
-app.command()(methods)
-app.command()(cache)
+app.command(cls=OnceEach)(explain)
+app.command(cls=OnceEach)(generate)
+app.command(cls=OnceEach)(transcribe)
+app.command(cls=OnceEach)(attribute)
+app.command(cls=OnceEach)(summarize)
+app.command(cls=OnceEach)(cite)
+app.command(name="app", cls=OnceEach)(serve_app)
+app.command(cls=OnceEach)(similarity)
+app.command(cls=OnceEach)(methods)
+app.command(cls=OnceEach)(cache)
 app.add_typer(evaluate, name="evaluate")

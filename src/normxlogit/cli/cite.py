@@ -3,7 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from ..cli import options
 from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.documents.document_files import decoded, files_in, names_of_files, read_file
-from .console import check_output, deliver_result, format_for, quiet
+from .console import check_output, deliver_result, format_for, quiet, status
 
 
 def cite(
@@ -21,7 +21,9 @@ def cite(
             metavar="DOCUMENTS...", help="Text, Markdown, HTML or PDF files or folders; - or none is standard input."
         ),
     ] = None,
-    question: Annotated[str, typer.Option(help="The question.")] = "",
+    question: Annotated[
+        list[str] | None, typer.Option(help="The question; may be repeated, for several answers from the documents.")
+    ] = None,
     messages: Annotated[
         Path | None,
         typer.Option(
@@ -34,8 +36,11 @@ def cite(
         typer.Option(help="Which of the assistant's texts in --messages is the answer, from 0; by default the last."),
     ] = None,
     answer: Annotated[
-        Path | None,
-        typer.Option(help="Text file of an answer that was written elsewhere; by default the model answers."),
+        list[Path] | None,
+        typer.Option(
+            help="Text file of an answer that was written elsewhere, one for each question; - is standard input. By "
+            "default the model answers."
+        ),
     ] = None,
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
@@ -61,36 +66,56 @@ def cite(
     With --messages: which messages, tool results and sentences the last answer of a conversation rests on.
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
+    questions = question or []
     if messages is None:
-        options.required(question, "give a question with --question, or a conversation with --messages")
-    elif documents or question or system is not None:
+        options.required(" ".join(questions), "give a question with --question, or a conversation with --messages")
+    elif documents or questions or system is not None:
         raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
     if verify != "auto" and not verify.isdecimal():
         raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
+    places = [] if messages is not None else documents or ["-"]
+    written = _written_answers(answer or [], len(questions) or 1, "-" in places)
     if messages is None:
-        texts, notes = read_documents(documents or ["-"], output)
+        texts, notes = read_documents(places, output)
     else:
         texts, notes = None, []
         check_output(output, messages)
         read_conversation(messages)  # its mistakes are found before the model is loaded
     with quiet():
+        from ..results.collection import Attributions
+
         explainer = options.load(model, device, dtype, gguf_file)
-        result = explainer.cite(
-            question or None,
-            texts,
-            messages=messages,
-            turn=turn,
-            answer=None if answer is None else "\n\n".join(read_file(answer).values()),
-            system=system,
-            max_new_tokens=max_new_tokens,
-            method=method,
-            verify="auto" if verify == "auto" else int(verify),
-        )
-        result = replace(result, attribution=replace(result.attribution, notes=(*notes, *result.attribution.notes)))
-    deliver_result(result, kind, output)
+        keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
+        keywords |= {"max_new_tokens": max_new_tokens, "verify": "auto" if verify == "auto" else int(verify)}
+        with status("reading the documents and the answer" if written else "answering, and testing the answer"):
+            if len(questions) > 1:
+                results = explainer.cite(questions, texts, answer=written or None, **keywords)
+            else:
+                question_or_none, answer_text = next(iter(questions), None), next(iter(written), None)
+                results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
+        noted = [replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results]
+    deliver_result(noted[0] if len(noted) == 1 else Attributions(noted), kind, output)
+
+
+def _written_answers(files: list[Path], questions: int, typed_documents: bool) -> list[str]:
+    """Read the answers that were written elsewhere, one for each question."""
+    if len(files) not in (0, questions):
+        raise InputError(f"--answer is given {len(files)} times and --question {questions}: give one for each")
+    if list(map(str, files)).count("-") + typed_documents > 1:
+        raise InputError("standard input can be the documents or one answer; give files for the others")
+    return [_written_answer(file) for file in files]
+
+
+def _written_answer(file: Path) -> str:
+    """Read an answer from a file, or from standard input."""
+    if str(file) == "-":
+        return decoded(sys.stdin.buffer.read(), "standard input")
+    if not file.exists():
+        raise InputError(f"--answer is a file with the answer, and there is none called {file}; - is standard input")
+    return "\n\n".join(read_file(file).values())
 
 
 def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str], list[str]]:

@@ -5,10 +5,13 @@ import shutil
 import sys
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from typer.core import TyperCommand
 
 from ..errors import InputError
 from ..results.storage.files import replacing, write_text
@@ -17,6 +20,22 @@ from ..results.units.characters import safe_output
 if TYPE_CHECKING:
     from ..model.layers import Layers
     from ..render.blocks import Block
+
+
+class OnceEach(TyperCommand):
+    """A command whose options of one value are given once: of two values the second would replace the first unseen."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command line.
+
+        Raises:
+            InputError: If an option of one value is given twice.
+        """
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for option, count in Counter(order).items():
+            if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
+                raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
+        return super().parse_args(ctx, args)
 
 
 Format = Literal["terminal", "json", "html", "csv"]
@@ -107,8 +126,10 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
     else:
         from ..render.terminal import text_of_blocks
 
-        drawn = result._blocks() if blocks is None else blocks
-        content = text_of_blocks(drawn, color=None if output is None else False) + "\n"
+        color = None if output is None else False
+        results = result if isinstance(result, Sequence) else [result]
+        drawings = [result._blocks() for result in results] if blocks is None else [blocks]
+        content = "\n\n".join(text_of_blocks(drawing, color=color) for drawing in drawings) + "\n"
     deliver(content, output)
 
 
@@ -198,6 +219,19 @@ def quiet() -> Iterator[None]:
             with warnings.catch_warnings():  # said where the environment keeps the bars of downloads off
                 warnings.simplefilter("ignore")
                 logging.enable_progress_bar()
+
+
+@contextmanager
+def status(what: str) -> Iterator[None]:
+    """Show on a terminal what a command is at while it takes seconds, and nothing of it afterwards."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status(Text(what)):  # a name may look like rich's markup
+        yield
 
 
 @contextmanager

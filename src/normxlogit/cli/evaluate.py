@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import check_folder, progress, quiet, write_report
+from .console import OnceEach, check_folder, progress, quiet, write_report
 from .options import (
     AUTO,
     NO_LANGUAGE_MODEL,
@@ -31,6 +31,7 @@ from .options import (
     Split,
     check_methods,
     load,
+    method_names,
     methods_of,
     required,
 )
@@ -38,7 +39,7 @@ from .options import (
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def faithfulness(
     dataset: Dataset = "reviews",
     model: Model = None,
@@ -81,7 +82,7 @@ def faithfulness(
     write_report(text)
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def frontier(
     dataset: Dataset = "reviews",
     model: Model = None,
@@ -145,7 +146,7 @@ def frontier(
     write_report(text)
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def generation(
     data: Annotated[
         str,
@@ -190,7 +191,7 @@ def generation(
 
         questions = load_questions(data, limit, seed, sentences)
         explainer = load(model, device, dtype, gguf_file)
-        cells = source_methods(explainer) if methods is None else methods.split()
+        cells = source_methods(explainer) if methods is None else method_names(methods)
         protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
         folder = None if output is None else output / "prompts"
         with progress(1) as step:
@@ -205,7 +206,7 @@ def generation(
     write_report(text)
 
 
-@app.command()
+@app.command(cls=OnceEach)
 def grounding(
     data: Annotated[
         str,

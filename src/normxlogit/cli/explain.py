@@ -26,6 +26,9 @@ VERIFIED = 5
 WIDEST = 110
 """Columns beyond which a list is hard to read."""
 
+LONGEST_NAME = 256
+"""Characters up to which a text is looked for among files."""
+
 MANY = 64
 """Texts from which on progress is shown."""
 
@@ -33,7 +36,7 @@ MANY = 64
 def explain(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT...", help="The texts; standard input, one a line, if none is given."),
+        typer.Argument(metavar="TEXT...", help="The texts; - or none is standard input, one a line."),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Read texts from a UTF-8 file, one a line.")] = None,
     pair: Annotated[str | None, typer.Option(help="Second text, for models of text pairs.")] = None,
@@ -156,15 +159,22 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
             texts = [*texts, *_lines(file.read_bytes(), str(file))]
         except OSError as error:
             raise InputError(f"cannot read {file}: {error.strerror}") from None
-    elif not texts and not sys.stdin.isatty():
+    elif texts == ["-"] or (not texts and not sys.stdin.isatty()):
         texts = _lines(sys.stdin.buffer.read(), "standard input")
     if not texts:
         raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
+    if named := [text for text in texts if file is None and _names_a_file(text)]:
+        raise InputError(f"{named[0]} is a file: --file {named[0]} reads its lines, and `normxlogit attribute` tables")
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
+
+
+def _names_a_file(text: str) -> bool:
+    """Return whether a text is nothing but the name of a file, with its suffix."""
+    return len(text.split()) == 1 and bool(Path(text).suffix) and len(text) < LONGEST_NAME and Path(text).is_file()
 
 
 def _lines(content: bytes, name: str) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.document_files import decoded
-from .console import deliver_result, format_for, layers_of, quiet
+from .console import deliver_result, format_for, layers_of, quiet, status
 
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
 """What is said of an instruct model that continues a plain question with nothing."""
@@ -67,7 +67,8 @@ def generate(
         explainer = options.load(model, device, dtype, gguf_file)
         keywords |= typed_targets(explainer._model, [] if target is None else [target], contrast)
         if completion is None:
-            result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
+            with status("generating, and explaining each token"):
+                result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
             ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
             if ended and isinstance(request, str) and getattr(explainer._model.tokenizer, "chat_template", None):
                 result = replace(result, notes=(*result.notes, ENDED))

@@ -1,12 +1,14 @@
 """Options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import InputError, TargetError
-from .console import Format
+from ..results.characters import one_line
+from .console import Format, status
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -46,8 +48,13 @@ def check_method(value: Any) -> Any:
 
 def check_methods(value: str) -> str:
     """Refuse --methods, separated by spaces, if one does not exist, as `check_method` does."""
-    check_method([method for method in value.split() if method not in ("all", "default")])
+    check_method([method for method in method_names(value) if method not in ("all", "default")])
     return value
+
+
+def method_names(value: str) -> list[str]:
+    """Return the methods of --methods, between spaces or commas; a comma before SETTING=VALUE goes on with settings."""
+    return [name for name in re.split(r"[\s]+|,(?!\s*[\w-]+=)", value) if name]
 
 
 # the model
@@ -133,7 +140,8 @@ def load(model: str | None, device: str, dtype: str | None, gguf_file: str | Non
     """Load the explainer of a command."""
     from ..explainer import Explainer
 
-    return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
+    with status(f"loading {DEFAULT_MODEL if model is None else one_line(model)}"):
+        return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
 
 
 def verify_count(text: str | None) -> Any:
@@ -161,6 +169,6 @@ def methods_of(methods: str) -> list["Method"]:
     from ..evaluation.runs import all_methods
     from ..methods import method_named
 
-    if not methods.split():
+    if not (names := method_names(methods)):
         raise InputError('--methods takes "all", or names separated by spaces')
-    return all_methods() if methods == "all" else [method_named(text) for text in methods.split()]
+    return all_methods() if methods == "all" else [method_named(name) for name in names]

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..cli import options
-from .console import deliver_result, format_for, quiet
+from .console import deliver_result, format_for, quiet, status
 
 
 def transcribe(
@@ -29,7 +29,8 @@ def transcribe(
     kind = output_format or format_for(output)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file)
-        result = explainer.generate(
-            sound, max_new_tokens=max_new_tokens, method=method, verify=options.verify_count(verify)
-        )
+        with status("transcribing, and explaining each token"):
+            result = explainer.generate(
+                sound, max_new_tokens=max_new_tokens, method=method, verify=options.verify_count(verify)
+            )
     deliver_result(result, kind, output)

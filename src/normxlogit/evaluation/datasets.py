@@ -1,7 +1,7 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,10 +53,10 @@ TASKS = {
 
 @dataclass(frozen=True)
 class Example:
-    """One text (or pair) with its gold label: a class index, or a value for regression."""
+    """One text (or pair) with its gold label: a class by its index or name, or a value for regression."""
 
     text: str | tuple[str, str]
-    label: int | float
+    label: int | float | str
 
 
 def task_named(name: str) -> GlueTask:
@@ -71,38 +71,41 @@ def task_named(name: str) -> GlueTask:
 
 
 def load_examples(
-    source: str | Path,
+    source: Any,
     *,
     split: str = "validation",
     data_dir: str | Path | None = None,
-    columns: Sequence[str] = (),
+    columns: str | Sequence[str] = (),
     label_column: str = "label",
     limit: int | None = None,
 ) -> list[Example]:
     """Read labelled texts.
 
     Args:
-        source: "reviews", "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet or CSV file, or a data set on the hub.
+        source: "reviews", "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet or CSV file, a data set on the hub, or rows
+            in memory: a table of pandas, Polars or Arrow, a `datasets.Dataset`, or a list of mappings.
         split: Which split; for a folder the file of this name in it.
         data_dir: Folder that holds `SPLIT.jsonl` (or .parquet, .csv), or a folder of this kind for each task.
         columns: The text column, or two for pairs; GLUE's own by default.
-        label_column: The gold labels, as indices or (for regression) values.
+        label_column: The gold labels, as indices, names or (for regression) values.
         limit: Only the first rows.
 
     Raises:
         DataError: If there is no such data, or a column is missing, empty or of the wrong kind; names file, row and
             column.
     """
-    name = str(source)
+    name = str(source) if isinstance(source, str | Path) else ""
     if name == SAMPLE and data_dir is None:
         lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
         return [Example(**json.loads(line)) for line in lines[:limit]]
     from datasets import load_dataset
 
     task = TASKS.get(name)
-    columns = tuple(columns) or (task.columns if task else ())
-    path = _local_file(name, split, data_dir)
-    if path is not None:
+    columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
+    path = _local_file(name, split, data_dir) if name else None
+    if not isinstance(source, str | Path):
+        rows, where = _rows_in_memory(source), f"the {type(source).__name__}"
+    elif path is not None:
         rows = read_rows(path)
         where = str(path)
     elif data_dir is not None:
@@ -120,12 +123,36 @@ def load_examples(
         columns = _guessed(rows.column_names, where)
     missing = [c for c in (*columns, label_column) if c not in rows.column_names]
     if missing:
-        raise DataError(f"{where}: no column {', '.join(map(repr, missing))}; it has {', '.join(rows.column_names)}")
+        advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
+        has = ", ".join(rows.column_names)
+        raise DataError(f"{where}: no column {', '.join(map(repr, missing))}; it has {has}{advice}")
     if limit is not None:
         rows = rows.select(range(min(limit, len(rows))))
     if not len(rows):
         raise DataError(f"{where}: empty")
     return [_example(row, number, columns, label_column, where) for number, row in enumerate(rows)]
+
+
+def _rows_in_memory(table: Any) -> Any:
+    """Return the rows of a table, of columns by name, or of a list of mappings, as a `datasets.Dataset`."""
+    from datasets import Dataset
+
+    if isinstance(table, Dataset):
+        return table
+    to_rows = next((name for name in ("to_pylist", "to_dicts") if hasattr(table, name)), None)
+    if to_rows is not None:  # Arrow; Polars
+        rows = getattr(table, to_rows)()
+    else:
+        rows = table.to_dict("records") if hasattr(table, "to_dict") and hasattr(table, "columns") else table
+    try:
+        if isinstance(rows, Mapping):
+            return Dataset.from_dict({name: list(column) for name, column in rows.items()})
+        return Dataset.from_list([dict(row) for row in rows])
+    except (TypeError, ValueError) as error:  # rows that are texts; pyarrow's, of a column of several kinds
+        raise DataError(
+            "expected rows with a text and a label: a file, a table, or mappings of columns by their names "
+            f"({str(error).partition(chr(10))[0]})"
+        ) from None
 
 
 def read_rows(path: Path) -> Any:
@@ -170,7 +197,7 @@ def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
     for columns in (*(task.columns for task in TASKS.values()), ("text",)):
         if all(c in names for c in columns):
             return columns
-    raise DataError(f"{where}: say which column holds the text; it has {', '.join(names)}")
+    raise DataError(f"{where}: columns (--columns) says which column holds the text; it has {', '.join(names)}")
 
 
 def _example(row: Any, number: int, columns: Sequence[str], label: str, where: str) -> Example:
@@ -178,7 +205,7 @@ def _example(row: Any, number: int, columns: Sequence[str], label: str, where: s
         if not isinstance(text := row[column], str) or not text.strip():
             raise DataError(f"{where}, row {number}, column {column!r}: expected a text, got {text!r}")
     gold = row[label]
-    if isinstance(gold, bool) or not isinstance(gold, int | float) or gold != gold:
-        raise DataError(f"{where}, row {number}, column {label!r}: expected a number, got {gold!r}")
+    if isinstance(gold, bool) or not isinstance(gold, int | float | str) or gold != gold or gold == "":
+        raise DataError(f"{where}, row {number}, column {label!r}: expected a number or a label's name, got {gold!r}")
     texts = [row[column] for column in columns]
     return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)

@@ -1,6 +1,6 @@
 """Faithfulness: does masking what a method calls important change the answer? (NormXLogit, EMNLP 2025, section 4)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -44,6 +44,7 @@ PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
 
 Protocol = Literal["default", "published"]
+ANSWERS = ": `normxlogit evaluate generation` measures the sources of what it generates"
 CHUNK = 64
 """Texts between two steps of the progress bar."""
 
@@ -142,7 +143,7 @@ class Faithfulness:
 
 def evaluate(
     explainer: Explainer,
-    examples: Sequence[Example],
+    examples: Iterable[Example],
     methods: str | Method | Sequence[str | Method] = ("normxlogit", "logat", "input-norm", "random"),
     *,
     protocol: Protocol = "default",
@@ -168,6 +169,7 @@ def evaluate(
         UnsupportedModelError: If the model does not classify, or a method does not work on it.
         MethodError: If a method does not exist.
     """
+    examples = list(examples)
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = answers or PredictionsWithout(explainer, encodings)
@@ -388,6 +390,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     if not model.task.classifies_texts:
         raise UnsupportedModelError(
             f"faithfulness is measured on classifiers of one label and regression models, not on {model.task.name}"
+            f"{ANSWERS if model.task.vocabulary else ''}"
         )
     if model.task.target_kind == "value" and len(model.task.labels) != 1:
         raise UnsupportedModelError(
@@ -395,9 +398,18 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         )
     if not examples:
         raise DataError("no examples to measure on")
-    for index, example in enumerate(examples):
-        wrong = example.label % 1 or not 0 <= example.label < len(model.task.labels)
-        if model.task.target_kind != "value" and wrong:
-            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
-            raise DataError(f"example {index} has label {example.label}; the model knows {label_names}")
-    return [float(example.label) for example in examples]
+    return [_checked_label(model, example, index) for index, example in enumerate(examples)]
+
+
+def _checked_label(model: TaskModel, example: Example, index: int) -> float:
+    """Return a gold label as the index of a class, or as the value that it is."""
+    if not isinstance(example, Example):
+        wrapped = "Example(text, label), or load_examples(table) of rows with both"
+        raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
+    label, names = example.label, list(model.task.labels)
+    label = names.index(label) if isinstance(label, str) and label in names else label
+    outside = isinstance(label, str) or label % 1 or not 0 <= label < len(names)
+    if isinstance(label, str) or (model.task.target_kind != "value" and outside):
+        label_names = ", ".join(f"{i} {name}" for i, name in enumerate(names))
+        raise DataError(f"example {index} has label {example.label}; the model knows {label_names}")
+    return float(label)

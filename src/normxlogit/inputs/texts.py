@@ -103,10 +103,12 @@ def _begins_with_text(column: Any) -> bool:
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
     values = (_arrow_value(value) for value in column)
-    first = next(
-        (value for value in values if value is not None and not (isinstance(value, float) and math.isnan(value))), None
-    )
-    return _is_text(first)
+    return _is_text(next((value for value in values if not is_missing(value)), None))
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is one that frames have in the place of a text: None, NaN or pandas' NA."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value))
 
 
 def _is_text(value: Any) -> bool:
@@ -152,9 +154,11 @@ def _checked_text(item: Any, index: int) -> Text:
     parts = tuple(_decode_bytes(part, index) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item
-        ids = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
+        advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
+        if is_missing(item):
+            advice = " (a missing value): leave such rows out, as in texts.dropna()"
         raise InputError(
-            f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{ids}"
+            f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{advice}"
         )
     if isinstance(item, tuple) and len(parts) == 1:
         raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")

@@ -31,6 +31,8 @@ MAX_LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
 TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
+CONFIGURATIONS = ("config.json", "adapter_config.json")
+"""Files of a folder that say which model it holds."""
 NO_FILE = "does not appear to have a file named"
 """The message of transformers for a repository on the hub that lacks a file."""
 
@@ -158,12 +160,24 @@ def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> 
         options = {key: value for key, value in options.items() if key != "gguf_file"}
     file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
     if file is None:
-        return _source(name), dict(options)
+        source = _source(name)
+        return source, _with_gguf_file(source, options)
     if not file.is_file():
         raise InputError(f"{file}: no such file")
     if options.get("gguf_file") not in (None, file.name):
         raise InputError(f"two GGUF files are named, {file} and {options['gguf_file']}; name one")
     return str(file.parent), {**options, "gguf_file": file.name}
+
+
+def _with_gguf_file(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with the GGUF file of a folder that holds no other model."""
+    files = sorted(Path(source).glob(f"*{GGUF}")) if Path(source).is_dir() else []
+    if not files or "gguf_file" in options or any((Path(source) / name).exists() for name in CONFIGURATIONS):
+        return dict(options)
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise InputError(f"{source} holds several GGUF files ({names}); name one: gguf_file={files[0].name!r}")
+    return {**options, "gguf_file": files[0].name}
 
 
 def _source(name: str | Path | None) -> str:

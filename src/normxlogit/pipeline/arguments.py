@@ -26,6 +26,11 @@ RENAMED = {
     "class_index": ("target",),
     "text_pair": ("pair_column",),
     "tokens": ("max_new_tokens",),
+    "context": ("documents",),
+    "contexts": ("documents",),
+    "docs": ("documents",),
+    "passages": ("documents",),
+    "query": ("question",),
 }
 """Argument names of other libraries, and ours: the first that the function takes."""
 
@@ -67,6 +72,8 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     signature, description = _unpacked(function)
     name = {"__init__": "Explainer", "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
     keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    keywords += [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    keywords = [name for name in keywords if name not in RECEIVERS]
     every = signature.parameters.keys() - RECEIVERS
     hands_on = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import read_json, write_json, write_text, written
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..render.blocks import Block
+
+
+PAGES = "; to_html writes pages"
+FIGURES = "; plot().savefig writes figures"
+DRAWN = {
+    **dict.fromkeys((".html", ".htm"), PAGES),
+    **dict.fromkeys((".svg", ".png", ".pdf"), FIGURES),
+    ".tex": "; to_latex returns LaTeX",
+}
+"""What makes the files that are drawn, by their suffix."""
 
 
 class Exports(ABC):
@@ -61,8 +71,8 @@ class Exports(ABC):
         elif suffix == ".json":
             write_json(self.to_dict(), path)
         else:
-            page = "; to_html writes pages" if suffix in (".html", ".htm") else ""
-            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{page}")
+            advice = DRAWN.get(suffix, "")
+            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{advice}")
 
     def to_pandas(self, level: Literal["token", "word", "text"] = "token") -> "DataFrame":
         """Return the scores as a pandas table.
@@ -204,8 +214,14 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return the result as a self-contained HTML page, also written to `path` if given.
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | Path) -> None: ...
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Return the result as a self-contained HTML page, or write it to `path` if given.
 
         Raises:
             DataError: If the file cannot be written.

@@ -256,8 +256,14 @@ class Attributions(Sequence[R], Exports):
             raise DataError("no results to show")
         return to_shap([result._shap() for result in self])
 
-    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
-        """Return one page with all results, also written to `path` if given.
+    @overload
+    def to_html(self, path: None = None, *, title: str | None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | Path, *, title: str | None = None) -> None: ...
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
+        """Return one page with all results, or write it to `path` if given.
 
         Args:
             path: Where to write it.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,30 @@ class Comparison(Attributions[Attribution]):
         self.check()
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
 
+    @overload
+    def to_html(
+        self,
+        path: None = None,
+        *,
+        title: str | None = None,
+        words: bool | None = None,
+        merge: Merge | None = None,
+        costs: Sequence[str] = (),
+        curves: Sequence["Curve"] = (),
+    ) -> str: ...
+
+    @overload
+    def to_html(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        words: bool | None = None,
+        merge: Merge | None = None,
+        costs: Sequence[str] = (),
+        curves: Sequence["Curve"] = (),
+    ) -> None: ...
+
     def to_html(
         self,
         path: str | Path | None = None,
@@ -80,8 +104,8 @@ class Comparison(Attributions[Attribution]):
         merge: Merge | None = None,
         costs: Sequence[str] = (),
         curves: Sequence["Curve"] = (),
-    ) -> str:
-        """Return one page with the methods side by side and their rank agreement, also written to `path` if given.
+    ) -> str | None:
+        """Return one page with the methods side by side and their rank agreement, or write it to `path` if given.
 
         Args:
             path: Where to write it.

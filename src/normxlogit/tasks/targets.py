@@ -3,7 +3,7 @@
 import enum
 import operator
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeGuard
 
@@ -217,7 +217,9 @@ def _choices(model: ModelInterface, spec: TargetSpec, outputs: int) -> tuple[lis
     if is_choice(spec):
         return [index_of(model, spec, outputs)], False
     if not isinstance(spec, Sequence) or isinstance(spec, bytes):
-        raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {type(spec).__name__}")
+        each = "; targets= takes one for each text" if isinstance(spec, Iterable) else _whole(spec)
+        kind = type(spec).__name__
+        raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{each}")
     if not spec:
         raise TargetError("the list of targets is empty")
     return [index_of(model, choice, outputs) for choice in spec], True
@@ -281,11 +283,16 @@ def name_of(model: ModelInterface, index: int) -> str:
 def index_of(model: ModelInterface, choice: Choice, count: int) -> int:
     """Return the index of the output of the model's head that a caller means."""
     if not is_choice(choice):
-        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
+        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}{_as_integer(choice)}")
     index = model.task.output_index(choice) if isinstance(choice, str) else operator.index(choice)
     if not 0 <= index < count:
         raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")
     return index
+
+
+def _as_integer(choice: object) -> str:
+    """Return what to pass for an index that is a float, as a column with missing values has it."""
+    return f": pass int({choice})" if isinstance(choice, float) and choice.is_integer() else ""
 
 
 def choice_from_text(model: ModelInterface, text: str) -> Choice:

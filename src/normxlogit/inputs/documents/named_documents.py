@@ -1,17 +1,29 @@
 """Read documents: texts, rows and retrievers' objects, each with a name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from .document_files import files_in, names_of_files, read_file
+from ..texts import is_missing
+from .document_files import SUFFIXES, files_in, names_of_files, read_file
 
 TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
 """Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
 
-METADATA_KEYS = ("metadata", "meta")
+METADATA_KEYS = ("metadata", "meta", "payload", "_source")
+"""Where it has what belongs to the text; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text itself there."""
+
+LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits")
+"""Where the answer of a search has its documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
+
+LONGEST_NAME = 256
+"""Characters up to which a text is looked for among files."""
+
+ID_KEYS = ("id", "_id", "doc_id", "_index")
+"""Strings of a row that are no text."""
 
 NAME_KEYS = ("source", "file_name", "filename", "file_path", "path", "url", "title", "name")
 """Where metadata have the name of what a text was taken from."""
@@ -36,6 +48,7 @@ def documents_by_name(documents: Any) -> dict[str, str]:
         InputError: If there is no document, one has no text, or two have one name in a mapping.
         DataError: If a file cannot be read.
     """
+    documents = _search_hits(documents)
     if isinstance(documents, Mapping) and not _is_document(documents):
         if len({str(name) for name in documents}) < len(documents):
             raise InputError("two documents have the same name; give them different ones")
@@ -51,6 +64,23 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     if not filled:
         raise InputError("there is no document with a text")
     return filled
+
+
+def _search_hits(documents: Any) -> Any:
+    """Return the documents in the answer of a search, and anything else as it is."""
+    for key in LIST_KEYS:
+        hits = _field(documents, key)
+        if isinstance(hits, Mapping):
+            return _search_hits(hits)  # Elasticsearch's {"hits": {"hits": [...]}}
+        if isinstance(hits, list):
+            lists = (hit if isinstance(hit, list) else [hit] for hit in hits)  # Chroma: one for each question
+            return [hit for hit_list in lists for hit in hit_list]
+    return documents
+
+
+def _field(value: Any, key: str) -> Any:
+    """Return what a mapping or an object has under a name; None if it has nothing."""
+    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
 
 
 def _each_document(documents: Any) -> Iterable[Any]:
@@ -79,7 +109,17 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
     """Return name and text of a document; a PDF file has one for each page. `names` are those of the files."""
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
-    return [(_name_of(document) or f"document {number}", _text_of(document, f"{number}"))]
+    text = _text_of(document, f"{number}")
+    if isinstance(document, str) and _names_a_file(document):
+        raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
+    return [(_name_of(document) or f"document {number}", text)]
+
+
+def _names_a_file(text: str) -> bool:
+    """Return whether a text is nothing but the name of a document that exists."""
+    return (
+        text.lower().endswith(SUFFIXES) and len(text.split()) == 1 and len(text) < LONGEST_NAME and Path(text).is_file()
+    )
 
 
 def _without_score(document: Any) -> Any:
@@ -109,34 +149,29 @@ def _text_of(document: Any, name: str) -> str:
         return document
     if isinstance(document, PathLike):
         return "\n\n".join(read_file(document).values())
+    if get_content := _method(document, "get_content"):
+        return str(get_content())
+    for text in (*(_field(document, key) for key in TEXT_KEYS), _text_in_metadata(document)):
+        if isinstance(text, str):
+            return text
+    has = document.__contains__ if isinstance(document, Mapping) else partial(hasattr, document)
+    if any(has(key) and is_missing(_field(document, key)) for key in TEXT_KEYS):
+        return ""
+    expected = "a string or a retriever's document"
     if isinstance(document, Mapping):
-        for key in TEXT_KEYS:
-            if isinstance(text := document.get(key), str):
-                return text
-        if any(key in document and _is_missing(document[key]) for key in TEXT_KEYS):
-            return ""
-        name_keys = (*NAME_KEYS, *PAGE_KEYS)  # a title is not the document
+        name_keys = (*NAME_KEYS, *PAGE_KEYS, *ID_KEYS)  # a title is not the document
         text_keys = [key for key, value in document.items() if isinstance(value, str) and key not in name_keys]
         if len(text_keys) == 1:
             return str(document[text_keys[0]])
-        raise InputError(
-            f"document {name} has no text: expected one of the keys {', '.join(TEXT_KEYS)}, got {', '.join(document)}"
-        )
-    if get_content := _method(document, "get_content"):
-        return str(get_content())
-    for key in TEXT_KEYS:
-        if isinstance(text := getattr(document, key, None), str):
-            return text
-    if any(hasattr(document, key) and _is_missing(getattr(document, key)) for key in TEXT_KEYS):
-        return ""
-    raise InputError(
-        f"document {name} has no text: expected a string or a retriever's document, got {_type_name(document)}"
-    )
+        expected = f"one of the keys {', '.join(TEXT_KEYS)}"
+    raise InputError(f"document {name} has no text: expected {expected}, got {_type_name(document)}")
 
 
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None or NaN, as frames have it for a text that is not there."""
-    return value is None or (isinstance(value, float) and value != value)
+def _text_in_metadata(document: Any) -> str | None:
+    """Return the text that a vector store keeps among a document's metadata; None if there is none."""
+    metadata = (_field(document, key) for key in METADATA_KEYS)
+    texts = (fields[key] for fields in metadata if isinstance(fields, Mapping) for key in TEXT_KEYS if key in fields)
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _method(value: Any, name: str) -> Callable[[], Any] | None:
@@ -146,7 +181,9 @@ def _method(value: Any, name: str) -> Callable[[], Any] | None:
 
 
 def _type_name(document: Any) -> str:
-    """Return the name of a value's type, for errors."""
+    """Return the keys of a mapping, or the name of a value's type, for errors."""
+    if isinstance(document, Mapping):
+        return ", ".join(map(str, document))
     return "None" if document is None else type(document).__name__
 
 

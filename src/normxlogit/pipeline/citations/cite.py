@@ -53,6 +53,10 @@ class Answered:
         return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
 
 
+TEXT_FIELDS = ("content", "text", "response")
+"""Where objects that other libraries return for an answer have its text."""
+
+
 def cite(
     model: TaskModel,
     question: str | None,
@@ -79,6 +83,8 @@ def cite(
         InputError: If there is no question, document or turn, or they leave no room for an answer.
         UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
     """
+    if verify is True or verify is None or (isinstance(verify, str) and verify != "auto"):
+        raise InputError(f'verify= is a number of sources, 0 for none, or "auto", not {verify!r}')
     if verify not in (0, "auto"):
         verify = counted(verify, "verify")
     messages = prompt.get("messages")
@@ -271,7 +277,9 @@ def ask(
     if answer is None:
         completed = generate(model, prompt, max_new_tokens, {})
     elif not isinstance(answer, str) or not answer.strip():
-        raise InputError("the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {answer!r}")
+        raise InputError(
+            "the answer is empty" if isinstance(answer, str) else f"an answer is a text{_type_and_field(answer)}"
+        )
     else:
         completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ")
     if (cited := _without_ending(completed)) is None:
@@ -280,6 +288,13 @@ def ask(
     if not (sources := cited.with_tokens(spans)):
         raise InputError("the model's tokenizer knows no word of the documents")
     return cited.with_sources(sources)
+
+
+def _type_and_field(answer: object) -> str:
+    """Return what was given in the place of an answer's text, and where the text is, if it has one."""
+    field = next((name for name in TEXT_FIELDS if isinstance(getattr(answer, name, None), str)), None)
+    where = f": pass its {field}" if field else ""
+    return f", not {type(answer).__name__}{where}"
 
 
 def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str) -> Completed:

@@ -73,11 +73,12 @@ def write_text(content: str, path: str | Path) -> None:
     write_bytes(content.encode("utf-8", errors="replace"), path)
 
 
-def written(content: str, path: str | Path | None) -> str:
-    """Return a page, also written to `path` if given."""
-    if path is not None:
-        write_text(content, path)
-    return content
+def written(content: str, path: str | Path | None) -> str | None:
+    """Return a page, or write it to `path` if given: a notebook shows what its last line returns."""
+    if path is None:
+        return content
+    write_text(content, path)
+    return None
 
 
 def json_text(state: Any, *, ascii_only: bool = False) -> str:
