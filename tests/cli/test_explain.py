@@ -121,13 +121,6 @@ def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(ru
 # --- methods --------------------------------------------------------------------------------------------------------
 
 
-def test_methods_of_one_text_stand_together(run, asked):
-    found = explained(run, "a", "b", "--method", "logat", "--method", "input-norm:norm_of=word_embedding")
-    assert [(a.text, a.method) for a in found] == [(t, m) for t in "ab" for m in ("logat", "input-norm")]
-    assert dict(found[1].settings) == {"norm_of": "word_embedding"}
-    assert len(asked.loaded) == 1
-
-
 def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatch):
     (tmp_path / "reviews.csv").write_text("a fine film\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)

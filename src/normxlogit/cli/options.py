@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ..errors import InputError, TargetError
-from ..results.characters import one_line
+from ..results.units.characters import one_line
 from .console import Format, status
 
 if TYPE_CHECKING:

@@ -217,9 +217,9 @@ def _choices(model: ModelInterface, spec: TargetSpec, outputs: int) -> tuple[lis
     if is_choice(spec):
         return [index_of(model, spec, outputs)], False
     if not isinstance(spec, Sequence) or isinstance(spec, bytes):
-        each = "; targets= takes one for each text" if isinstance(spec, Iterable) else _whole(spec)
+        advice = "; targets= takes one for each text" if isinstance(spec, Iterable) else _as_integer(spec)
         kind = type(spec).__name__
-        raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{each}")
+        raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{advice}")
     if not spec:
         raise TargetError("the list of targets is empty")
     return [index_of(model, choice, outputs) for choice in spec], True
