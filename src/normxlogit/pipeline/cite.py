@@ -48,7 +48,7 @@ class Answered:
     question: str
     messages: tuple[SourceMessage, ...] = ()
 
-    def cited(self, sources: Attribution, tested: CitationTest | None = None) -> Citations:
+    def cited(self, sources: Attribution, tested: CitationTest | None) -> Citations:
         """Return the answer with the scores of its sources."""
         return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
 
@@ -91,9 +91,23 @@ def cite(
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     else:
         answered = Answered(ask(model, question, documents, **prompt), question or "")
-    completed = answered.completed
-    sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
-    tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
+    return cite_answered(model, answered, Options(method=method, verify=verify))
+
+
+def cite_answered(
+    model: TaskModel, answered: Answered, options: Options, parts: Literal["sentence"] | tuple[int, int] = "sentence"
+) -> Citations:
+    """Find the sources that each sentence of an answer rests on, and test them if the options say so.
+
+    Args:
+        model: A causal language model.
+        answered: The question with its sources and the answer.
+        options: How the sources are scored, and how many are left out to test them.
+        parts: The sentences of the answer, or the span of one of them.
+    """
+    completed, verify = answered.completed, options.verify
+    sources = explain_sources(model, completed, options, completed.named_sources, parts)
+    tested = None if verify is None else _tested(model, completed, sources, verify, parts)
     return answered.cited(sources, tested)
 
 
@@ -148,15 +162,14 @@ def cite_stream(
             )
         return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
 
-    return _cite_finished(model, pieces, answered_with, method, verify)
+    return _cite_finished(model, pieces, answered_with, Options(method=method, verify=verify))
 
 
 def _cite_finished(
     model: TaskModel,
     pieces: Iterable[str],
     answered_with: Callable[[str], Answered],
-    method: Method,
-    verify: int | Literal["auto"],
+    options: Options,
 ) -> Iterator[Citations]:
     """Yield the citations of each sentence of an answer as soon as it is finished."""
     for text, (start, end) in finished_sentences(_texts(pieces)):
@@ -169,9 +182,7 @@ def _cite_finished(
         first, last = (sequence.prompt_characters + place for place in span)
         if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
             continue  # a special token that ends it, or words that the tokenizer does not know
-        sources = explain_sources(model, completed, Options(method=method), completed.named_sources, span)
-        count = None if verify == "auto" else int(verify)
-        yield answered.cited(sources, None if verify == 0 else _tested(model, completed, sources, count, span))
+        yield cite_answered(model, answered, options, span)
 
 
 def _texts(pieces: Iterable[str]) -> Iterator[str]:
@@ -365,7 +376,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _tested(
-    model: TaskModel, completed: Completed, ranked: Attribution, count: int | None, parts: PartSpec = "sentence"
+    model: TaskModel, completed: Completed, ranked: Attribution, verify: int | Literal["auto"], parts: PartSpec
 ) -> CitationTest:
     """Measure what each sentence loses without the first sources and without all, and swap the values of both.
 
@@ -373,7 +384,7 @@ def _tested(
         model: The model.
         completed: The prompt and the answer.
         ranked: The scores of the sources.
-        count: How many sources are left out, one at a time; None until no other can come first.
+        verify: How many sources are left out, one at a time; "auto" until no other can come first.
         parts: The sentences of the answer, or the span of one of them.
     """
     sequence = completed.sequenced()
@@ -381,11 +392,11 @@ def _tested(
     weights = part_weights(completed, sentences)  # (K, G)
     whole = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)
-    if count is None:
+    if verify == "auto":
         scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
         places = list(verified(ablations, whole[0], scores))
     else:
-        places = [source.position for source in ranked.top(count)]
+        places = [source.position for source in ranked.top(verify)]
     losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
     losses[:, places] = leave_one_out(ablations, weights, places)
     present = np.ones((2, len(sources)), bool)  # with all sources, and without any
