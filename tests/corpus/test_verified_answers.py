@@ -232,7 +232,7 @@ def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case)
     code, text, err = run(capsys, "summarize", out)
     assert code == 0, err
     text = " ".join(text.split())
-    for part in ("that contradict a source", "likelier", "left out", "missed", "mean loss", "if it loses 1 nat"):
+    for part in ("that contradict a source", "likelier", "left out", "used", "mean loss", "if it loses 1 nat"):
         assert part in text
     code, _, err = run(capsys, "summarize", out, "--output", tmp_path / "page.html")
     assert code == 0, err

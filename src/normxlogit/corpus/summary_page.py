@@ -67,6 +67,7 @@ class Section(NamedTuple):
     Attributes:
         bars: What its bars show; empty where the column before them says it, None without bars.
         note: What stands above it.
+        texts: The columns of words after the first; all others are numbers.
     """
 
     heading: str
@@ -74,6 +75,7 @@ class Section(NamedTuple):
     lines: Sequence[Line]
     bars: str | None = None
     note: str = ""
+    texts: Sequence[str] = ()
 
 
 def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
@@ -191,20 +193,23 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
 def _flawed_answers(summary: AnswerSummary | ConversationSummary, names: Wording) -> list[Section]:
     """Return tables of sentences that contradict their sources, and of answers that do not rest on them."""
     contradictions = [
-        Line([c.id, c.value, c.other, c.source, f"{-c.margin:.1f}", c.text.strip()]) for c in summary.contradictions
+        Line([c.id, f"{-c.margin:.1f}", c.value, c.other, c.source, c.text.strip()]) for c in summary.contradictions
     ]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    contradicting = ["id", "it has", "likelier", "source", "by nats", "sentence"]
-    sections = [Section("Sentences that contradict a source", contradicting, contradictions)] if contradictions else []
+    contradicting = ["id", "by nats", "it has", "likelier", "source", "text"]
     unsupported = f"Answers with sentences that do not rest on the {names.sources}"
-    return [*sections, Section(unsupported, ["id", "sentences", "answer"], worst)]
+    sections = [
+        Section("Sentences that contradict a source", contradicting, contradictions, texts=contradicting[2:]),
+        Section(unsupported, ["id", "sentences", "answer"], worst, texts=["answer"]),
+    ]
+    return [section for section in sections if section.lines]
 
 
-MEASURED = ["left out", "missed", "contradicted", "mean loss"]
+MEASURED = ["left out", "used", "contradicted", "mean loss"]
 """Columns of what answers lose without a document or a kind of message: counts of answers, and nats."""
 
-MISSED = (
-    f'"left out": answers for which a source of it was left out; "missed": those with a sentence that loses more than '
+USED = (
+    f'"left out": answers for which a source of it was left out; "used": those with a sentence that loses more than '
     f'{LEAST_LOSS:g} nat without one; "mean loss": the most that a sentence loses without one, in nats.'
 )
 
@@ -227,7 +232,7 @@ def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], 
         ("documents that no answer uses" if tested else "documents that no answer cites", f"{summary.never_used:,}")
     ]
     columns = ["document", "answers", *(MEASURED if tested else []), "citing it"]
-    section = Section("Documents, the least used first", columns, used, "", MISSED if tested else "")
+    section = Section("Documents, the least used first", columns, used, "", USED if tested else "")
     return DOCUMENTS, counted, "Answers", [section]
 
 
@@ -257,7 +262,7 @@ def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[st
         (f"conversations with a result that their answer does not {verb}", f"{summary.unused:,}"),
     ]
     columns = ["message", "conversations with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
-    sections = [Section("What the answers rest on", columns, used, note=MISSED if tested else "")]
+    sections = [Section("What the answers rest on", columns, used, note=USED if tested else "")]
     if unused:
         names = ["tool", "conversations", "results", *(["of them left out"] if tested else [])]
         sections.append(Section(f"Tools whose results no answer {verb}s", names, unused))
@@ -342,7 +347,9 @@ def _table(section: Section, places: dict[str, str], caption: str = "") -> Table
     def at(value: float) -> float:
         return (value - low) / (high - low) if high > low else 0.0
 
-    columns = [Column(name, numbers=index > 0) for index, name in enumerate(section.columns)]
+    columns = [
+        Column(name, numbers=index > 0 and name not in section.texts) for index, name in enumerate(section.columns)
+    ]
     bars, examples = section.bars is not None, any(line[3] for line in lines)
     rows = []
     for texts, value, interval, ids in lines:
