@@ -68,6 +68,8 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     )
     return AnswerSummary(
         **verdicts,
-        documents=[DocumentUse(*row[:3], measured_use(row[3:-1])) for row in documents[:top]],
+        documents=[
+            DocumentUse(name, count, citing, measured_use(use)) for name, count, citing, *use, _ in documents[:top]
+        ],
         never_used=sum(not used for *_, used in documents),
     )

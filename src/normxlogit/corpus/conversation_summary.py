@@ -109,7 +109,10 @@ def summarize_conversations(run: RunTables, top: int) -> ConversationSummary:
     )
     return ConversationSummary(
         **verdicts,
-        messages=[MessageUse(*row[:5], measured_use(row[5:])) for row in messages[:top]],
+        messages=[
+            MessageUse(kind, tool, count, citing, share, measured_use(use))
+            for kind, tool, count, citing, share, *use in messages[:top]
+        ],
         never_used=[UnusedTool(*row) for row in unused],
         unused=without,
     )

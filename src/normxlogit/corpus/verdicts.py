@@ -1,5 +1,6 @@
 """The verdicts on the sentences of a corpus: how many rest on their sources, contradict them, or do neither."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -146,7 +147,7 @@ def measured_uses(run: RunTables) -> str:
     return f"count(*) FILTER (loss IS NOT NULL), {used}, {contradicted}, avg(loss)"
 
 
-def measured_use(values: tuple[Any, ...]) -> MeasuredUse | None:
+def measured_use(values: Sequence[Any]) -> MeasuredUse | None:
     """Return what the columns of `measured_uses` hold."""
     return None if values[0] is None else MeasuredUse(*values)
 

@@ -65,7 +65,8 @@ class CitationTest:
 
     def most(self) -> FloatArray:
         """Return the most that a sentence loses without each source, in nats, (S,); NaN where it was not measured."""
-        return np.fmax.reduce(self.losses, axis=0)
+        most: FloatArray = np.fmax.reduce(self.losses, axis=0)
+        return most
 
     def validate(self, sentences: int, names: tuple[str, ...], characters: int) -> None:
         """Raise ValueError if it does not fit an answer."""
