@@ -5,19 +5,18 @@ stand in the documents take its place, one at a time; where one of these sentenc
 reader of the documents would rather have said that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..inputs.encoding import Encoding
 from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.values import Value, candidates, names_of, values_in
 from ..model.task_model import TaskModel
 from ..results.citation_test import Swap
 from ..results.spans import Piece
 from .completed import Completed
-from .continuations import continuation_log_probabilities
+from .continuations import Continuation, continuation_log_probabilities
 
 MOST = 8
 """Most values that take the place of one."""
@@ -69,13 +68,12 @@ def swaps(
         for value in values_in(sentence, named)
         if (others := candidates(value, every, sentence))
     ]
-    nats: dict[tuple[int, str], float] = {}
-    for k in sorted({question.sentence for question in questions}):
-        swapped = [text for q in questions if q.sentence == k for text in _swapped(sentences[k], q)]
-        variants = list(dict.fromkeys([sentences[k], *swapped]))
-        before, gap = _before(completed, parts[k])
-        sums = continuation_log_probabilities(model, before, [token_ids(gap + text) for text in variants])
-        nats |= {(k, text): value for text, value in zip(variants, sums, strict=True)}
+    variants = dict.fromkeys(
+        (question.sentence, text)
+        for question in questions
+        for text in (sentences[question.sentence], *_swapped(sentences[question.sentence], question))
+    )
+    nats = dict(zip(variants, _log_probabilities(model, completed, parts, list(variants), token_ids), strict=True))
     results = []
     for question in questions:
         sentence = sentences[question.sentence]
@@ -103,11 +101,27 @@ def _swapped(sentence: str, question: Question) -> list[str]:
     return [sentence[: value.start] + other + sentence[value.end :] for other in question.others]
 
 
-def _before(completed: Completed, sentence: Piece) -> tuple[Encoding, str]:
-    """Return what the model reads before a sentence of the answer, and the white space that it begins with."""
+def _log_probabilities(
+    model: TaskModel,
+    completed: Completed,
+    parts: Sequence[Piece],
+    variants: Sequence[tuple[int, str]],
+    token_ids: Callable[[str], list[int]],
+) -> list[float]:
+    """Return the log-probability of each variant of a sentence of the answer, behind what stands before it.
+
+    What the model reads before the first of these sentences is read for all of them together.
+    """
+    if not variants:
+        return []
     encoding = completed.encoding
     source_tokens = len(completed.joined().encoding) - len(encoding)  # of an encoder-decoder model
-    first = min(sentence.tokens) - source_tokens
-    start, end = encoding.offsets[first] if encoding.offsets is not None else (0, 0)
-    body = (encoding.text or "")[start:end]
-    return encoding.take(range(first)), body[: len(body) - len(body.lstrip())]
+    first = {k: min(parts[k].tokens) - source_tokens for k, _ in variants}
+    start = min(first.values())
+    continuations = []
+    for k, text in variants:
+        span = encoding.offsets[first[k]] if encoding.offsets is not None else (0, 0)
+        body = (encoding.text or "")[slice(*span)]
+        gap = body[: len(body) - len(body.lstrip())]  # the white space that its first token begins with
+        continuations.append(Continuation(tuple(encoding.ids[start : first[k]]), tuple(token_ids(gap + text))))
+    return continuation_log_probabilities(model, encoding.take(range(start)), continuations)
