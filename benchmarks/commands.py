@@ -31,6 +31,7 @@ from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
 from . import removal as word_removal
+from . import service as web_service
 from . import speed as time_ratios
 from . import traces as synthetic_traces
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
@@ -376,6 +377,29 @@ def traces(
     rows = [found._asdict() for found in results]
     state = {"environment": environment(device_named(AUTO)), "rows": rows}
     _deliver(synthetic_traces.table(results), state, output)
+
+
+@app.command()
+def service(
+    model: Annotated[str | None, typer.Option(help="Folder of a classifier; the packaged one by default.")] = None,
+    clients: Annotated[int, typer.Option(min=1, help="How many ask at once, without a pause.")] = 16,
+    minutes: Annotated[float, typer.Option(min=0.01, help="How long; bare passes take a fifth of it.")] = 10.0,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure answers, times and memory of the service of docs/how-to-serve.md under concurrent clients."""
+    with quiet():
+        _use(threads)
+        texts = [example.text for example in load_examples("reviews")]
+        measured = web_service.serve(
+            texts,
+            model,
+            clients=clients,
+            seconds=60 * minutes,
+            on_progress=lambda what: typer.echo(f"{what} ...", err=True),
+        )
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(one) for one in measured]}
+    _deliver(web_service.as_table(measured), state, output)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "vocab_size": 31000,
     "hidden_size": 256,
     "intermediate_size": 688,
-    "num_hidden_layers": 6,
+    "num_hidden_layers": 4,
     "num_attention_heads": 4,
     "num_key_value_heads": 4,
     "tie_word_embeddings": True,

@@ -29,9 +29,12 @@ from .conversations import ConversationPrompt, conversation_prompt
 from .options import Options
 from .sources import explain_sources, part_weights
 from .swaps import swaps
-from .writing import generate, read_completion
+from .writing import TooLongError, generate, read_completion
 
 Spans = dict[str, tuple[int, ...]]
+
+LONGEST = 3
+"""Messages that are named where a conversation is too long."""
 
 
 @dataclass(frozen=True)
@@ -241,7 +244,19 @@ def ask_in(
     """
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     read = conversation_prompt(model, conversation, turn, answer)
-    completed = ask(model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens)
+    try:
+        completed = ask(
+            model, None, read.spans, messages=read.prompt, answer=read.answer, max_new_tokens=max_new_tokens
+        )
+    except TooLongError as error:
+        characters = sum(message.end - message.start for message in read.messages)
+        longest = sorted(read.messages, key=lambda message: message.start - message.end)[:LONGEST]
+        shares = [(message.name, (message.end - message.start) / characters) for message in longest]
+        listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
+        raise InputError(
+            f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or "
+            f"parts of them, or take a model that reads more; the longest are {listed}"
+        ) from None
     return Answered(completed, read.question, read.messages)
 
 
