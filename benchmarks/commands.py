@@ -158,8 +158,8 @@ def long(
     with quiet():
         _use(threads)
         if conversations:
-            reader = {"model": model, "gguf_file": gguf_file}
-            cited = list(long_conversations.compare(_lengths(tokens), verify_count(verify), **reader, on_progress=show))
+            lengths, test = _lengths(tokens), verify_count(verify)
+            cited = list(long_conversations.compare(lengths, test, model=model, gguf_file=gguf_file, on_progress=show))
             table, rows = long_conversations.as_table(cited), [asdict(taken) for pair in cited for taken in pair]
         else:
             pairs = list(long_prompts.compare(_lengths(tokens), on_progress=show))
@@ -390,7 +390,7 @@ def service(
     """Measure answers, times and memory of the service of docs/how-to-serve.md under concurrent clients."""
     with quiet():
         _use(threads)
-        texts = [example.text for example in load_examples("reviews")]
+        texts = [str(example.text) for example in load_examples("reviews")]
         measured = web_service.serve(
             texts,
             model,

@@ -116,7 +116,8 @@ def _of_page(model: str | None) -> dict[str, Any]:
 
 def _bare(explainer: Explainer) -> Callable[[Sequence[str]], list[Any]]:
     """Return what predicts texts in one forward pass, as results with a prediction and no words."""
-    module, tokenizer = explainer.model, explainer.tokenizer
+    module: Any = explainer.model
+    tokenizer = explainer.tokenizer
 
     def predict(texts: Sequence[str]) -> list[Any]:
         with torch.inference_mode():

@@ -414,11 +414,10 @@ def _tested(
         places = [source.position for source in ranked.top(verify)]
     losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
     losses[:, places] = leave_one_out(ablations, weights, places)
-    present = np.ones((2, len(sources)), bool)  # with all sources, and without any
-    present[1] = False
+    (nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
     try:
-        with_all, without = ablations(present) @ weights.T  # (K,) each
-        lost = np.asarray(with_all - without, np.float32)
+        (without,) = ablations(np.zeros((1, len(sources)), bool))  # (G,)
+        lost = np.asarray((nats - without) @ weights.T, np.float32)
     except InputError:  # the prompt is nothing but its sources
         lost = np.full(len(sentences), np.nan, np.float32)
-    return CitationTest(losses, lost, swaps(model, completed, sentences, completed.named_sources))
+    return CitationTest(losses, lost, swaps(model, completed, sentences, nats))

@@ -37,22 +37,25 @@ class Continuation(NamedTuple):
 
 
 def continuation_log_probabilities(
-    model: TaskModel, before: Encoding, continuations: Sequence[Continuation]
+    model: TaskModel, before: Encoding, continuations: Sequence[Continuation], first: float | None = None
 ) -> list[float]:
     """Return the log-probability of each of several continuations of a text, in nats.
 
-    The text is read once, and its keys and values are kept for the continuations. The first of these is read whole as
-    well; where the two differ, as of models that keep no such cache, all are read whole.
+    The text is read once, and its keys and values are kept for the continuations. What the first of these has is
+    compared with its value in the whole text; where the two differ, as of models that keep no such cache, all are read
+    whole.
 
     Args:
         model: A language model.
         before: The text; of an encoder-decoder model what the decoder reads, with the source.
         continuations: The continuations.
+        first: The value of the first one in the whole text; by default it is read.
     """
     whole = WholeTexts(model, before)
     if len(set(continuations)) < 3 or before.source is not None or before.media or len(before) < 2:
         return whole(continuations)
-    (first,) = whole(continuations[:1])
+    if first is None:
+        (first,) = whole(continuations[:1])
     cached = _cached(model, before, continuations)
     if cached is None or not abs(cached[0] - first) <= TOLERANCE:
         return whole(continuations)

@@ -5,7 +5,7 @@ stand in the documents take its place, one at a time; where one of these sentenc
 reader of the documents would rather have said that.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..inputs.values import Value, candidates, names_of, values_in
 from ..model.task_model import TaskModel
 from ..results.citation_test import Swap
 from ..results.spans import Piece
+from .ablations import Array
 from .completed import Completed
 from .continuations import Continuation, continuation_log_probabilities
 
@@ -36,23 +37,21 @@ class Question(NamedTuple):
     others: tuple[str, ...]
 
 
-def swaps(
-    model: TaskModel, completed: Completed, parts: Sequence[Piece], sources: Mapping[str, tuple[int, int]]
-) -> tuple[Swap, ...]:
+def swaps(model: TaskModel, completed: Completed, parts: Sequence[Piece], answer_nats: Array) -> tuple[Swap, ...]:
     """Put other values of the documents in the place of each value of an answer.
 
     Args:
         model: A language model.
-        completed: The prompt and the answer.
+        completed: The prompt and the answer; the named sources are the sentences of the documents.
         parts: The sentences of the answer.
-        sources: The span of each sentence of the documents in the prompt's text, by name.
+        answer_nats: Log-probability of each token of the answer, (G,).
 
     Returns:
         For each value that has a candidate the likeliest other one.
     """
     sequence = completed.sequenced()
     sentences = [sequence.text[part.start : part.end] for part in parts]
-    texts = {name: sequence.text[start:end] for name, (start, end) in sources.items()}
+    texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
     tokenizer = private_tokenizer(model.tokenizer)
 
     def token_ids(text: str) -> list[int]:
@@ -73,7 +72,8 @@ def swaps(
         for question in questions
         for text in (sentences[question.sentence], *_swapped(sentences[question.sentence], question))
     )
-    nats = dict(zip(variants, _log_probabilities(model, completed, parts, list(variants), token_ids), strict=True))
+    values = _log_probabilities(model, completed, parts, list(variants), token_ids, answer_nats)
+    nats = dict(zip(variants, values, strict=True))
     results = []
     for question in questions:
         sentence = sentences[question.sentence]
@@ -107,6 +107,7 @@ def _log_probabilities(
     parts: Sequence[Piece],
     variants: Sequence[tuple[int, str]],
     token_ids: Callable[[str], list[int]],
+    answer_nats: Array,
 ) -> list[float]:
     """Return the log-probability of each variant of a sentence of the answer, behind what stands before it.
 
@@ -124,4 +125,8 @@ def _log_probabilities(
         body = (encoding.text or "")[slice(*span)]
         gap = body[: len(body) - len(body.lstrip())]  # the white space that its first token begins with
         continuations.append(Continuation(tuple(encoding.ids[start : first[k]]), tuple(token_ids(gap + text))))
-    return continuation_log_probabilities(model, encoding.take(range(start)), continuations)
+    tokens = continuations[0].all  # the answer up to the end of its first sentence with a value, or another spelling
+    is_answer = tokens == encoding.ids[start : start + len(tokens)]
+    begins = start + len(continuations[0].given) - completed.prompt_tokens
+    whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None
+    return continuation_log_probabilities(model, encoding.take(range(start)), continuations, whole)
