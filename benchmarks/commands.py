@@ -160,7 +160,7 @@ def long(
         if conversations:
             lengths, test = _lengths(tokens), verify_count(verify)
             cited = list(long_conversations.compare(lengths, test, model=model, gguf_file=gguf_file, on_progress=show))
-            table, rows = long_conversations.as_table(cited), [asdict(taken) for pair in cited for taken in pair]
+            table, rows = long_conversations.as_table(cited), [asdict(taken) for taken in cited]
         else:
             pairs = list(long_prompts.compare(_lengths(tokens), on_progress=show))
             table, rows = long_prompts.as_table(pairs), [asdict(taken) for pair in pairs for taken in pair]

@@ -67,49 +67,46 @@ def compare(
     gguf_file: str | None = None,
     shape: Mapping[str, Any] = SMALL,
     on_progress: Callable[[str], None] | None = None,
-) -> Iterator[tuple[Taken, Taken]]:
+) -> Iterator[Taken]:
     """Explain the last answer of a conversation, once without a test and once with.
 
     Args:
         lengths: Most tokens of the conversations.
-        verify: The test, as for `cite`.
+        verify: The test, as for `cite`; with 0 there is none.
         model: Folder of a language model; by default one of random weights is made.
         gguf_file: The GGUF file in it.
         shape: Configuration of the Llama of random weights.
         on_progress: Called with what is measured next.
 
     Yields:
-        Both for each length, each measured in a process of its own.
+        Each of them, measured in a process of its own.
 
     Raises:
         DataError: If a process fails, for want of memory for example.
     """
     for length in lengths:
-        pair = []
-        for test in (0, verify):
+        for test in (0, verify) if verify else (0,):
             if on_progress is not None:
                 on_progress(f"{length} tokens, verify={test!r}")
             job = {"length": length, "verify": test, "model": model, "gguf_file": gguf_file, "shape": dict(shape)}
             taken = measured_apart(__name__, job | {"threads": torch.get_num_threads()}, f"{length} tokens")
-            pair.append(Taken(**taken))
-        yield pair[0], pair[1]
+            yield Taken(**taken)
 
 
-def as_table(pairs: Sequence[tuple[Taken, Taken]]) -> str:
-    """Return the measurements in Markdown, a row for each length."""
-    tests = sorted({f"`verify={tested.verify!r}`".replace("'", '"') for _, tested in pairs})
-    tested_as = " or ".join(tests)
-    columns = ["tokens", "sources", "memory, `verify=0`", "processor time", f"memory, {tested_as}", "processor time"]
+def as_table(measured: Sequence[Taken]) -> str:
+    """Return the measurements in Markdown, a row for each conversation."""
     rows = [
         [
-            f"{plain.tokens}",
-            f"{plain.sources}",
-            *(cell for one in (plain, tested) for cell in (f"{one.gibibytes:.2f} GiB", f"{one.seconds:.0f} s")),
-            f"{tested.left_out}",
+            f"{one.tokens}",
+            f"{one.sources}",
+            f"`verify={json.dumps(one.verify)}`",
+            f"{one.left_out}",
+            f"{one.gibibytes:.2f} GiB",
+            f"{one.seconds:.0f} s",
         ]
-        for plain, tested in pairs
+        for one in measured
     ]
-    return markdown_table([*columns, "sources left out"], rows)
+    return markdown_table(["tokens", "sources", "test", "left out", "memory", "processor time"], rows)
 
 
 def conversation(rounds: int) -> list[dict[str, Any]]:
