@@ -13,7 +13,7 @@ import typer
 from normxlogit import Explainer
 from normxlogit.cli import run_app
 from normxlogit.cli.console import deliver, progress, quiet, write
-from normxlogit.cli.options import Device, DType, methods_of
+from normxlogit.cli.options import Device, DType, methods_of, verify_count
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.generation import evaluate_sources, sources_table
@@ -26,11 +26,12 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
 from . import layer_memory as memory_of_layers
-from . import long_prompts, swap_pairs, swaps, verification
+from . import long_conversations, long_prompts, swap_pairs, swaps, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
 from . import removal as word_removal
+from . import service as web_service
 from . import speed as time_ratios
 from . import traces as synthetic_traces
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
@@ -133,17 +134,37 @@ def layers(
 @app.command("long-prompts")
 def long(
     tokens: Annotated[str, typer.Option(help="Lengths of the prompts, separated by spaces.")] = "1000 2000 4000",
+    conversations: Annotated[
+        bool, typer.Option("--conversations", help="Cite the last answers of conversations with tools instead.")
+    ] = False,
+    verify: Annotated[str, typer.Option(help="The test of the citations of conversations, as of `cite`.")] = "auto",
+    model: Annotated[
+        str | None, typer.Option(help="Folder of the reader of conversations; by default a small one, random weights.")
+    ] = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """Measure the memory of the backward pass through a long prompt, with and without gradient checkpointing."""
+    """Measure the memory of the backward pass through a long prompt, with and without gradient checkpointing.
+
+    With --conversations: memory and time of the citations of a long conversation, with and without their test.
+    """
+    if not conversations and (verify != "auto" or model or gguf_file):
+        raise InputError("--verify, --model and --gguf-file are for --conversations")
+
+    def show(what: str) -> None:
+        typer.echo(f"{what} ...", err=True)
+
     with quiet():
         _use(threads)
-        pairs = list(
-            long_prompts.compare(_lengths(tokens), on_progress=lambda what: typer.echo(f"{what} ...", err=True))
-        )
-    rows = [asdict(taken) for pair in pairs for taken in pair]
-    _deliver(long_prompts.as_table(pairs), {"environment": environment(device_named(AUTO)), "rows": rows}, output)
+        if conversations:
+            lengths, test = _lengths(tokens), verify_count(verify)
+            cited = list(long_conversations.compare(lengths, test, model=model, gguf_file=gguf_file, on_progress=show))
+            table, rows = long_conversations.as_table(cited), [asdict(taken) for taken in cited]
+        else:
+            pairs = list(long_prompts.compare(_lengths(tokens), on_progress=show))
+            table, rows = long_prompts.as_table(pairs), [asdict(taken) for pair in pairs for taken in pair]
+    _deliver(table, {"environment": environment(device_named(AUTO)), "rows": rows}, output)
 
 
 @app.command()
@@ -356,6 +377,29 @@ def traces(
     rows = [found._asdict() for found in results]
     state = {"environment": environment(device_named(AUTO)), "rows": rows}
     _deliver(synthetic_traces.table(results), state, output)
+
+
+@app.command()
+def service(
+    model: Annotated[str | None, typer.Option(help="Folder of a classifier; the packaged one by default.")] = None,
+    clients: Annotated[int, typer.Option(min=1, help="How many ask at once, without a pause.")] = 16,
+    minutes: Annotated[float, typer.Option(min=0.01, help="How long; bare passes take a fifth of it.")] = 10.0,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure answers, times and memory of the service of docs/how-to-serve.md under concurrent clients."""
+    with quiet():
+        _use(threads)
+        texts = [str(example.text) for example in load_examples("reviews")]
+        measured = web_service.serve(
+            texts,
+            model,
+            clients=clients,
+            seconds=60 * minutes,
+            on_progress=lambda what: typer.echo(f"{what} ...", err=True),
+        )
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(one) for one in measured]}
+    _deliver(web_service.as_table(measured), state, output)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

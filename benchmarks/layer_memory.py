@@ -1,9 +1,7 @@
 """Peak memory of the frozen gradient read at all layers or where the input enters, beside the forward pass."""
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +12,12 @@ import transformers
 from PIL import Image
 
 from normxlogit import Explainer
-from normxlogit.errors import DataError
 from normxlogit.evaluation.report import markdown_table
-from paper.costs.memory import FORWARD, GIVE_BACK
+from paper.costs.memory import FORWARD
 from paper.costs.peak import Peak
 from paper.costs.random_models import random_bert, random_ids, reference_tokenizer
 
+from .processes import measured_apart
 from .random_models import SMOLLM2, language_model
 
 __all__ = ["MODELS", "Peaks", "as_table", "compare"]
@@ -88,12 +86,7 @@ def compare(
                 if on_progress is not None:
                     on_progress(f"{model} {method}")
                 job = [model, method, tokens, batch, torch.get_num_threads()]
-                command = [sys.executable, "-m", __name__, json.dumps(job)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
-                if done.returncode:
-                    lines = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-                    raise DataError(f"measuring {method} on {model} failed: {lines[-1]}")
-                values.append(float(done.stdout.splitlines()[-1]))
+                values.append(measured_apart(__name__, job, f"{method} on {model}"))
         yield Peaks(model, tokens, {method: statistics.median(values) for method, values in added.items()})
 
 

@@ -1,8 +1,6 @@
 """Memory and time of what an answer to a long prompt rests on, beside the same with every operation's input kept."""
 
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +10,11 @@ from typing import Any
 import torch
 
 from normxlogit import Explainer
-from normxlogit.errors import DataError
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.frozen import runner
-from paper.costs.memory import GIVE_BACK
 from paper.costs.peak import Peak
 
+from .processes import measured_apart
 from .random_models import SMOLLM2, language_model, random_texts
 
 __all__ = ["Taken", "as_table", "compare"]
@@ -67,12 +64,7 @@ def compare(
             if on_progress is not None:
                 on_progress(f"{length} tokens" + ", keeping everything" * kept)
             job = {"length": length, "kept": kept, "shape": dict(shape), "threads": torch.get_num_threads()}
-            command = [sys.executable, "-m", __name__, json.dumps(job)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
-            if done.returncode:
-                printed = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-                raise DataError(f"measuring {length} tokens failed: {printed[-1]}")
-            pairs.append(Taken(**json.loads(done.stdout.splitlines()[-1])))
+            pairs.append(Taken(**measured_apart(__name__, job, f"{length} tokens")))
         yield pairs[0], pairs[1]
 
 

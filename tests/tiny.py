@@ -2,7 +2,7 @@
 
 import torch
 import transformers
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -97,6 +97,17 @@ def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: b
         model_max_length=40,
         model_input_names=["input_ids", "attention_mask"],
     )
+
+
+def letters() -> PreTrainedTokenizerFast:
+    """A tokenizer of single characters: every word has tokens."""
+    signs = [chr(code) for code in range(32, 127)]
+    tokenizer = Tokenizer(
+        models.WordLevel({sign: i for i, sign in enumerate(["<unk>", "</s>", "\n", *signs])}, "<unk>")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
 
 
 def tokenizer_for(family: str) -> PreTrainedTokenizerFast:

@@ -217,3 +217,13 @@ def test_messages_that_do_not_fit_the_text_are_refused():
     for wrong in (messages[:-1], messages[::-1], [{**m, "end": 10**6} for m in messages], messages[1:]):
         with pytest.raises(DataError, match="messages"):
             Citations.from_dict({**state, "messages": wrong})
+
+
+def test_a_conversation_that_is_too_long_names_its_longest_messages() -> None:
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 200
+    reader = Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=200), tokenizer)
+    long = [*TRACE[:1], {"role": "user", "content": "the cat sat . " * 80}, *TRACE[2:]]
+    for messages in (long, long[:-1]):
+        with pytest.raises(InputError, match=r"the model reads 200: leave out .* the longest are user \(about 3\d\d "):
+            reader.cite(messages=messages)

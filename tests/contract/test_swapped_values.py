@@ -15,19 +15,8 @@ DOCUMENTS = {
 }
 
 
-def letters() -> PreTrainedTokenizerFast:
-    """Return a tokenizer of single characters: whatever is swapped has tokens."""
-    signs = [chr(code) for code in range(32, 127)]
-    tokenizer = Tokenizer(
-        models.WordLevel({sign: i for i, sign in enumerate(["<unk>", "</s>", "\n", *signs])}, "<unk>")
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
-
-
 def made(family: str = "llama") -> Explainer:
-    return Explainer(tiny.model(family, "CausalLM", vocab_size=100, max_position_embeddings=600), letters())
+    return Explainer(tiny.model(family, "CausalLM", vocab_size=100, max_position_embeddings=600), tiny.letters())
 
 
 def log_probability(explainer: Explainer, before: str, ending: str) -> float:

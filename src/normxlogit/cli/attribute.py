@@ -88,6 +88,14 @@ def attribute(
             help="Which of the assistant's texts in a conversation is the answer, from 0; by default the last."
         ),
     ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Test the citations of answers and conversations: leave out this many of the first sources one by "
+            'one, then all, and swap values; "auto" goes on until the others can no longer come first.',
+        ),
+    ] = None,
     image_column: Annotated[
         str | None,
         typer.Option(help="Column of a picture for each prompt, with --sources and a model that reads pictures."),
@@ -173,6 +181,7 @@ def attribute(
             documents_column=documents_column,
             messages_column=messages_column,
             turn=turn,
+            verify=options.verify_count(verify),
             image_column=image_column,
             max_errors=max_errors,
             engine=engine,

@@ -1,13 +1,11 @@
 """The summary of a corpus of conversations: what answers rest on, by kind of message and by tool."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..errors import DataError
-from ..results.citations import LEAST_SHARE
-from ..results.storage.schema import plain
-from .answer_summary import UNSUPPORTED, UnsupportedAnswer, worst_answers
+from ..results.citations import LEAST_LOSS
 from .run_tables import RunTables
+from .verdicts import MeasuredUse, Verdicts, is_tested, measured_use, measured_uses, read_verdicts
 
 QUESTION = "question"
 """What the last message of the user is called beside the kinds of messages."""
@@ -23,6 +21,7 @@ class MessageUse(NamedTuple):
         conversations: Conversations that have one.
         cited: Of these, conversations whose answer cites one.
         share: The mean of their share of what speaks for the answer, over these conversations.
+        measured: What answers lose without its sources; None where that was not measured.
     """
 
     kind: str
@@ -30,112 +29,90 @@ class MessageUse(NamedTuple):
     conversations: int
     cited: int
     share: float
+    measured: MeasuredUse | None
 
 
 class UnusedTool(NamedTuple):
-    """A tool in whose conversations no answer cites a result of it.
+    """A tool in whose conversations no answer uses a result of it.
 
     Attributes:
         tool: Its name.
         conversations: Conversations with a result of it.
         results: Its results in them.
+        left_out: Of these, results of which a source was left out; None where nothing was measured.
     """
 
     tool: str
     conversations: int
     results: int
+    left_out: int | None
 
 
 @dataclass(frozen=True)
-class ConversationSummary:
+class ConversationSummary(Verdicts):
     """What the answers of conversations rest on.
 
+    An answer uses a result that it cites, or without a source of which one of its sentences loses more than
+    `LEAST_LOSS` nats, where that was measured.
+
     Attributes:
-        folder: Where the results are.
-        model: Name of the model that read the conversations.
-        method: Name of the method.
-        rows: Conversations with a result.
-        errors: Rows without one.
-        complete: Whether the run was finished, so that these are all rows.
-        sentences: Sentences of the answers.
-        unsupported: Sentences that do not rest on the conversation.
-        threshold: The share of the conversation from which on a sentence rests on it.
         messages: Kinds of messages and tools, those first that most answers cite.
-        never_used: Tools whose results no answer cites, those with the most results first.
-        unused: Conversations with a result of a tool that their answer does not cite.
-        worst: Answers with the most unsupported sentences.
+        never_used: Tools whose results no answer uses, those with the most results first.
+        unused: Conversations with a result of a tool that their answer does not use.
     """
 
-    folder: str
-    model: str
-    method: str
-    rows: int
-    errors: int
-    complete: bool
-    sentences: int
-    unsupported: int
-    threshold: float
     messages: list[MessageUse]
     never_used: list[UnusedTool]
     unused: int
-    worst: list[UnsupportedAnswer]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        state: dict[str, Any] = plain(self)
-        return state
 
 
 def summarize_conversations(run: RunTables, top: int) -> ConversationSummary:
     """Sum up a run of conversations."""
-    if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
-        raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")
-    ((rows, sentences, missing, model, method),) = run.ask(
-        f"SELECT count(*), sum(len(sentence_shares)), sum({UNSUPPORTED}), any_value(model), any_value(method) "  # noqa: S608  # no user's words
-        "FROM shards"
-    )
+    verdicts, tested = read_verdicts(run, top), is_tested(run)
+    contradicted = "list_transform(sentence_contradictions, lambda swap: swap.document)" if tested else "[]::VARCHAR[]"
     run.ask(
         f"""
         CREATE TEMP TABLE said AS
         WITH flat AS (
             SELECT row, unnest(range(1, len(message_kinds) + 1)) AS place, unnest(message_kinds) AS kind,
                    unnest(message_tools) AS tool, unnest(message_names) AS name, unnest(message_shares) AS share,
-                   flatten(sentence_messages) AS cited
+                   {"unnest(message_losses)" if tested else "NULL::FLOAT"} AS loss,
+                   flatten(sentence_messages) AS cited, {contradicted} AS contradicted
             FROM shards
         ), last AS (SELECT row, max(place) AS place FROM flat WHERE kind = 'user' GROUP BY row)
-        SELECT flat.row, CASE WHEN last.place IS NULL THEN kind ELSE '{QUESTION}' END AS kind, tool, share,
-               list_contains(cited, name) AS cited
+        SELECT flat.row, CASE WHEN last.place IS NULL THEN kind ELSE '{QUESTION}' END AS kind, tool, share, loss,
+               list_contains(cited, name) AS cited, coalesce(list_contains(contradicted, name), false) AS contradicted
         FROM flat LEFT JOIN last ON flat.row = last.row AND flat.place = last.place
         """  # noqa: S608
     )
     messages = run.ask(
-        """
+        f"""
         WITH each AS (
-            SELECT row, kind, tool, sum(share) AS share, bool_or(cited) AS cited FROM said GROUP BY row, kind, tool
+            SELECT row, kind, tool, sum(share) AS share, bool_or(cited) AS cited, max(loss) AS loss,
+                   bool_or(contradicted) AS contradicted
+            FROM said GROUP BY row, kind, tool
         )
-        SELECT kind, tool, count(*), count(*) FILTER (cited) AS citing, avg(share) AS mean
+        SELECT kind, tool, count(*), count(*) FILTER (cited) AS citing, avg(share) AS mean, {measured_uses(run)}
         FROM each GROUP BY kind, tool ORDER BY citing DESC, mean DESC, kind, tool
-        """
+        """  # noqa: S608
     )
+    used = f"(cited OR coalesce(loss > {LEAST_LOSS}, false))"
+    left_out = "count(*) FILTER (loss IS NOT NULL)" if tested else "NULL"
     unused = run.ask(
-        """
-        SELECT tool, count(DISTINCT row), count(*) AS results FROM said WHERE kind = 'tool result'
-        GROUP BY tool HAVING NOT bool_or(cited) ORDER BY results DESC, tool
-        """
+        f"""
+        SELECT tool, count(DISTINCT row), count(*) AS results, {left_out} FROM said WHERE kind = 'tool result'
+        GROUP BY tool HAVING NOT bool_or({used}) ORDER BY results DESC, tool
+        """  # noqa: S608
     )
-    ((without,),) = run.ask("SELECT count(DISTINCT row) FROM said WHERE kind = 'tool result' AND NOT cited")
+    ((without,),) = run.ask(
+        f"SELECT count(DISTINCT row) FROM said WHERE kind = 'tool result' AND NOT {used}"  # noqa: S608
+    )
     return ConversationSummary(
-        folder=run.folder.place,
-        model=model or run.manifest.model["name"],
-        method=method or "",
-        rows=rows,
-        errors=sum(done.errors for done in run.done.values()),
-        complete=run.manifest.complete and run.manifest.done.keys() <= run.done.keys(),
-        sentences=int(sentences or 0),
-        unsupported=int(missing or 0),
-        threshold=LEAST_SHARE,
-        messages=[MessageUse(*row) for row in messages[:top]],
+        **verdicts,
+        messages=[
+            MessageUse(kind, tool, count, citing, share, measured_use(use))
+            for kind, tool, count, citing, share, *use in messages[:top]
+        ],
         never_used=[UnusedTool(*row) for row in unused],
         unused=without,
-        worst=worst_answers(run, top),
     )

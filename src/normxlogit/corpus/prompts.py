@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..inputs.chat import Prompt
 from ..inputs.documents.conversations import read_conversation
 from ..model.task_model import TaskModel
-from ..pipeline.citations.cite import Answered, ask, ask_in
+from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
 from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.sources import explain_sources, sources_and_parts
 from ..pipeline.completions.writing import generate_each, opened, read_completion
@@ -139,8 +139,10 @@ class PromptWorker:
                 except InputError as error:  # the row's fault, however many there are
                     report(row, str(error))
                     continue
-                explained = explain_sources(self.model, one, options, kinds, parts)
-                sources[row] = prepared.answers[row].cited(explained) if cited else explained
+                if cited:
+                    sources[row] = cite_answered(self.model, prepared.answers[row], options)
+                else:
+                    sources[row] = explain_sources(self.model, one, options, kinds, parts)
             return []
 
         def report(row: int, reason: str) -> None:

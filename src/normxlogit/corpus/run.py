@@ -65,6 +65,7 @@ def attribute(
     documents_column: str | None = None,
     messages_column: str | Sequence[str] | None = None,
     turn: int | None = None,
+    verify: int | Literal["auto"] | None = None,
     image_column: str | None = None,
     max_errors: int | None = None,
     engine: Engine = "local",
@@ -120,6 +121,9 @@ def attribute(
         messages_column: The column of conversations or traces of any format that `Explainer.cite` reads, as lists,
             mappings or JSON; or several columns that make a trace together, such as ["input", "output"].
         turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        verify: Test the citations of answers and conversations as `Explainer.cite` does: leave out this many of the
+            first sources one at a time, or with "auto" until the others can no longer come first; leave out all of
+            them; and put their other values in the place of the answer's. By default nothing is tested.
         image_column: The column of a picture for each prompt, for models that read pictures beside words: what
             `text_column` takes for models of pictures. Prompts that are chat messages hold their pictures themselves.
         max_errors: Stop when more rows than this have no result.
@@ -190,6 +194,7 @@ def attribute(
         max_new_tokens,
         media_method,
         turn,
+        verify,
     )
     worker = worker_for(model, settings)
     identity = {"name": model.name, **identity_of(model)._asdict()}

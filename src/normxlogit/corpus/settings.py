@@ -10,7 +10,7 @@ from ..inputs.encoder import LongText
 from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..model.layers import Layers
-from ..pipeline.options import Options
+from ..pipeline.options import Options, Verify, checked_verify
 from ..results.units.spans import PartKind, SourceKind
 from ..results.units.words import MERGES, Merge
 from ..tasks.targets import All, Choice, TargetSpec
@@ -34,6 +34,7 @@ class Settings:
         sources: How a prompt is divided into sources; None where texts are explained and not completions.
         media_method: The method of prompts with pictures; None for the same.
         turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        verify: How many sources of an answer are left out to test its citations; None for none.
     """
 
     columns: InputColumns
@@ -51,6 +52,7 @@ class Settings:
     max_new_tokens: int | None = None
     media_method: str | Method | None = None
     turn: int | None = None
+    verify: Verify = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -63,6 +65,12 @@ class Settings:
             raise InputError("turn picks an answer of a conversation: give the column of the messages with it")
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
+        object.__setattr__(self, "verify", checked_verify(self.verify))
+        if self.verify is not None and not self.columns.cited:
+            raise InputError(
+                "verify tests the citations of answers: give their column, or that of conversations; "
+                "of labels summarize(..., verify=) deletes words"
+            )
         self.options()
         if self.sources is None:
             self._check_texts()
@@ -129,6 +137,7 @@ class Settings:
             token_predictions=False,
             progress=False,
             media_method=None if self.media_method is None else method_named(self.media_method),
+            verify=self.verify,
         )
 
     def described(self) -> dict[str, Any]:
@@ -153,6 +162,7 @@ class Settings:
             "parts of completions": self.parts,
             "most tokens written": self.max_new_tokens,
             "turn": self.turn,
+            "verify": self.verify,
             "version of normxlogit": __version__,
         }
         plain: dict[str, Any] = json.loads(json.dumps(settings))  # as a manifest reads it

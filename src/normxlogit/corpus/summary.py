@@ -99,8 +99,8 @@ def summarize(
     """Sum up a corpus run.
 
     Of answers (`attribute` with `answer_column`) the summary says which documents they use and which of their
-    sentences nothing supports; of conversations (`messages_column`) on which kinds of messages and which tools they
-    rest.
+    sentences rest on them, contradict them or do not rest on them; of conversations (`messages_column`) on which kinds
+    of messages and which tools they rest.
 
     Args:
         folder: What `attribute` wrote.
@@ -120,8 +120,10 @@ def summarize(
     count = None if verify is None else counted(verify, "verify")
     with closing(_Run(folder)) as run:
         if run.of_answers:
-            if gold is not None or against is not None or verify is not None:
-                raise InputError("gold, against and verify are for texts with labels, not for answers")
+            if gold is not None or against is not None:
+                raise InputError("gold and against are for texts with labels, not for answers")
+            if verify is not None:
+                raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
             return (summarize_conversations if "message_kinds" in run.kinds else summarize_answers)(run, top)
         if against is None:
             summary = run.summary(gold, None, top, min_count)

@@ -21,12 +21,14 @@ from ..render.blocks import (
 from ..render.charts import number
 from ..render.describe import model_text
 from ..render.html import page as drawn_page
+from ..results.citations import LEAST_LOSS
 from ..results.messages import CONVERSATION, DOCUMENTS, Wording
 from ..results.units.characters import direction
 from .answer_summary import AnswerSummary
 from .conversation_summary import QUESTION, ConversationSummary
 from .summary import Summary
 from .units import NAMES, SIGNALS, Unit, WrongAnswer
+from .verdicts import MeasuredUse
 
 NOTABLE = 0.01
 """Share of the scores on special tokens from which a note tells it."""
@@ -65,6 +67,7 @@ class Section(NamedTuple):
     Attributes:
         bars: What its bars show; empty where the column before them says it, None without bars.
         note: What stands above it.
+        texts: The columns of words after the first; all others are numbers.
     """
 
     heading: str
@@ -72,6 +75,7 @@ class Section(NamedTuple):
     lines: Sequence[Line]
     bars: str | None = None
     note: str = ""
+    texts: Sequence[str] = ()
 
 
 def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
@@ -163,64 +167,105 @@ def _limits(summary: Summary) -> Card:
 
 
 def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
-    """Return what answers rest on: the counts, a table of what they use, and those with unsupported sentences."""
-    share = summary.unsupported / max(summary.sentences, 1)
+    """Return what answers rest on: the counts, tables of what they use, and examples of what they do not rest on."""
     names, counted, what, used = (
         _conversations(summary) if isinstance(summary, ConversationSummary) else _documents(summary)
     )
-    facts = [
-        ("answers", f"{summary.rows:,}"),
-        ("sentences", f"{summary.sentences:,}"),
-        (f"that do not rest on the {names.sources}", f"{summary.unsupported:,} ({share:.1%})"),
-        *counted,
-        ("method", summary.method),
-        ("model", model_text(summary.model)),
-    ]
-    notes = [f"a sentence rests on the {names.sources} from a share of {summary.threshold:g} on"]
+    sentences = max(summary.sentences, 1)
+    verdicts = {
+        f"rest on the {names.sources}": summary.resting,
+        "contradict a source": summary.contradicting,
+        f"do not rest on the {names.sources}": summary.unsupported,
+    }
+    facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
+    facts += [(f"that {v}", f"{n:,} ({n / sentences:.1%})") for v, n in verdicts.items() if n is not None]
+    facts += [*counted, ("method", summary.method), ("model", model_text(summary.model))]
+    tested = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if summary.verify is not None else ""
+    notes = [f"a sentence rests on the {names.sources} from a share of {summary.threshold:.0%} on{tested}"]
+    notes += ["nothing was left out to test it: attribute with --verify auto"] if summary.verify is None else []
     notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
-    worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    unsupported = f"Answers with sentences that do not rest on the {names.sources}"
     answer_cards = [Card([Header("", facts, notes)], what, result=False)]
-    sections = [*used, Section(unsupported, ["id", "sentences", "answer"], worst)]
+    sections = [*used, *_flawed_answers(summary, names)]
     return [*answer_cards, *(_card(section, {}) for section in sections)]
+
+
+def _flawed_answers(summary: AnswerSummary | ConversationSummary, names: Wording) -> list[Section]:
+    """Return tables of sentences that contradict their sources, and of answers that do not rest on them."""
+    contradictions = [
+        Line([c.id, f"{-c.margin:.1f}", c.value, c.other, c.source, c.text.strip()]) for c in summary.contradictions
+    ]
+    worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
+    contradicting = ["id", "by nats", "it has", "likelier", "source", "text"]
+    unsupported = f"Answers with sentences that do not rest on the {names.sources}"
+    sections = [
+        Section("Sentences that contradict a source", contradicting, contradictions, texts=contradicting[2:]),
+        Section(unsupported, ["id", "sentences", "answer"], worst, texts=["answer"]),
+    ]
+    return [section for section in sections if section.lines]
+
+
+MEASURED = ["left out", "used", "contradicted", "mean loss"]
+"""Columns of what answers lose without a document or a kind of message: counts of answers, and nats."""
+
+USED = (
+    f'"left out": answers for which a source of it was left out; "used": those with a sentence that loses more than '
+    f'{LEAST_LOSS:g} nat without one; "mean loss": the most that a sentence loses without one, in nats.'
+)
+
+
+def _measured(use: MeasuredUse | None) -> list[str]:
+    if use is None:
+        return []
+    loss = "" if use.loss is None else f"{use.loss:.1f}"
+    return [f"{use.left_out:,}", f"{use.used:,}", f"{use.contradicted:,}", loss]
 
 
 def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], str, list[Section]]:
     """Return how the sources are called, what is counted of them, a heading, and the table of the documents."""
-    used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
-    counted = [("documents that no answer cites", f"{summary.never_used:,}")]
-    return (
-        DOCUMENTS,
-        counted,
-        "Answers",
-        [Section("Documents, the least used first", ["document", "answers", "citing it"], used, "")],
-    )
+    used = [
+        Line([d.name, f"{d.answers:,}", *_measured(d.measured), f"{d.cited:,}"], d.cited / d.answers)
+        for d in summary.documents
+    ]
+    tested = summary.verify is not None
+    counted = [
+        ("documents that no answer uses" if tested else "documents that no answer cites", f"{summary.never_used:,}")
+    ]
+    columns = ["document", "answers", *(MEASURED if tested else []), "citing it"]
+    section = Section("Documents, the least used first", columns, used, "", USED if tested else "")
+    return DOCUMENTS, counted, "Answers", [section]
 
 
 def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[str, str]], str, list[Section]]:
-    """Return the same of conversations: what their answers rest on, and the tools whose results none cites."""
+    """Return the same of conversations: what their answers rest on, and the tools whose results none uses."""
+    tested = summary.verify is not None
+    verb = "use" if tested else "cite"
     used = [
         Line(
             [
                 _kind(m.kind, m.tool),
                 f"{m.conversations:,}",
                 f"{m.cited:,} ({m.cited / m.conversations:.1%})",
+                *_measured(m.measured),
                 f"{m.share:.1%}",
             ],
             m.cited / m.conversations,
         )
         for m in summary.messages
     ]
-    unused = [Line([tool.tool, f"{tool.conversations:,}", f"{tool.results:,}"]) for tool in summary.never_used]
-    counted = [
-        ("tools whose results no answer cites", f"{len(summary.never_used):,}"),
-        ("conversations with a result that their answer does not cite", f"{summary.unused:,}"),
+    unused = [
+        Line([t.tool, f"{t.conversations:,}", f"{t.results:,}", *([] if t.left_out is None else [f"{t.left_out:,}"])])
+        for t in summary.never_used
     ]
-    columns = ["message", "conversations with it", "answers citing it", "mean share"]
-    sections = [Section("What the answers rest on", columns, used)]
+    counted = [
+        (f"tools whose results no answer {verb}s", f"{len(summary.never_used):,}"),
+        (f"conversations with a result that their answer does not {verb}", f"{summary.unused:,}"),
+    ]
+    columns = ["message", "conversations with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
+    sections = [Section("What the answers rest on", columns, used, note=USED if tested else "")]
     if unused:
-        sections.append(Section("Tools whose results no answer cites", ["tool", "conversations", "results"], unused))
+        names = ["tool", "conversations", "results", *(["of them left out"] if tested else [])]
+        sections.append(Section(f"Tools whose results no answer {verb}s", names, unused))
     return CONVERSATION, counted, "Conversations", sections
 
 
@@ -302,7 +347,9 @@ def _table(section: Section, places: dict[str, str], caption: str = "") -> Table
     def at(value: float) -> float:
         return (value - low) / (high - low) if high > low else 0.0
 
-    columns = [Column(name, numbers=index > 0) for index, name in enumerate(section.columns)]
+    columns = [
+        Column(name, numbers=index > 0 and name not in section.texts) for index, name in enumerate(section.columns)
+    ]
     bars, examples = section.bars is not None, any(line[3] for line in lines)
     rows = []
     for texts, value, interval, ids in lines:

@@ -14,7 +14,7 @@ from ..methods import method_named
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.citations import Citations
-from ..results.storage.columns import CONVERSATION, CORPUS, METADATA, arrow_types, attribution_of, result_row
+from ..results.storage.columns import CONVERSATION, CORPUS, METADATA, TESTED, arrow_types, attribution_of, result_row
 from ..results.storage.files import json_text
 from ..results.storage.schema import FloatArray, plain
 from ..results.storage.versions import FORMAT_VERSION
@@ -66,6 +66,7 @@ def _absent(settings: Settings, kind: str) -> list[str]:
     """Return the columns that the results do not have."""
     if settings.sources is not None:
         absent: list[str] = [] if settings.columns.messages else [*CONVERSATION]
+        absent += [] if settings.verify is not None else [*TESTED]
         return absent if settings.keep_text else [*absent, "text", "units", "target", "question"]
     absent = [] if settings.words else ["words", "word_scores"]
     absent += [] if settings.keep_text else ["text"]

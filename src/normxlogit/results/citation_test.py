@@ -63,6 +63,11 @@ class CitationTest:
         """Return what the whole answer loses without each source, in nats, (S,); NaN where that was not measured."""
         return np.asarray(self.losses.astype(np.float64).sum(0), np.float32)
 
+    def most(self) -> FloatArray:
+        """Return the most that a sentence loses without each source, in nats, (S,); NaN where it was not measured."""
+        most: FloatArray = np.fmax.reduce(self.losses, axis=0)
+        return most
+
     def validate(self, sentences: int, names: tuple[str, ...], characters: int) -> None:
         """Raise ValueError if it does not fit an answer."""
         require(self.losses.shape == (sentences, len(names)), "verified: losses not of each sentence and source")

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,10 @@ LEAST_SHARE = 0.18
 
 LEAST_LOSS = 1.0
 """Nats that a sentence loses without the documents that it rests on, or a source that it cites, where measured."""
+
+
+Judgement = Literal["rests", "contradicts", "does not rest"]
+"""What a sentence of an answer does with regard to its sources."""
 
 
 class Citation(NamedTuple):
@@ -96,6 +100,13 @@ class Support(NamedTuple):
     contradiction: Swap | None = None
     messages: tuple[str, ...] = ()
     wording: Wording = DOCUMENTS
+
+    @property
+    def judgement(self) -> Judgement:
+        """The result in one of three words: a contradiction is one also where the sentence rests on the sources."""
+        if self.contradiction is not None:
+            return "contradicts"
+        return "rests" if self.rests else "does not rest"
 
     @property
     def verdict(self) -> str:

@@ -26,12 +26,15 @@ from ...results.units.spans import PartSpec, answer_parts, prompt_sources
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed
 from ..completions.sources import explain_sources, part_weights
-from ..completions.writing import generate, read_completion
+from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .conversations import ConversationPrompt, conversation_prompt
 from .swaps import swaps
 
 Spans = dict[str, tuple[int, ...]]
+
+LONGEST = 3
+"""Messages that are named where a conversation is too long."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Answered:
     question: str
     messages: tuple[SourceMessage, ...] = ()
 
-    def cited(self, sources: Attribution, tested: CitationTest | None = None) -> Citations:
+    def cited(self, sources: Attribution, tested: CitationTest | None) -> Citations:
         """Return the answer with the scores of its sources."""
         return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
 
@@ -97,9 +100,23 @@ def cite(
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     else:
         answered = Answered(ask(model, question, documents, **prompt), question or "")
-    completed = answered.completed
-    sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
-    tested = None if verify == 0 else _tested(model, completed, sources, None if verify == "auto" else int(verify))
+    return cite_answered(model, answered, Options(method=method, verify=verify))
+
+
+def cite_answered(
+    model: TaskModel, answered: Answered, options: Options, parts: Literal["sentence"] | tuple[int, int] = "sentence"
+) -> Citations:
+    """Find the sources that each sentence of an answer rests on, and test them if the options say so.
+
+    Args:
+        model: A causal language model.
+        answered: The question with its sources and the answer.
+        options: How the sources are scored, and how many are left out to test them.
+        parts: The sentences of the answer, or the span of one of them.
+    """
+    completed, verify = answered.completed, options.verify
+    sources = explain_sources(model, completed, options, completed.named_sources, parts)
+    tested = None if verify is None else _tested(model, completed, sources, verify, parts)
     return answered.cited(sources, tested)
 
 
@@ -154,15 +171,14 @@ def cite_stream(
             )
         return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
 
-    return _cite_finished(model, pieces, answered_with, method, verify)
+    return _cite_finished(model, pieces, answered_with, Options(method=method, verify=verify))
 
 
 def _cite_finished(
     model: TaskModel,
     pieces: Iterable[str],
     answered_with: Callable[[str], Answered],
-    method: Method,
-    verify: int | Literal["auto"],
+    options: Options,
 ) -> Iterator[Citations]:
     """Yield the citations of each sentence of an answer as soon as it is finished."""
     for text, (start, end) in finished_sentences(_texts(pieces)):
@@ -175,9 +191,7 @@ def _cite_finished(
         first, last = (sequence.prompt_characters + place for place in span)
         if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
             continue  # a special token that ends it, or words that the tokenizer does not know
-        sources = explain_sources(model, completed, Options(method=method), completed.named_sources, span)
-        count = None if verify == "auto" else int(verify)
-        yield answered.cited(sources, None if verify == 0 else _tested(model, completed, sources, count, span))
+        yield cite_answered(model, answered, options, span)
 
 
 def _texts(pieces: Iterable[str]) -> Iterator[str]:
@@ -236,9 +250,19 @@ def ask_in(
     """
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     rendered = conversation_prompt(model, conversation, turn, answer)
-    completed = ask(
-        model, None, rendered.spans, messages=rendered.prompt, answer=rendered.answer, max_new_tokens=max_new_tokens
-    )
+    try:
+        completed = ask(
+            model, None, rendered.spans, messages=rendered.prompt, answer=rendered.answer, max_new_tokens=max_new_tokens
+        )
+    except TooLongError as error:
+        characters = sum(message.end - message.start for message in rendered.messages)
+        longest = sorted(rendered.messages, key=lambda message: message.start - message.end)[:LONGEST]
+        shares = [(message.name, (message.end - message.start) / characters) for message in longest]
+        listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
+        raise InputError(
+            f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or "
+            f"parts of them, or take a model that reads more; the longest are {listed}"
+        ) from None
     return Answered(completed, rendered.question, rendered.messages)
 
 
@@ -396,7 +420,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _tested(
-    model: TaskModel, completed: Completed, ranked: Attribution, count: int | None, parts: PartSpec = "sentence"
+    model: TaskModel, completed: Completed, ranked: Attribution, verify: int | Literal["auto"], parts: PartSpec
 ) -> CitationTest:
     """Measure what each sentence loses without the first sources and without all, and swap the values of both.
 
@@ -404,7 +428,7 @@ def _tested(
         model: The model.
         completed: The prompt and the answer.
         ranked: The scores of the sources.
-        count: How many sources are left out, one at a time; None until no other can come first.
+        verify: How many sources are left out, one at a time; "auto" until no other can come first.
         parts: The sentences of the answer, or the span of one of them.
     """
     sequence = completed.sequenced()
@@ -412,18 +436,17 @@ def _tested(
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)
-    if count is None:
+    if verify == "auto":
         scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
         places = list(verified(ablations, answer_weights[0], scores))
     else:
-        places = [source.position for source in ranked.top(count)]
+        places = [source.position for source in ranked.top(verify)]
     losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
     losses[:, places] = leave_one_out(ablations, weights, places)
-    present = np.ones((2, len(sources)), bool)  # with all sources, and without any
-    present[1] = False
+    (nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
     try:
-        with_all, without = ablations(present) @ weights.T  # (K,) each
-        lost = np.asarray(with_all - without, np.float32)
+        (without,) = ablations(np.zeros((1, len(sources)), bool))  # (G,)
+        lost = np.asarray((nats - without) @ weights.T, np.float32)
     except InputError:  # the prompt is nothing but its sources
         lost = np.full(len(sentences), np.nan, np.float32)
-    return CitationTest(losses, lost, swaps(model, completed, sentences, completed.named_sources))
+    return CitationTest(losses, lost, swaps(model, completed, sentences, nats))

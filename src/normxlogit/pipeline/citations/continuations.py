@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,32 +18,51 @@ from ..completions.ablations import log_probabilities
 TOLERANCE = 0.05
 """Nats by which the first continuation may differ when keys and values are read from a cache."""
 
-Tokens = tuple[int, ...]
+
+class Continuation(NamedTuple):
+    """Token ids that follow a text.
+
+    Attributes:
+        given: Those that are given, right behind the text.
+        ids: Those whose log-probability is asked for, behind them.
+    """
+
+    given: tuple[int, ...]
+    ids: tuple[int, ...]
+
+    @property
+    def all(self) -> list[int]:
+        """Both."""
+        return [*self.given, *self.ids]
 
 
-def continuation_log_probabilities(model: TaskModel, before: Encoding, endings: Sequence[Sequence[int]]) -> list[float]:
+def continuation_log_probabilities(
+    model: TaskModel, before: Encoding, continuations: Sequence[Continuation], first: float | None = None
+) -> list[float]:
     """Return the log-probability of each of several continuations of a text, in nats.
 
-    The text is read once, and its keys and values are kept for the continuations. The first of these is read whole as
-    well; where the two differ, as of models that keep no such cache, all are read whole.
+    The text is read once, and its keys and values are kept for the continuations. What the first of these has is
+    compared with its value in the whole text; where the two differ, as of models that keep no such cache, all are read
+    whole.
 
     Args:
         model: A language model.
         before: The text; of an encoder-decoder model what the decoder reads, with the source.
-        endings: Token ids of the continuations.
+        continuations: The continuations.
+        first: The value of the first one in the whole text; by default it is read.
     """
-    keys = [tuple(ending) for ending in endings]
     without_cache = WholeTexts(model, before)
-    if len(set(keys)) < 3 or before.source is not None or before.media or len(before) < 2:
-        return without_cache(keys)
-    (first,) = without_cache(keys[:1])
-    cached = _cached(model, before, keys)
+    if len(set(continuations)) < 3 or before.source is not None or before.media or len(before) < 2:
+        return without_cache(continuations)
+    if first is None:
+        (first,) = without_cache(continuations[:1])
+    cached = _cached(model, before, continuations)
     if cached is None or not abs(cached[0] - first) <= TOLERANCE:
-        return without_cache(keys)
+        return without_cache(continuations)
     return cached
 
 
-class WholeTexts(PerturbedAnswers[Tokens, float]):
+class WholeTexts(PerturbedAnswers[Continuation, float]):
     """The log-probabilities of continuations, each read with the whole text before it.
 
     Args:
@@ -52,26 +71,27 @@ class WholeTexts(PerturbedAnswers[Tokens, float]):
     """
 
     def __init__(self, model: TaskModel, before: Encoding) -> None:
-        super().__init__(model, lambda ids: append_tokens(model.tokenizer, before, list(ids)), self._sums)
+        super().__init__(model, lambda following: append_tokens(model.tokenizer, before, following.all), self._sums)
 
-    def _sums(self, encodings: list[Encoding], keys: list[Tokens]) -> Iterable[float]:
+    def _sums(self, encodings: list[Encoding], keys: list[Continuation]) -> Iterable[float]:
         batch = self.model.batch(encodings, list(range(len(encodings))))
         hidden = self.model.states(batch)  # (B, T, H)
         sums = []
-        for row, (mask, ids) in enumerate(zip(batch.mask, keys, strict=True)):
-            states = hidden[row][mask][-len(ids) - 1 : -1]  # (n, H)
-            targets = batch.inputs["input_ids"][row][mask][-len(ids) :]  # (n,)
+        for row, (mask, following) in enumerate(zip(batch.mask, keys, strict=True)):
+            count = len(following.ids)
+            states = hidden[row][mask][-count - 1 : -1]  # (n, H)
+            targets = batch.inputs["input_ids"][row][mask][-count:]  # (n,)
             sums.append(float(log_probabilities(self.model, states, targets).double().sum()))
         return sums
 
 
 @torch.inference_mode()
-def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[float] | None:
+def _cached(model: TaskModel, before: Encoding, keys: Sequence[Continuation]) -> list[float] | None:
     """Return the log-probabilities by a cache of the text's keys and values; None where the model has none."""
     module, device = model.unmodified, model.device
     one_row = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(type(module).forward).parameters else {}
     context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
-    at_once = max(1, model.budget.tokens // (len(before) + max(map(len, keys))))
+    at_once = max(1, model.budget.tokens // (len(before) + max(len(following.all) for following in keys)))
     sums: list[float] = []
     try:
         cache = module(input_ids=context, use_cache=True, **one_row).past_key_values
@@ -85,16 +105,18 @@ def _cached(model: TaskModel, before: Encoding, keys: Sequence[Tokens]) -> list[
 
 
 def _continued(
-    module: Any, cache: Any, context_length: int, last: int, keys: Sequence[Tokens], pad: int
+    module: Any, cache: Any, context_length: int, last: int, keys: Sequence[Continuation], pad: int
 ) -> list[float]:
     """Return the log-probabilities of continuations of what a cache holds, (B,), and one more token."""
     device = next(module.parameters()).device
-    longest = max(map(len, keys))
-    rows = [[last, *ids, *[pad] * (longest - len(ids))] for ids in keys]
-    mask = [[1] * (context_length + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in keys]
+    sequences = [following.all for following in keys]
+    longest = max(map(len, sequences))
+    rows = [[last, *ids, *[pad] * (longest - len(ids))] for ids in sequences]
+    mask = [[1] * (context_length + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in sequences]
     inputs = torch.tensor(rows, device=device)  # (B, n + 1)
     cache.batch_repeat_interleave(len(keys))
     attended = torch.tensor(mask, device=device)  # (B, T + n)
     logits: Tensor = module(input_ids=inputs, attention_mask=attended, past_key_values=cache, use_cache=True).logits
     token_log_probabilities = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
-    return [float(values[: len(ids)].double().sum()) for values, ids in zip(token_log_probabilities, keys, strict=True)]
+    spans = [slice(len(following.given), len(following.all)) for following in keys]
+    return [float(values[span].double().sum()) for values, span in zip(token_log_probabilities, spans, strict=True)]

@@ -5,19 +5,19 @@ stand in the documents take its place, one at a time; where one of these sentenc
 reader of the documents would rather have said that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ...inputs.documents.values import Value, candidates, names_of, values_in
-from ...inputs.encoding import Encoding
 from ...inputs.private_tokenizer import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.citation_test import Swap
 from ...results.units.spans import NamedSpan
+from ..completions.ablations import Array
 from ..completions.completed import Completed
-from .continuations import continuation_log_probabilities
+from .continuations import Continuation, continuation_log_probabilities
 
 MOST = 8
 """Most values that take the place of one."""
@@ -37,23 +37,21 @@ class Question(NamedTuple):
     others: tuple[str, ...]
 
 
-def swaps(
-    model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], sources: Mapping[str, tuple[int, int]]
-) -> tuple[Swap, ...]:
+def swaps(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], answer_nats: Array) -> tuple[Swap, ...]:
     """Put other values of the documents in the place of each value of an answer.
 
     Args:
         model: A language model.
-        completed: The prompt and the answer.
+        completed: The prompt and the answer; the named sources are the sentences of the documents.
         parts: The sentences of the answer.
-        sources: The span of each sentence of the documents in the prompt's text, by name.
+        answer_nats: Log-probability of each token of the answer, (G,).
 
     Returns:
         For each value that has a candidate the likeliest other one.
     """
     sequence = completed.sequenced()
     sentences = [sequence.text[part.start : part.end] for part in parts]
-    texts = {name: sequence.text[start:end] for name, (start, end) in sources.items()}
+    texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
     tokenizer = private_tokenizer(model.tokenizer)
 
     def token_ids(text: str) -> list[int]:
@@ -69,13 +67,13 @@ def swaps(
         for value in values_in(sentence, named)
         if (alternatives := candidates(value, every, sentence))
     ]
-    nats: dict[tuple[int, str], float] = {}
-    for k in sorted({question.sentence for question in questions}):
-        swapped = [text for q in questions if q.sentence == k for text in _swapped(sentences[k], q)]
-        variants = list(dict.fromkeys([sentences[k], *swapped]))
-        before, gap = _before(completed, parts[k])
-        sums = continuation_log_probabilities(model, before, [token_ids(gap + text) for text in variants])
-        nats |= {(k, text): value for text, value in zip(variants, sums, strict=True)}
+    variants = dict.fromkeys(
+        (question.sentence, text)
+        for question in questions
+        for text in (sentences[question.sentence], *_swapped(sentences[question.sentence], question))
+    )
+    values = _log_probabilities(model, completed, parts, list(variants), token_ids, answer_nats)
+    nats = dict(zip(variants, values, strict=True))
     results = []
     for question in questions:
         sentence = sentences[question.sentence]
@@ -103,11 +101,32 @@ def _swapped(sentence: str, question: Question) -> list[str]:
     return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]
 
 
-def _before(completed: Completed, sentence: NamedSpan) -> tuple[Encoding, str]:
-    """Return what the model reads before a sentence of the answer, and the white space that it begins with."""
+def _log_probabilities(
+    model: TaskModel,
+    completed: Completed,
+    parts: Sequence[NamedSpan],
+    variants: Sequence[tuple[int, str]],
+    token_ids: Callable[[str], list[int]],
+    answer_nats: Array,
+) -> list[float]:
+    """Return the log-probability of each variant of a sentence of the answer, behind what stands before it.
+
+    What the model reads before the first of these sentences is read for all of them together.
+    """
+    if not variants:
+        return []
     encoding = completed.encoding
     source_tokens = len(completed.joined().encoding) - len(encoding)  # of an encoder-decoder model
-    first = min(sentence.tokens) - source_tokens
-    start, end = encoding.offsets[first] if encoding.offsets is not None else (0, 0)
-    body = (encoding.text or "")[start:end]
-    return encoding.take(range(first)), body[: len(body) - len(body.lstrip())]
+    first = {k: min(parts[k].tokens) - source_tokens for k, _ in variants}
+    start = min(first.values())
+    continuations = []
+    for k, text in variants:
+        span = encoding.offsets[first[k]] if encoding.offsets is not None else (0, 0)
+        body = (encoding.text or "")[slice(*span)]
+        gap = body[: len(body) - len(body.lstrip())]  # the white space that its first token begins with
+        continuations.append(Continuation(tuple(encoding.ids[start : first[k]]), tuple(token_ids(gap + text))))
+    tokens = continuations[0].all  # the answer up to the end of its first sentence with a value, or another spelling
+    is_answer = tokens == encoding.ids[start : start + len(tokens)]
+    begins = start + len(continuations[0].given) - completed.prompt_tokens
+    whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None
+    return continuation_log_probabilities(model, encoding.take(range(start)), continuations, whole)

@@ -25,6 +25,19 @@ MOST = 40
 """Tokens that are generated at most, where nothing else is said."""
 
 
+class TooLongError(InputError):
+    """A prompt, or prompt and completion, are longer than the model reads.
+
+    Attributes:
+        tokens: Their tokens.
+        limit: Most tokens that the model reads.
+    """
+
+    def __init__(self, message: str, tokens: int = 0, limit: int = 0) -> None:  # as pickle calls it
+        super().__init__(message)
+        self.tokens, self.limit = tokens, limit
+
+
 def generate(
     model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
 ) -> Completed:
@@ -114,9 +127,8 @@ def opened(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Complete
     encoding, rendered = _read_prompt(model, prompt)
     limit = model.encoder.limit
     if limit is not None and limit <= len(encoding):
-        raise InputError(
-            f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
-        )
+        message = f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
+        raise TooLongError(message, len(encoding), limit)
     return Completed(encoding, len(encoding), len(encoding.text or ""), rendered.contents)
 
 
@@ -152,7 +164,8 @@ def read_completion(
         raise InputError("the completion is empty")
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit:
-        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
+        message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
+        raise TooLongError(message, len(encoding), limit)
     return Completed(encoding, count, len(before.text or ""), rendered.contents)
 
 

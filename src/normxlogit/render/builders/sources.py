@@ -115,7 +115,7 @@ def _answer(s: Attribution, cited: Citations | None) -> list[Piece]:
         support: Sequence[Support | None] = [None] * len(pieces) if s.bias is None else cited.support
         for k, (numbers, sentence) in enumerate(zip(cited.marks, support, strict=True)):
             start, end, piece = pieces[k]
-            if sentence is not None and (sentence.contradiction is not None or not sentence.rests):
+            if sentence is not None and sentence.judgement != "rests":
                 piece = piece._replace(kind="unsupported", details=f"{sentence.verdict}: {sentence.reason}")
             pieces[k] = start, end, piece._replace(cited=numbers)
     return cut_pieces(s.text or "", len(s.prompt or ""), len(s.text or ""), pieces)
@@ -136,7 +136,7 @@ def _underlined(cited: Citations) -> list[str]:
     """Return what underlined sentences of the answer are, if there are some."""
     if cited.attribution.bias is None:
         return []
-    flawed = any(sentence.contradiction is not None or not sentence.rests for sentence in cited.support)
+    flawed = any(sentence.judgement != "rests" for sentence in cited.support)
     names = cited.wording
     return [f"underlined: a sentence that {names.unsupported}, or contradicts {names.pronoun}"] if flawed else []
 

@@ -18,7 +18,7 @@ from ..citations import Citations
 from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART
 from .files import json_text
-from .schema import plain
+from .schema import FloatArray, plain
 from .versions import FORMAT_VERSION, checked_version
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ METADATA = b"normxlogit"
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """What reading a file that is damaged, or something else, may raise."""
 
-Kind = str | tuple["Kind"] | tuple["Kind", int]
-"""An Arrow type by its name, a list of one, or a list of a fixed length."""
+Kind = str | tuple["Kind"] | tuple["Kind", int] | Mapping[str, "Kind"]
+"""An Arrow type by its name, a list of one, a list of a fixed length, or a struct of named ones."""
 
 STRINGS: Kind = ("string",)
 INDICES: Kind = ("int32",)
@@ -40,6 +40,26 @@ FLOATS: Kind = ("float32",)
 SPANS: Kind = (("int32", 2),)
 
 SECONDS: Kind = (("float64", 2),)
+
+SWAP: Kind = {
+    "sentence": "int32",
+    "value": "string",
+    "start": "int32",
+    "end": "int32",
+    "other": "string",
+    "source": "string",
+    "margin": "float64",
+}
+"""A `Swap`."""
+
+CONTRADICTION: Kind = {
+    "value": "string",
+    "other": "string",
+    "source": "string",
+    "document": "string",
+    "margin": "float64",
+}
+"""What a sentence contradicts: its value, the likelier one, and the source that has it with its document or message."""
 
 COLUMNS: Mapping[str, Kind] = {
     "row": "int64",
@@ -69,12 +89,18 @@ COLUMNS: Mapping[str, Kind] = {
     "position": "int32",
     "sentence_shares": FLOATS,
     "sentence_sources": (STRINGS,),
+    "sentence_verdicts": STRINGS,
+    "sentence_losses": FLOATS,
+    "sentence_contradictions": (CONTRADICTION,),
+    "source_losses": FLOATS,
+    "swaps": (SWAP,),
     "sentence_messages": (STRINGS,),
     "message_names": STRINGS,
     "message_kinds": STRINGS,
     "message_tools": STRINGS,
     "message_spans": SPANS,
     "message_shares": FLOATS,
+    "message_losses": FLOATS,
     "bias": FLOATS,
     "sink": FLOATS,
     "sinks": INDICES,
@@ -99,8 +125,10 @@ CONVERSATION = (
     "message_tools",
     "message_spans",
     "message_shares",
+    "message_losses",
 )
-CITED = ("question", "sentence_shares", "sentence_sources", *CONVERSATION)
+TESTED = ("sentence_losses", "sentence_contradictions", "source_losses", "swaps", "message_losses")
+CITED = ("question", "sentence_shares", "sentence_sources", "sentence_verdicts", *CONVERSATION, *TESTED)
 TOKENS = ("unit_ids", "words", "word_scores", "prediction", "prediction_id", "value", "probability", "target_ids",
           "position")  # fmt: skip
 
@@ -122,8 +150,11 @@ DERIVED = (
     "shares",
     "sentence_shares",
     "sentence_sources",
+    "sentence_verdicts",
+    "sentence_contradictions",
     "sentence_messages",
     "message_shares",
+    "message_losses",
     "words",
     "word_scores",
 )
@@ -156,6 +187,8 @@ def _arrow_type(kind: Kind) -> Any:
 
     if isinstance(kind, str):
         return pyarrow.type_for_alias(kind)
+    if isinstance(kind, Mapping):
+        return pyarrow.struct([(name, _arrow_type(part)) for name, part in kind.items()])
     return pyarrow.list_(_arrow_type(kind[0]), *kind[1:])
 
 
@@ -204,14 +237,43 @@ def result_row(result: "Record") -> dict[str, Any]:
     if a.targets[0].kind == "part":
         row["shares"] = a.whole().shares
     if isinstance(result, Citations):
-        names = {citation.number: citation.name for citation in result.citations()}
+        names, support = result.names, () if a.bias is None else result.support
         row |= {
             "question": result.question,
-            "sentence_shares": [] if a.bias is None else [support.share for support in result.support],
-            "sentence_sources": [[names[number] for number in numbers] for numbers in result.marks],
+            "sentence_shares": [sentence.share for sentence in support],
+            "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
+            "sentence_verdicts": [sentence.judgement for sentence in support],
             **_message_columns(result),
+            **_tested_columns(result),
         }
     return row | _signal_columns(a)
+
+
+def _tested_columns(result: Citations) -> dict[str, Any]:
+    """Return what an answer loses without its sources, and what it contradicts, where that was measured."""
+    if (tested := result.verified) is None:
+        return {}
+    documents = dict(zip(result.names, result.documents, strict=True))
+    losses = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
+    losses[:, result.sources] = tested.losses
+    contradictions = [tested.contradiction(k) for k in range(len(losses))]
+    of_messages = np.full(len(result.messages), np.nan, np.float32)
+    if result.messages:
+        np.fmax.at(of_messages, result.message_indices, tested.most())
+    return {
+        "sentence_losses": _measured(tested.without_documents),
+        "sentence_contradictions": [
+            swap and {**swap._asdict(), "document": documents[swap.source]} for swap in contradictions
+        ],
+        "source_losses": _measured(losses.ravel()),
+        "swaps": [swap._asdict() for swap in tested.swaps],
+        "message_losses": _measured(of_messages) if result.messages else None,
+    }
+
+
+def _measured(losses: FloatArray) -> list[float | None]:
+    """Return losses with null for those that were not measured, which queries would take for large numbers."""
+    return [None if np.isnan(nats) else nats for nats in losses.tolist()]
 
 
 def _message_columns(result: Citations) -> dict[str, Any]:
@@ -264,7 +326,7 @@ def _saved_row(result: "Record") -> dict[str, Any]:
     state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
     extras = plain(state | {"units": {"special": a.units.special}})
     if isinstance(result, Citations):
-        extras = {"attribution": extras, "verified": plain(result.verified)}
+        extras = {"attribution": extras}
     return result_row(result) | {"kind": result.kind, "rest": json_text(extras)}
 
 
@@ -314,8 +376,20 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "format_version": a["format_version"],
         "question": row.get("question") or "",
         "attribution": a,
-        "verified": extras.get("verified"),
+        "verified": _tested_state(row, a["units"]["kind"]),
         "messages": _messages_state(row),
+    }
+
+
+def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
+    """Return what was measured of an answer; None where nothing was."""
+    if row.get("source_losses") is None:
+        return None
+    losses = np.array(row["source_losses"], np.float32).reshape(row["shape"])  # (K, U)
+    return {
+        "losses": losses[:, [kind not in APART for kind in kinds]],
+        "without_documents": np.array(row["sentence_losses"], np.float32),
+        "swaps": row["swaps"],
     }
 
 

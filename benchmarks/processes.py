@@ -1,0 +1,31 @@
+"""Measurements that need a process of their own, such as those of peak memory."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from normxlogit.errors import DataError
+from paper.costs.memory import GIVE_BACK
+
+__all__ = ["measured_apart"]
+
+
+def measured_apart(module: str, job: Any, what: str) -> Any:
+    """Run a module with a job as JSON, and return what its last printed line holds as JSON.
+
+    Args:
+        module: The module, which is run with the job as its one argument.
+        job: What it measures.
+        what: What that is called, for the error.
+
+    Raises:
+        DataError: If the process fails, for want of memory for example.
+    """
+    command = [sys.executable, "-m", module, json.dumps(job)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
+    if done.returncode:
+        printed = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+        raise DataError(f"measuring {what} failed: {printed[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
