@@ -71,7 +71,7 @@ def returning_attention(model: nn.Module) -> nn.Module:
 
 
 def clone(model: nn.Module) -> nn.Module:
-    """Copy every module object of `model` and no tensor.
+    """Return a model with a copy of every module object of `model` and of no tensor.
 
     The copy has its own hook tables, configuration and mode (evaluation), and the original's parameters and buffers,
     so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.

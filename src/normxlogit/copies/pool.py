@@ -148,7 +148,7 @@ def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:
 
 
 def private_clone(model: Model) -> Model:
-    """Clone a model with its buffers, except large ones, so that changes by one pass do not leak into others."""
+    """Return a clone with buffers of its own, except large ones, so that one pass does not leak into others."""
     copied = clone(model)
     with torch.inference_mode(False), torch.no_grad():  # tensors made in inference mode do not count their changes
         private: dict[int, Tensor] = {}

@@ -126,7 +126,7 @@ def run(
 
 
 def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
-    """Merge several `replace=` of `run`; replacements of one output are applied one after the other."""
+    """Return several `replace=` of `run` as one; replacements of one output are applied one after the other."""
     merged: dict[str, Replace] = {}
     for mapping in replace:
         for path, function in mapping.items():
@@ -135,7 +135,7 @@ def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
 
 
 def _apply_in_turn(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply two replacements of one output in turn."""
+    """Return what two replacements make of an output, one after the other; None if both leave it."""
     after_first = first(output, args, kwargs)
     after_second = second(output if after_first is None else after_first, args, kwargs)
     return after_first if after_second is None else after_second

@@ -133,7 +133,7 @@ def _copied_containers(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested_containers(states: list[dict[str, Any]]) -> list[Any]:
-    """List the contents of containers and objects that modules hold, at any depth, since they may change in place.
+    """Return the containers and the attributes of objects that modules hold, at any depth: they may change in place.
 
     Objects are compared by their attributes; what is inside those is listed too where the object holds settings.
     """
@@ -181,7 +181,7 @@ def _tensor_places(states: list[dict[str, Any]]) -> Iterator[Place]:
 
 
 def _single_element_tensors(tensors: Iterable[Place]) -> list[Place]:
-    """List tensors of one element, which dictionaries would compare by value."""
+    """Return the places of tensors of one element, which dictionaries would compare by value."""
     return [place for place in tensors if place[2].numel() < 2]
 
 

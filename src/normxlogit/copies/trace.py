@@ -111,7 +111,7 @@ def path_of(model: nn.Module, part: object) -> str | None:
 
 
 def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
-    """Group calls by their family, in their order."""
+    """Return calls by their family, in their order."""
     by_family: dict[str, list[Call]] = {}
     for call in calls:
         by_family.setdefault(call.family, []).append(call)
@@ -191,7 +191,7 @@ def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
 
 @functools.lru_cache(maxsize=1024)
 def _matching_orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
-    """List the orders of axes in which a shape is that of a reference, or longer along its tokens."""
+    """Return the orders of axes in which a shape is that of a reference, or longer along its tokens."""
     if len(shape) != len(reference):
         return []
     orders = itertools.permutations(range(len(shape)))

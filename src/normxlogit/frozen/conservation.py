@@ -185,7 +185,7 @@ class Balance:
 
 
 def balance(answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants) -> Balance:
-    """Backpropagate once from an answer, and add up what everything contributes to it.
+    """Return what everything contributes to an answer, from one backward pass.
 
     Args:
         answer: The explained quantity, a scalar with the graph of a pass under `constants_as_leaves`; it is kept.

@@ -37,7 +37,7 @@ class Contributions:
 def contributions(
     answer: Tensor, frozen: FrozenPass, places: Sequence[int], read_positions: Tensor | None = None
 ) -> Contributions:
-    """Backpropagate once from each of K quantities of a frozen pass, several at a time.
+    """Return each token's contributions to K quantities of a frozen pass, from a backward pass for each.
 
     Attention sinks are detached where they leave a layer. One that is the only token from which a quantity is read is
     not: all of the answer passes through it.

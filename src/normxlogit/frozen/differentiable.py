@@ -113,7 +113,7 @@ class _Checkpoint(Function):
 
 
 def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward so that only its inputs are kept, and it runs again in the backward pass."""
+    """Return what a module's forward returns, so that only inputs are kept and it runs again in the backward pass."""
     flat_arguments, structure = tree_flatten((args, kwargs))
     tensor_indices = [
         index for index, value in enumerate(flat_arguments) if isinstance(value, Tensor) and value.requires_grad
@@ -149,7 +149,7 @@ def _is_float(value: Any) -> bool:
 
 
 def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
-    """Copy a module's forward so that autograd differentiates inside the custom functions that it applies.
+    """Return a module's forward in which autograd differentiates inside the custom functions that it applies.
 
     Returns:
         None where it applies none.

@@ -147,7 +147,7 @@ class FrozenModel:
         return FrozenPass.of(run, readouts=readouts, answer=answer, entries=leaves, lease=None)
 
     def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
-        """Add up what the input and each constant of the model contribute to the answer to a text.
+        """Return what the input and each constant of the model contribute to the answer to a text.
 
         Args:
             run: A pass of the frozen network over one text, which proved it.
@@ -176,7 +176,7 @@ class FrozenModel:
         read_positions: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Contributions:
-        """Backpropagate through a frozen pass, once for each target.
+        """Return the contributions of a frozen pass to each target, from a backward pass for each.
 
         Args:
             run: What `run` returned for B texts; it can be backpropagated through once.

@@ -26,7 +26,7 @@ def stem(node: Any) -> str:
 
 
 def nodes_of(tensors: Tensor | Iterable[Tensor]) -> list[Any]:
-    """List the nodes that tensors were computed by, without leaves, in the order of the forward pass."""
+    """Return the nodes that tensors were computed by, without leaves, in the order of the forward pass."""
     tensors = [tensors] if isinstance(tensors, Tensor) else tensors
     order: list[Any] = []
     visited: set[Any] = set()

@@ -64,7 +64,7 @@ InputEdges = Callable[[Any], list[Edge]]
 
 
 def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEdges) -> int:
-    """Decide which of two factors that depend on the input is held.
+    """Return which of two factors that depend on the input is held.
 
     Args:
         left: The first factor.

@@ -113,7 +113,7 @@ def read_out(
     length: int | None = None,
     positions: int = 1,
 ) -> tuple[Tensor, Readout]:
-    """Replace a hidden state by one at which contributions are read in the backward pass.
+    """Return a replacement of a hidden state at which contributions are read in the backward pass, and the readout.
 
     Args:
         state: What flows, held as `axes` say.

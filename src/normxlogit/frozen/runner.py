@@ -165,7 +165,7 @@ class FrozenRunner:
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
 
     def balance(self, batch: Batch, run_copy: RunCopy, quantity: Callable[[PassGraph], Tensor]) -> Balance:
-        """Add up what the input and each constant of the model contribute to a quantity of one text.
+        """Return what the input and each constant of the model contribute to a quantity of one text.
 
         Args:
             batch: The text.

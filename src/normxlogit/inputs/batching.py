@@ -45,11 +45,11 @@ class Batch:
         return "source" in self.inputs
 
     def real(self, values: Tensor) -> Tensor:
-        """Select the values at real tokens: (B, T, ...) to (N, ...)."""
+        """Return the values at real tokens: (B, T, ...) to (N, ...)."""
         return values[self.mask] if self.padded else values.flatten(0, 1)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Scatter values of real tokens back, zero at padding: (N, ...) to (B, T, ...)."""
+        """Return values of real tokens at their places, zero at padding: (N, ...) to (B, T, ...)."""
         if not self.padded:
             return values.view(*self.mask.shape, *values.shape[1:])
         full = values.new_zeros((*self.mask.shape, *values.shape[1:]))  # (B, T, ...)

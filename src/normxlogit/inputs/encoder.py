@@ -103,7 +103,7 @@ class Encoder:
         return self._encode(texts, long_text, None), single
 
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
-        """Read what was tokenised before: as `encode_input`, None for anything else."""
+        """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
         if isinstance(inputs, Mapping) and "input_ids" in inputs:
@@ -250,7 +250,7 @@ class Encoder:
         return {"return_special_tokens_mask": True, "return_offsets_mapping": bool(self.tokenizer.is_fast)}
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
-        """Tokenise texts without truncation; long ones are cut afterwards, and the tokenizer's settings stay."""
+        """Return the tokenizer's output for texts, not truncated: long ones are cut afterwards."""
         first = [text[0] if isinstance(text, tuple) else text for text in texts]
         second = [text[1] for text in texts if isinstance(text, tuple)] or None
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(

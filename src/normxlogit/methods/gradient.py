@@ -128,7 +128,7 @@ class _Gradient(Method):
         raise NotImplementedError
 
     def _aggregated(self, values: Tensor) -> Tensor:
-        """Aggregate over the width, (N, T, H) to (N, T)."""
+        """Return values aggregated over the width, (N, T, H) to (N, T)."""
         values = values.detach().float()
         if self.aggregate == "sum":
             return values.sum(-1)

@@ -91,7 +91,7 @@ class PairFit:
 def fit_pairs(
     halves: npt.NDArray[np.integer], originals: Floats, complements: Floats, prior: Floats, alpha: float
 ) -> PairFit:
-    """Fit weights to the differences within pairs.
+    """Return weights fitted to the differences within pairs.
 
     With D = originals - complements and S = 2 halves - 1, this is the best linear prediction of D whose errors have the
     covariance K = I + S S' / alpha around c S prior. The size of the system is the number of pairs, not of tokens.

@@ -125,7 +125,7 @@ def vocabulary_limit(model: nn.Module) -> int | None:
 def padding_id(
     module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase
 ) -> tuple[int, bool]:
-    """Choose the token id to pad with: the model's own, or any that it can look up.
+    """Return the token id to pad with: the model's own, or any that it can look up.
 
     Returns:
         The id, and whether it is the padding id of the model's configuration, which some heads pool by; if not, the

@@ -88,7 +88,7 @@ def run_batches(
 def map_batches(
     model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Iterable[Item]], share: int = 1
 ) -> list[Item]:
-    """Work through encodings in batches, as `run_batches` does, and return a result for each.
+    """Return the results of work on encodings in batches, as `run_batches` does it, one for each encoding.
 
     Returns:
         The results in the order of the encodings.

@@ -191,7 +191,7 @@ class TaskModel:
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        """Collate encodings and their indices in the caller's list to tensors for this model.
+        """Return encodings as tensors for this model, with their indices in the caller's list.
 
         Of encoder-decoder models the encoder runs now, or with the decoder where `encode_sources` is False.
         """
@@ -326,7 +326,7 @@ class TaskModel:
         logits: Tensor | None,
         predict: bool = True,
     ) -> ForwardPass:
-        """Make a `ForwardPass` from the output of a run of the model.
+        """Return a `ForwardPass` made from the output of a run of the model.
 
         Args:
             batch: What was read.
@@ -369,7 +369,7 @@ class TaskModel:
             raise non_finite_error(self.module, batch.inputs)
 
     def head_logits(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
-        """Apply the head to every real token, HoT(x_i): (N, C), or (N, R) for some rows of a vocabulary, (R,).
+        """Return the head's logits at every real token, HoT(x_i): (N, C), or (N, R) for rows of a vocabulary, (R,).
 
         The N tokens are in the order of `batch.mask`; `hidden` is what the head reads, (B, T, H).
         """

@@ -60,7 +60,7 @@ class Headpiece:
     repeats: int = 1
 
     def swap_if_time_first(self, hidden: Tensor) -> Tensor:
-        """Swap the trunk's axes to (B, T, H), or back."""
+        """Return the trunk's states with axes (B, T, H), or these as the trunk has them."""
         return hidden.transpose(0, 1) if self.time_first else hidden
 
 
@@ -76,7 +76,7 @@ class Head:
     piece: Headpiece
 
     def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """Apply the head to full sequences, as the model itself does.
+        """Return the head's logits for full sequences, as the model itself gives them.
 
         Args:
             hidden: The trunk's output, (B, T, H).
@@ -88,7 +88,7 @@ class Head:
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Apply the head to each token as a sequence of its own.
+        """Return the head's logits at each token as a sequence of its own.
 
         Args:
             hidden: Final representations, (N, H).

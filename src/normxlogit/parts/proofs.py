@@ -112,7 +112,7 @@ def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
     when="first call, where something was changed; two passes",
 )
 def copy_answers_as_the_model(actual: Tensor, expected: Tensor) -> float | None:
-    """Compare the logits of the copy with the model's own."""
+    """Return by how much the copy's logits differ from the model's own, None if by no more than rounding."""
     return beyond_rounding(actual, expected)
 
 
@@ -126,7 +126,7 @@ def copy_answers_as_the_model(actual: Tensor, expected: Tensor) -> float | None:
     when="first call, for each candidate; the head alone",
 )
 def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
-    """Compare the head's logits with the model's."""
+    """Return by how much the head's logits differ from the model's, None if by no more than rounding."""
     return beyond_rounding(logits, expected)
 
 
@@ -184,7 +184,7 @@ def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Ten
     "plain pass, and a frozen one over the first of several texts",
 )
 def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: float) -> float | None:
-    """Compare the answer of a frozen pass with the model's own."""
+    """Return by how much the answer of a frozen pass differs from the model's own, None within the tolerance."""
     difference = largest_difference(answer, expected)
     return None if difference <= tolerance else difference
 
@@ -269,7 +269,7 @@ def states_are_of_these_inputs(theirs: Tensor, ours: Tensor) -> bool:
     when="every call of `from_outputs`; the head alone",
 )
 def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
-    """Compare the head's logits on the caller's states with the caller's logits."""
+    """Return by how much the head's logits on the caller's states differ from theirs, None if by rounding alone."""
     return beyond_rounding(logits.to(theirs.device), theirs.float())
 
 
@@ -280,7 +280,7 @@ def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
     when="loading a SentenceTransformer; two passes over three tokens",
 )
 def vectors_are_the_sentence_transformers(rebuilt: Tensor, expected: Tensor) -> float | None:
-    """Compare the vectors that are explained with those of the SentenceTransformer."""
+    """Return by how much vectors differ from the SentenceTransformer's, None if by no more than rounding."""
     return beyond_rounding(rebuilt, expected)
 
 

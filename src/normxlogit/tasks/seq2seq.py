@@ -166,7 +166,7 @@ def _call_as_decoder(
     source_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder: token ids are the decoder's; the encoder has run already, or reads the source.
+    """Return what a model answers when it is called as a decoder; the encoder has run already, or reads the source.
 
     Args:
         original: The model's own forward.

@@ -180,7 +180,7 @@ def resolve(
     contrast: Choice | None = None,
     choice_by_text: Sequence[Choice] | None = None,
 ) -> BatchTargets:
-    """Resolve the caller's target to indices.
+    """Return the caller's target as indices of outputs.
 
     Args:
         model: The model.

@@ -77,7 +77,7 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Decode UTF-8 text, with line feeds as line ends."""
+    """Return UTF-8 bytes as text, with line feeds as line ends."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -214,7 +214,7 @@ class _LayerOnShares:
         return values
 
     def _after_attention(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:
-        """Compute the layer's output from the state before the first LayerNorm, (b, i, T, H); overwrites its input."""
+        """Return shares of the layer's output from those before the first norm, (b, i, T, H); these are overwritten."""
         slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F)
         state = self._apply_layer_norm(mixed, "norm1", texts, rows)  # (b, i, T, H)
         inner = _apply_linear(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)

@@ -42,7 +42,7 @@ class LayerCall:
     returned: Tensor
 
     def call_again(self, texts: Tensor | None = None) -> Tensor:
-        """Call the layer again on the same hidden states.
+        """Return what the layer gives, (N, T, H), when it is called again on the same hidden states.
 
         Args:
             texts: Rows of the batch to take, in any number and order, (N,); None for the batch as it was.

@@ -318,7 +318,7 @@ def _call_without_tokens(
     signal_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model like a text model: token ids and their mask mean nothing to it."""
+    """Return what a model answers to a signal when it is called like a text model, with token ids and their mask."""
     del input_ids, attention_mask
     if signal_mask is not None:
         inputs["attention_mask"] = signal_mask

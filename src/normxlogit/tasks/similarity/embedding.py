@@ -73,7 +73,7 @@ class Direction(BatchTargets):
 
     @classmethod
     def of(cls, task: Task, vectors: Tensor) -> "Direction":
-        """Make a target of K vectors for each of B texts.
+        """Return a target of K vectors for each of B texts.
 
         Args:
             task: The model's task.

@@ -93,7 +93,7 @@ class SentenceEmbedding(PreTrainedModel):
 
 
 def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
-    """Make one vector of the states of each text's tokens, (B, H).
+    """Return one vector for each text, (B, H), made of its tokens' states.
 
     Args:
         hidden: (B, T, H).
@@ -112,7 +112,7 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
-    """Make an embedding model of a bare trunk, with the steps that its files or the caller name.
+    """Return a bare trunk as an embedding model, with the steps that its files or the caller name.
 
     Args:
         model: A bare model of transformers, or a `SentenceTransformer`.
@@ -153,7 +153,7 @@ def is_embedding_folder(source: str, **options: Any) -> bool:
 
 
 def steps_from_files(source: str, **options: Any) -> Steps | None:
-    """Read what sentence-transformers' files beside a model say of the steps around its trunk.
+    """Return the steps around a trunk that sentence-transformers' files beside a model name.
 
     Args:
         source: Folder or hub name.
