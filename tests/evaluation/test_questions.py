@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from normxlogit import DataError
@@ -24,6 +25,16 @@ def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
     places = {sentences(asked).index(answer) for asked, answer in zip(found, answers, strict=True)}
     assert len(places) > 2, "it stands anywhere"
     assert len(set().union(*map(sentences, found))) == 20, "the others are drawn from all rows"
+
+
+def test_a_seed_chooses_questions_and_sentences():
+    found = qnli_questions(ROWS, 4, seed=1)
+    assert found == qnli_questions(ROWS, 4, seed=1)
+    assert found != qnli_questions(ROWS, 4, seed=2)
+    assert [asked.question for asked in found] == [
+        f"q{i}" for i in np.random.default_rng(1).permutation(range(0, 20, 2))[:4]
+    ]
+    assert qnli_questions(ROWS, 4, seed=0) == qnli_questions(ROWS, 4)
 
 
 def test_documents_need_as_many_rows_as_sentences_and_an_answer():

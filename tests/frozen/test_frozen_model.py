@@ -16,6 +16,33 @@ def made(family, kind="SequenceClassification", **options):
     return task, batch
 
 
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("bert", "SequenceClassification"),
+        ("bert", "TokenClassification"),
+        ("roberta", "MaskedLM"),
+        ("llama", "CausalLM"),
+    ],
+)
+@pytest.mark.parametrize("places", [(0,), (1, 3), (2,)])
+def test_its_answers_are_the_models_own(family, kind, places):
+    if kind == "MaskedLM":
+        task = TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
+        batch = task.batch(task.encoder(["the cat [MASK] on the mat", "the [MASK] is good"]), [0, 1])
+        task.prepare(batch)
+    else:
+        task, batch = made(family, kind)
+    with torch.no_grad():
+        plain = task.run(batch)
+    frozen = FrozenModel.of(task).run(batch, places)
+    torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
+    assert set(frozen.readouts) == set(places)
+    assert not frozen.logits.requires_grad
+
+
 def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)

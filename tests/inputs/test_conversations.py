@@ -15,22 +15,24 @@ from normxlogit.inputs.documents.json_fields import json_fields
 
 ARGUMENTS = '{"location": "Paris, France"}'
 RESULT = '{"temperature": 14, "sky": "clear"}'
+ORDER, ASKED, SAYS = "Answer briefly.", "What is the weather in Paris?", "It is 14 degrees and clear."
+ARGS = json.loads(ARGUMENTS)
 SAID = [
-    ("system", "", "Answer briefly."),
-    ("user", "", "What is the weather in Paris?"),
+    ("system", "", ORDER),
+    ("user", "", ASKED),
     ("tool call", "get_weather", ARGUMENTS),
     ("tool result", "get_weather", RESULT),
-    ("assistant", "", "It is 14 degrees and clear."),
+    ("assistant", "", SAYS),
 ]
 """What all examples say."""
 
 OPENAI_CALL = {"id": "call_9pw1", "type": "function", "function": {"name": "get_weather", "arguments": ARGUMENTS}}
 OPENAI = [
-    {"role": "developer", "content": "Answer briefly."},
-    {"role": "user", "content": [{"type": "text", "text": "What is the weather in Paris?"}]},
+    {"role": "developer", "content": ORDER},
+    {"role": "user", "content": [{"type": "text", "text": ASKED}]},
     {"role": "assistant", "content": None, "refusal": None, "tool_calls": [OPENAI_CALL]},
     {"role": "tool", "tool_call_id": "call_9pw1", "content": RESULT},
-    {"role": "assistant", "content": "It is 14 degrees and clear."},
+    {"role": "assistant", "content": SAYS},
 ]
 COMPLETION = {
     "id": "chatcmpl-1",
@@ -38,7 +40,7 @@ COMPLETION = {
     "choices": [{"index": 0, "message": OPENAI[-1], "finish_reason": "stop"}],
 }
 ITEMS = [
-    {"role": "user", "content": "What is the weather in Paris?"},
+    {"role": "user", "content": ASKED},
     {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "get_weather", "arguments": ARGUMENTS},
     {"type": "function_call_output", "call_id": "call_1", "output": RESULT},
 ]
@@ -48,27 +50,22 @@ OUTPUT = [
         "id": "msg_1",
         "role": "assistant",
         "status": "completed",
-        "content": [{"type": "output_text", "text": "It is 14 degrees and clear.", "annotations": []}],
+        "content": [{"type": "output_text", "text": SAYS, "annotations": []}],
     }
 ]
 ANTHROPIC = [
-    {"role": "user", "content": "What is the weather in Paris?"},
-    {
-        "role": "assistant",
-        "content": [{"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": json.loads(ARGUMENTS)}],
-    },
+    {"role": "user", "content": ASKED},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": ARGS}]},
     {
         "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": RESULT}]},
-        ],
+        "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": RESULT}]}],
     },
-    {"role": "assistant", "content": [{"type": "text", "text": "It is 14 degrees and clear."}]},
+    {"role": "assistant", "content": [{"type": "text", "text": SAYS}]},
 ]
-LANGCHAIN_CALL = {"name": "get_weather", "args": json.loads(ARGUMENTS), "id": "call_1", "type": "tool_call"}
+LANGCHAIN_CALL = {"name": "get_weather", "args": ARGS, "id": "call_1", "type": "tool_call"}
 LANGCHAIN = [
-    {"type": "system", "content": "Answer briefly.", "additional_kwargs": {}, "response_metadata": {}, "id": None},
-    {"type": "human", "content": "What is the weather in Paris?", "example": False},
+    {"type": "system", "content": ORDER, "additional_kwargs": {}, "response_metadata": {}, "id": None},
+    {"type": "human", "content": ASKED, "example": False},
     {
         "type": "ai",
         "content": "",
@@ -77,7 +74,7 @@ LANGCHAIN = [
         "invalid_tool_calls": [],
     },
     {"type": "tool", "content": RESULT, "name": "get_weather", "tool_call_id": "call_1", "status": "success"},
-    {"type": "ai", "content": "It is 14 degrees and clear.", "tool_calls": []},
+    {"type": "ai", "content": SAYS, "tool_calls": []},
 ]
 CLASSES = {"system": "SystemMessage", "human": "HumanMessage", "ai": "AIMessage", "tool": "ToolMessage"}
 DUMPED = [
@@ -85,86 +82,59 @@ DUMPED = [
     for m in LANGCHAIN
 ]
 LLAMA_INDEX = [
-    {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Answer briefly."}]},
-    {"role": "user", "blocks": [{"block_type": "text", "text": "What is the weather in Paris?"}]},
+    {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": ORDER}]},
+    {"role": "user", "blocks": [{"block_type": "text", "text": ASKED}]},
     {"role": "assistant", "additional_kwargs": {"tool_calls": [OPENAI_CALL]}, "blocks": []},
     {
         "role": "tool",
         "additional_kwargs": {"name": "get_weather", "tool_call_id": "call_9pw1"},
         "blocks": [{"block_type": "text", "text": RESULT}],
     },
-    {"role": "assistant", "blocks": [{"block_type": "text", "text": "It is 14 degrees and clear."}]},
+    {"role": "assistant", "blocks": [{"block_type": "text", "text": SAYS}]},
 ]
 LLAMA_INDEX_BLOCKS = [
     *LLAMA_INDEX[:2],
     {
         "role": "assistant",
         "blocks": [
-            {
-                "block_type": "tool_call",
-                "tool_call_id": "call_9pw1",
-                "tool_name": "get_weather",
-                "tool_kwargs": json.loads(ARGUMENTS),
-            }
+            {"block_type": "tool_call", "tool_call_id": "call_9pw1", "tool_name": "get_weather", "tool_kwargs": ARGS}
         ],
     },
     *LLAMA_INDEX[3:],
 ]
 TRANSFORMERS = [
-    {"role": "system", "content": "Answer briefly."},
-    {"role": "user", "content": "What is the weather in Paris?"},
-    {
-        "role": "assistant",
-        "tool_calls": [
-            {"type": "function", "function": {"name": "get_weather", "arguments": {"location": "Paris, France"}}}
-        ],
-    },
+    {"role": "system", "content": ORDER},
+    {"role": "user", "content": ASKED},
+    {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "get_weather", "arguments": ARGS}}]},
     {"role": "tool", "name": "get_weather", "content": RESULT},
-    {"role": "assistant", "content": "It is 14 degrees and clear."},
+    {"role": "assistant", "content": SAYS},
 ]
 GEMINI = {
-    "system_instruction": {"parts": [{"text": "Answer briefly."}]},
+    "system_instruction": {"parts": [{"text": ORDER}]},
     "contents": [
-        {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]},
-        {"role": "model", "parts": [{"functionCall": {"name": "get_weather", "args": json.loads(ARGUMENTS)}}]},
-        {
-            "role": "user",
-            "parts": [{"functionResponse": {"name": "get_weather", "response": json.loads(RESULT)}}],
-        },
-        {"role": "model", "parts": [{"text": "It is 14 degrees and clear."}]},
+        {"role": "user", "parts": [{"text": ASKED}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "get_weather", "args": ARGS}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "get_weather", "response": json.loads(RESULT)}}]},
+        {"role": "model", "parts": [{"text": SAYS}]},
     ],
 }
 OTEL_INPUT = [
-    {"role": "user", "parts": [{"type": "text", "content": "What is the weather in Paris?"}]},
-    {
-        "role": "assistant",
-        "parts": [
-            {"type": "tool_call", "id": "call_1", "name": "get_weather", "arguments": {"location": "Paris, France"}}
-        ],
-    },
-    {
-        "role": "tool",
-        "parts": [{"type": "tool_call_response", "id": "call_1", "response": json.loads(RESULT)}],
-    },
+    {"role": "user", "parts": [{"type": "text", "content": ASKED}]},
+    {"role": "assistant", "parts": [{"type": "tool_call", "id": "call_1", "name": "get_weather", "arguments": ARGS}]},
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "call_1", "response": json.loads(RESULT)}]},
 ]
-OTEL_OUTPUT = [
-    {
-        "role": "assistant",
-        "parts": [{"type": "text", "content": "It is 14 degrees and clear."}],
-        "finish_reason": "stop",
-    }
-]
+OTEL_OUTPUT = [{"role": "assistant", "parts": [{"type": "text", "content": SAYS}], "finish_reason": "stop"}]
 OTEL = {
     "gen_ai.operation.name": "chat",
-    "gen_ai.system_instructions": json.dumps([{"type": "text", "content": "Answer briefly."}]),
+    "gen_ai.system_instructions": json.dumps([{"type": "text", "content": ORDER}]),
     "gen_ai.input.messages": json.dumps(OTEL_INPUT),
     "gen_ai.output.messages": json.dumps(OTEL_OUTPUT),
 }
 INDEXED = {
     "gen_ai.prompt.0.role": "system",
-    "gen_ai.prompt.0.content": "Answer briefly.",
+    "gen_ai.prompt.0.content": ORDER,
     "gen_ai.prompt.1.role": "user",
-    "gen_ai.prompt.1.content": "What is the weather in Paris?",
+    "gen_ai.prompt.1.content": ASKED,
     "gen_ai.prompt.2.role": "assistant",
     "gen_ai.prompt.2.tool_calls.0.id": "call_1",
     "gen_ai.prompt.2.tool_calls.0.name": "get_weather",
@@ -173,7 +143,7 @@ INDEXED = {
     "gen_ai.prompt.3.tool_call_id": "call_1",
     "gen_ai.prompt.3.content": RESULT,
     "gen_ai.completion.0.role": "assistant",
-    "gen_ai.completion.0.content": "It is 14 degrees and clear.",
+    "gen_ai.completion.0.content": SAYS,
 }
 
 
@@ -196,16 +166,10 @@ def otlp(attributes):
 LANGFUSE = {
     "id": "trace-1",
     "name": "agent",
-    "input": "What is the weather in Paris?",
-    "output": "It is 14 degrees and clear.",
+    "input": ASKED,
+    "output": SAYS,
     "observations": [
-        {
-            "id": "1",
-            "traceId": "trace-1",
-            "type": "GENERATION",
-            "input": {"messages": OPENAI[:2]},
-            "output": OPENAI[2],
-        },
+        {"id": "1", "traceId": "trace-1", "type": "GENERATION", "input": {"messages": OPENAI[:2]}, "output": OPENAI[2]},
         {"id": "2", "traceId": "trace-1", "type": "SPAN", "name": "get_weather", "input": ARGUMENTS, "output": RESULT},
         {"id": "3", "traceId": "trace-1", "type": "GENERATION", "input": OPENAI[:4], "output": OPENAI[4]},
     ],
@@ -215,13 +179,13 @@ LANGSMITH_LLM = {
     "trace_id": "run-1",
     "run_type": "llm",
     "inputs": {"messages": [DUMPED[:4]]},
-    "outputs": {"generations": [[{"text": "It is 14 degrees and clear.", "message": DUMPED[4]}]], "llm_output": None},
+    "outputs": {"generations": [[{"text": SAYS, "message": DUMPED[4]}]], "llm_output": None},
 }
 LANGSMITH = {
     "id": "run-1",
     "trace_id": "run-1",
     "run_type": "chain",
-    "inputs": {"messages": [["user", "What is the weather in Paris?"]]},
+    "inputs": {"messages": [["user", ASKED]]},
     "outputs": {"messages": LANGCHAIN[1:]},
     "child_runs": [LANGSMITH_LLM],
 }
@@ -230,12 +194,12 @@ FORMATS = {
     "OpenAI chat": OPENAI,
     "OpenAI request and completion": {"messages": OPENAI[:4], **COMPLETION},
     "OpenAI request and completion apart": {"request": {"messages": OPENAI[:4]}, "response": COMPLETION},
-    "OpenAI responses": {"instructions": "Answer briefly.", "input": ITEMS, "output": OUTPUT},
-    "OpenAI responses as one list": [{"role": "system", "content": "Answer briefly."}, *ITEMS, *OUTPUT],
-    "Anthropic": {"model": "claude", "system": "Answer briefly.", "messages": ANTHROPIC},
+    "OpenAI responses": {"instructions": ORDER, "input": ITEMS, "output": OUTPUT},
+    "OpenAI responses as one list": [{"role": "system", "content": ORDER}, *ITEMS, *OUTPUT],
+    "Anthropic": {"model": "claude", "system": ORDER, "messages": ANTHROPIC},
     "Anthropic with blocks and a response": {
         "request": {
-            "system": [{"type": "text", "text": "Answer briefly.", "cache_control": {"type": "ephemeral"}}],
+            "system": [{"type": "text", "text": ORDER, "cache_control": {"type": "ephemeral"}}],
             "messages": ANTHROPIC[:3],
         },
         "response": {"id": "msg_1", "type": "message", **ANTHROPIC[3], "stop_reason": "end_turn"},
@@ -479,30 +443,9 @@ KEYS = [
     *("observations", "child_runs", "reasoning", "functionCall", "function_response", "source", "results", "tools"),
 ]
 WORDS = [
-    *(
-        "user",
-        "assistant",
-        "tool",
-        "system",
-        "text",
-        "tool_use",
-        "tool_result",
-        "function_call",
-        "reasoning",
-        "thinking",
-    ),
-    *(
-        "mcp_call",
-        "web_search_call",
-        "function_call_output",
-        "document",
-        "image",
-        "Hi",
-        "",
-        "[1",
-        '{"a": 1}',
-        "</think>",
-    ),
+    *("user", "assistant", "tool", "system", "text", "tool_use", "tool_result", "function_call", "reasoning"),
+    *("thinking", "mcp_call", "web_search_call", "function_call_output", "document", "image"),
+    *("Hi", "", "[1", '{"a": 1}', "</think>"),
 ]
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(WORDS)
 JSON = st.recursive(
@@ -560,7 +503,7 @@ def test_messages_of_anthropic():
     call = types.Message.model_validate({**about, **ANTHROPIC[1], "stop_reason": "tool_use"})
     answer = types.Message.model_validate({**about, **ANTHROPIC[3], "stop_reason": "end_turn"})
     messages = [ANTHROPIC[0], {"role": "assistant", "content": call.content}, ANTHROPIC[2], answer]
-    assert read({"system": "Answer briefly.", "messages": messages}) == SAID
+    assert read({"system": ORDER, "messages": messages}) == SAID
 
 
 @pytest.mark.slow
@@ -568,11 +511,11 @@ def test_messages_of_langchain():
     messages = pytest.importorskip("langchain_core.messages")
     load = pytest.importorskip("langchain_core.load")
     conversation = [
-        messages.SystemMessage("Answer briefly."),
-        messages.HumanMessage("What is the weather in Paris?"),
+        messages.SystemMessage(ORDER),
+        messages.HumanMessage(ASKED),
         messages.AIMessage("", tool_calls=[LANGCHAIN_CALL]),
         messages.ToolMessage(RESULT, tool_call_id="call_1"),
-        messages.AIMessageChunk("It is 14 degrees and clear."),
+        messages.AIMessageChunk(SAYS),
     ]
     assert read(conversation) == SAID
     assert read({"messages": conversation}) == SAID
@@ -591,18 +534,16 @@ def test_messages_of_llama_index():
     llms = pytest.importorskip("llama_index.core.llms")
     blocks = pytest.importorskip("llama_index.core.base.llms.types")
     conversation = [
-        llms.ChatMessage(role="system", content="Answer briefly."),
-        llms.ChatMessage(role="user", content="What is the weather in Paris?"),
+        llms.ChatMessage(role="system", content=ORDER),
+        llms.ChatMessage(role="user", content=ASKED),
         llms.ChatMessage(role="assistant", additional_kwargs={"tool_calls": [OPENAI_CALL]}),
         llms.ChatMessage(
             role="tool", content=RESULT, additional_kwargs={"tool_call_id": "call_9pw1", "name": "get_weather"}
         ),
-        llms.ChatMessage(role="assistant", content="It is 14 degrees and clear."),
+        llms.ChatMessage(role="assistant", content=SAYS),
     ]
     assert read(conversation) == SAID
     if hasattr(blocks, "ToolCallBlock"):
-        call = blocks.ToolCallBlock(
-            tool_call_id="call_9pw1", tool_name="get_weather", tool_kwargs=json.loads(ARGUMENTS)
-        )
+        call = blocks.ToolCallBlock(tool_call_id="call_9pw1", tool_name="get_weather", tool_kwargs=ARGS)
         conversation[2] = llms.ChatMessage(role="assistant", blocks=[call])
         assert read(conversation) == SAID
