@@ -23,17 +23,17 @@ class Continuation(NamedTuple):
     """Token ids that follow a text.
 
     Attributes:
-        given: Those that are given, right behind the text.
+        prefix: Those right behind the text, which count as read.
         ids: Those whose log-probability is asked for, behind them.
     """
 
-    given: tuple[int, ...]
+    prefix: tuple[int, ...]
     ids: tuple[int, ...]
 
     @property
     def all(self) -> list[int]:
         """Both."""
-        return [*self.given, *self.ids]
+        return [*self.prefix, *self.ids]
 
 
 def continuation_log_probabilities(
@@ -118,5 +118,5 @@ def _continued(
     attended = torch.tensor(mask, device=device)  # (B, T + n)
     logits: Tensor = module(input_ids=inputs, attention_mask=attended, past_key_values=cache, use_cache=True).logits
     token_log_probabilities = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
-    spans = [slice(len(following.given), len(following.all)) for following in keys]
+    spans = [slice(len(following.prefix), len(following.all)) for following in keys]
     return [float(values[span].double().sum()) for values, span in zip(token_log_probabilities, spans, strict=True)]

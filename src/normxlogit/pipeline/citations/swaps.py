@@ -109,7 +109,7 @@ def _log_probabilities(
     token_ids: Callable[[str], list[int]],
     answer_nats: Array,
 ) -> list[float]:
-    """Return the log-probability of each variant of a sentence of the answer, behind what stands before it.
+    """Return the log-probability of each variant of a sentence of the answer, given prompt and earlier answer.
 
     What the model reads before the first of these sentences is read for all of them together.
     """
@@ -127,6 +127,6 @@ def _log_probabilities(
         continuations.append(Continuation(tuple(encoding.ids[start : first[k]]), tuple(token_ids(gap + text))))
     tokens = continuations[0].all  # the answer up to the end of its first sentence with a value, or another spelling
     is_answer = tokens == encoding.ids[start : start + len(tokens)]
-    begins = start + len(continuations[0].given) - completed.prompt_tokens
+    begins = start + len(continuations[0].prefix) - completed.prompt_tokens
     whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None
     return continuation_log_probabilities(model, encoding.take(range(start)), continuations, whole)
