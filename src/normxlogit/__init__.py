@@ -6,7 +6,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .corpus.run import attribute
-    from .corpus.summary import summarize
+    from .corpus.summaries.summary import summarize
     from .errors import (
         DataError,
         HeadMismatchError,
@@ -55,7 +55,7 @@ _HOMES = (
         "ALL": "tasks.targets",
         "Explainer": "explainer",
         "attribute": "corpus.run",
-        "summarize": "corpus.summary",
+        "summarize": "corpus.summaries.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
         "Comparison": "results.comparison",

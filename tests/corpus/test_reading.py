@@ -10,8 +10,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit.corpus.reading import open_source
-from normxlogit.corpus.shards import KEPT, InputColumns, choose_columns, read_shards
+from normxlogit.corpus.rows.reading import open_source
+from normxlogit.corpus.rows.shards import KEPT, InputColumns, choose_columns, read_shards
 from normxlogit.errors import DataError
 
 ROWS = [{"name": f"r{i}", "text": f'text {i}\nof, "two" lines é', "stars": i} for i in range(10)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from normxlogit import attribute, summarize
-from normxlogit.corpus.summary_page import page
+from normxlogit.corpus.summaries.page import page
 from normxlogit.errors import DataError, InputError
 from tests.commands import run as command
 

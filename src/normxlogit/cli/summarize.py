@@ -34,8 +34,8 @@ def summarize(
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     check_run_output(output, folder)
-    from ..corpus.summary import summarize as run
-    from ..corpus.summary_page import cards, page
+    from ..corpus.summaries.page import cards, page
+    from ..corpus.summaries.summary import summarize as run
     from ..render.blocks import Paragraph
 
     explainer = None

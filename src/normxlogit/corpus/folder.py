@@ -17,7 +17,7 @@ from ..results.storage.identity import Identity
 from ..results.storage.parquet import reading
 from ..results.storage.schema import check
 from ..results.storage.tables import optional_module
-from .shards import Done
+from .rows.shards import Done
 
 __all__ = ["MANIFEST", "REPAIR", "Folder", "Manifest"]
 

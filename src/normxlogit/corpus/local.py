@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ..errors import DataError
 from .folder import Folder
-from .shards import Done, Shard
+from .rows.shards import Done, Shard
 from .workers import Worker, write
 
 T = TypeVar("T")

@@ -17,10 +17,10 @@ from ..results.attribution import Attribution
 from ..results.citations import Citations
 from ..results.units.spans import PartSpec, SourceKind, SourceSpec
 from .halving import Halving
-from .media import BESIDE, media_of
+from .rows.media import BESIDE, media_of
+from .rows.shards import Shard
 from .settings import Settings
-from .shards import Shard
-from .worker import Explained
+from .worker import ExplainedShard
 
 WRITTEN_AT_ONCE = 8
 """Prompts that are continued together."""
@@ -112,7 +112,7 @@ class PromptWorker:
             raise InputError("the assistant says nothing in this conversation")
         return ask_in(self.model, conversation, self.settings.turn)
 
-    def explain(self, prepared: PreparedPrompts) -> Explained:
+    def explain(self, prepared: PreparedPrompts) -> ExplainedShard:
         """Generate the completions that the input lacks, and explain the sources of each.
 
         Raises:
@@ -157,7 +157,7 @@ class PromptWorker:
         rows = sorted(sources)
         encodings = [completed[row].encoding for row in rows]
         results = {place: sources[row] for place, row in enumerate(rows)}
-        return Explained(prepared.shard, rows, encodings, [], results, problems)
+        return ExplainedShard(prepared.shard, rows, encodings, [], results, problems)
 
 
 def _about_picture(prompt: Prompt, picture: Any, problems: dict[int, str], row: int) -> Prompt:

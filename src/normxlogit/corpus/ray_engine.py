@@ -12,11 +12,11 @@ from ..errors import DataError, NormXLogitError
 from ..explainer import Explainer
 from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
-from .formats import arrow_module
 from .local import bound_kernels
-from .reading import Source
+from .rows.formats import arrow_module
+from .rows.reading import Source
+from .rows.shards import Done, left_shards
 from .settings import Settings
-from .shards import Done, left_shards
 from .workers import worker_for, write
 
 RESULT = "result"

@@ -21,9 +21,9 @@ from ..tasks.targets import Choice, TargetSpec
 from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
-from .reading import open_source
+from .rows.reading import open_source
+from .rows.shards import Done, InputColumns, choose_columns, left_shards
 from .settings import SHARD_ROWS, SLOW_ROWS, Settings
-from .shards import Done, InputColumns, choose_columns, left_shards
 from .workers import worker_for
 
 if TYPE_CHECKING:

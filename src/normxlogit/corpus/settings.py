@@ -14,7 +14,7 @@ from ..pipeline.options import Options, Verify, checked_verify
 from ..results.units.spans import PartKind, SourceKind
 from ..results.units.words import MERGES, Merge
 from ..tasks.targets import All, Choice, TargetSpec
-from .shards import InputColumns
+from .rows.shards import InputColumns
 
 SHARD_ROWS = 4096
 """Rows of a shard: what is sorted by length, what is written at once, and the most that a kill can cost."""

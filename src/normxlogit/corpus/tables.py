@@ -20,13 +20,13 @@ from ..results.storage.schema import FloatArray, plain
 from ..results.storage.versions import FORMAT_VERSION
 from ..results.units.words import merge_words
 from ..tasks.targets import contrast_note, index_of, name_of, output_count
-from .formats import arrow_module
+from .rows.formats import arrow_module
+from .rows.shards import KEPT
 from .settings import Settings
-from .shards import KEPT
-from .worker import Explained
+from .worker import ExplainedShard
 
 
-def result_table(model: TaskModel, settings: Settings, explained: Explained, metadata: dict[str, Any]) -> Any:
+def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows."""
     arrow, of_sources = arrow_module(), settings.sources is not None
     kind: str = model.task.result_kind
@@ -73,7 +73,7 @@ def _absent(settings: Settings, kind: str) -> list[str]:
     return absent if settings.keep_text and settings.columns.pair is not None else [*absent, "text_pair"]
 
 
-def _common_of_texts(model: TaskModel, settings: Settings, explained: Explained) -> dict[str, Any]:
+def _common_of_texts(model: TaskModel, settings: Settings, explained: ExplainedShard) -> dict[str, Any]:
     """Return the values that all texts, pictures or sounds of a run share."""
     method = method_named(settings.method)
     layers = [scored.layers for _, scored in explained.batches]
@@ -93,7 +93,7 @@ def _common_of_texts(model: TaskModel, settings: Settings, explained: Explained)
     }
 
 
-def _common_of_sources(model: TaskModel, settings: Settings, explained: Explained) -> dict[str, Any]:
+def _common_of_sources(model: TaskModel, settings: Settings, explained: ExplainedShard) -> dict[str, Any]:
     """Return the values that the sources of all completions of a run share."""
     return {
         "quantity": next((attribution_of(result).quantity for result in explained.results.values()), "logit"),
@@ -157,7 +157,7 @@ def _batch_columns(
     return columns
 
 
-def _columns_of_results(settings: Settings, explained: Explained, types: dict[str, Any]) -> dict[str, Any]:
+def _columns_of_results(settings: Settings, explained: ExplainedShard, types: dict[str, Any]) -> dict[str, Any]:
     """Return the columns of what is not explained in columns."""
     arrow = arrow_module()
     rows = []
@@ -196,7 +196,7 @@ def _notes(
     return notes
 
 
-def error_table(explained: Explained) -> Any:
+def error_table(explained: ExplainedShard) -> Any:
     """Return the rows of a shard that have no result, with the reasons."""
     arrow = arrow_module()
     rows = sorted(explained.problems)

@@ -18,9 +18,9 @@ from ..results.attribution import Attribution
 from ..results.base import Record
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
 from .halving import Halving
-from .media import media_of
+from .rows.media import media_of
+from .rows.shards import Shard
 from .settings import Settings
-from .shards import Shard
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Explained:
+class ExplainedShard:
     """A shard explained.
 
     Attributes:
@@ -122,7 +122,7 @@ class ShardWorker:
         except TargetError as error:
             return str(error)
 
-    def explain(self, prepared: Prepared) -> Explained:
+    def explain(self, prepared: Prepared) -> ExplainedShard:
         """Run the model and the method over a shard.
 
         Raises:
@@ -161,7 +161,7 @@ class ShardWorker:
 
         if single:
             self._halving(explain, single, report)
-        return Explained(prepared.shard, prepared.rows, encodings, batches, results, problems)
+        return ExplainedShard(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
 
 def _check_settings(model: TaskModel, settings: Settings) -> None:

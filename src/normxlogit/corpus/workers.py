@@ -5,10 +5,10 @@ from typing import Any, Protocol
 from ..model.task_model import TaskModel
 from .folder import Folder
 from .prompts import PromptWorker
+from .rows.shards import Done, Shard
 from .settings import Settings
-from .shards import Done, Shard
 from .tables import error_table, result_table
-from .worker import Explained, ShardWorker
+from .worker import ExplainedShard, ShardWorker
 
 
 class Worker(Protocol):
@@ -21,7 +21,7 @@ class Worker(Protocol):
         """Read and tokenise a shard."""
         ...
 
-    def explain(self, prepared: Any) -> Explained:
+    def explain(self, prepared: Any) -> ExplainedShard:
         """Run the model and the method over it."""
         ...
 
@@ -35,7 +35,7 @@ def worker_for(model: TaskModel, settings: Settings) -> Worker:
     return ShardWorker(model, settings) if settings.sources is None else PromptWorker(model, settings)
 
 
-def write(worker: Worker, folder: Folder, run: str, explained: Explained) -> Done:
+def write(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -> Done:
     """Write a shard's results and errors.
 
     Raises:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from ..errors import DataError
-from ..results.storage.tables import optional_module
+from ...errors import DataError
+from ...results.storage.tables import optional_module
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -48,7 +48,7 @@ Row = Mapping[str, Any] | str
 
 
 @dataclass(frozen=True)
-class Block:
+class RowBlock:
     """Some rows of a source.
 
     Attributes:
@@ -62,7 +62,7 @@ class Block:
     fraction: float
 
     @classmethod
-    def of(cls, table: Any, fraction: float) -> "Block":
+    def of(cls, table: Any, fraction: float) -> "RowBlock":
         """Return the rows of an Arrow table."""
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         return cls(columns, [None] * len(table), fraction)
@@ -78,7 +78,7 @@ class Reader:
     """
 
     names: list[str]
-    blocks: Callable[[Sequence[str]], Iterator[Block]]
+    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
 
 
 def arrow_module() -> Any:
@@ -116,11 +116,11 @@ def _parquet(file: Any) -> Reader:
     reader = optional_module("pyarrow.parquet", "").ParquetFile(file, page_checksum_verification=True)
     total = max(reader.metadata.num_rows, 1)
 
-    def blocks(columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         done = 0
         for batch in reader.iter_batches(batch_size=BLOCK, columns=list(columns)):
             done += batch.num_rows
-            yield Block.of(_checked(batch, columns), done / total)
+            yield RowBlock.of(_checked(batch, columns), done / total)
 
     return Reader(list(reader.schema_arrow.names), blocks)
 
@@ -131,13 +131,13 @@ def _arrow(file: Any, size: int) -> Reader:
     file.seek(0)
     reader = arrow.ipc.open_file(file) if is_file else arrow.ipc.open_stream(file)
 
-    def blocks(columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         count = reader.num_record_batches if is_file else 0
         batches = map(reader.get_batch, range(count)) if is_file else reader
         for number, batch in enumerate(batches, 1):
             fraction = number / count if is_file else file.tell() / max(size, 1)
             for table in sliced(_checked(batch, columns)):
-                yield Block.of(table, min(fraction, 1.0))
+                yield RowBlock.of(table, min(fraction, 1.0))
 
     return Reader(list(reader.schema.names), blocks)
 
@@ -194,7 +194,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     if names[-1].endswith(LAST):
         raise DataError(OPEN_QUOTE)
 
-    def blocks(columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         ended = False
         while rows := _next_rows(reader, BLOCK):
             if kind == "tsv":
@@ -208,7 +208,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
             ]
             good = ([None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True))
             cells = dict(zip(names, zip(*good, strict=True), strict=False))
-            yield Block({name: _decoded(cells.get(name, ())) for name in columns}, problems, fraction())
+            yield RowBlock({name: _decoded(cells.get(name, ())) for name in columns}, problems, fraction())
         if not ended:
             raise DataError(OPEN_QUOTE)
         lines.detach()  # the file is closed by who opened it
@@ -310,12 +310,12 @@ def row_names(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows if not isinstance(row, str) for name in row))
 
 
-def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[Block]:
+def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[RowBlock]:
     """Read some values of rows, block by block."""
     rows = iter(rows)
     while part := list(islice(rows, BLOCK)):
         values = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}
-        yield Block(values, [row if isinstance(row, str) else None for row in part], fraction())
+        yield RowBlock(values, [row if isinstance(row, str) else None for row in part], fraction())
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:

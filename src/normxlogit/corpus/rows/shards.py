@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError, InputError
-from ..inputs.documents.conversations import read_conversation
-from ..inputs.documents.named_documents import documents_by_name
-from ..inputs.documents.traces import to_plain_data
-from ..results.storage.columns import CORPUS
-from ..results.storage.schema import Index
-from .formats import Block, arrow_module, check_columns
+from ...errors import DataError, InputError
+from ...inputs.documents.conversations import read_conversation
+from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.traces import to_plain_data
+from ...results.storage.columns import CORPUS
+from ...results.storage.schema import Index
+from .formats import RowBlock, arrow_module, check_columns
 from .media import BESIDE, DEFAULTS, media_columns
 from .reading import Source
 
@@ -226,7 +226,7 @@ def _digest(table: Any) -> str:
     return digest.hexdigest()
 
 
-def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
+def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
     """Return a block as a table with the columns of a shard."""
     problems = list(block.problems)
     rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
@@ -245,7 +245,7 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
 
 
-def _texts(arrow: Any, block: Block, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
+def _texts(arrow: Any, block: RowBlock, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
     """Return the texts of a block, or prompts with completions, questions with answers, or conversations."""
 
     def read(name: str, parse: Callable[[Any, str], Any]) -> Any:
@@ -277,7 +277,7 @@ def _texts(arrow: Any, block: Block, columns: InputColumns, problems: list[str |
     return table
 
 
-def _media(arrow: Any, block: Block, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
+def _media(arrow: Any, block: RowBlock, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
     """Return the pictures and sounds of a block: those in the place of texts, and those of prompts."""
     table: dict[str, Any] = {}
     for name, prefix in ((columns.text if columns.media else None, ""), (columns.image, BESIDE)):
@@ -328,7 +328,7 @@ def _documents(value: Any, name: str) -> str:
         raise ValueError(f"column {name!r}: {error}") from None
 
 
-def _conversations(arrow: Any, block: Block, names: Sequence[str], problems: list[str | None]) -> Any:
+def _conversations(arrow: Any, block: RowBlock, names: Sequence[str], problems: list[str | None]) -> Any:
     """Return conversations as JSON; one that cannot be read is a problem of its row."""
     columns = [block.columns[name] for name in names]
     called = f"column {' and '.join(map(repr, names))}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..render.blocks import (
+from ...render.blocks import (
     Bar,
     Block,
     Card,
@@ -18,14 +18,14 @@ from ..render.blocks import (
     Table,
     cell,
 )
-from ..render.charts import number
-from ..render.describe import model_text
-from ..render.html import page as drawn_page
-from ..results.citations import LEAST_LOSS
-from ..results.messages import CONVERSATION, DOCUMENTS, Wording
-from ..results.units.characters import direction
-from .answer_summary import AnswerSummary
-from .conversation_summary import QUESTION, ConversationSummary
+from ...render.charts import number
+from ...render.describe import model_text
+from ...render.html import page as drawn_page
+from ...results.citations import LEAST_LOSS
+from ...results.messages import CONVERSATION, DOCUMENTS, Wording
+from ...results.units.characters import direction
+from .answers import AnswerSummary
+from .conversations import QUESTION, ConversationSummary
 from .summary import Summary
 from .units import NAMES, SIGNALS, Unit, WrongAnswer
 from .verdicts import MeasuredUse

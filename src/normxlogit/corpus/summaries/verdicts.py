@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..errors import DataError
-from ..results.citations import LEAST_LOSS, LEAST_SHARE
-from ..results.storage.schema import plain
+from ...errors import DataError
+from ...results.citations import LEAST_LOSS, LEAST_SHARE
+from ...results.storage.schema import plain
 from .run_tables import RunTables
 
 

@@ -5,12 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
-from ..results.citations import Citations
-from ..results.storage.columns import CORPUS
-from ..results.storage.tables import optional_module
-from .folder import MANIFEST, REPAIR, Folder
-from .formats import arrow_module
+from ...errors import DataError
+from ...results.citations import Citations
+from ...results.storage.columns import CORPUS
+from ...results.storage.tables import optional_module
+from ..folder import MANIFEST, REPAIR, Folder
+from ..rows.formats import arrow_module
 from .units import SIGNALS
 
 

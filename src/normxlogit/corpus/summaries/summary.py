@@ -6,23 +6,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, InputError
-from ..inputs.texts import counted
-from ..pipeline.arguments import checked_arguments
-from ..render.builders.text import opening
-from ..render.layout import layout
-from ..results.attribution import Attribution
-from ..results.gold import read_gold
-from ..results.storage.columns import CORPUS, result_states
-from ..results.storage.schema import plain
-from .answer_summary import AnswerSummary, summarize_answers
-from .conversation_summary import ConversationSummary, summarize_conversations
-from .formats import arrow_module
+from ...errors import DataError, InputError
+from ...inputs.texts import counted
+from ...pipeline.arguments import checked_arguments
+from ...render.builders.text import opening
+from ...render.layout import layout
+from ...results.attribution import Attribution
+from ...results.gold import read_gold
+from ...results.storage.columns import CORPUS, result_states
+from ...results.storage.schema import plain
+from ..rows.formats import arrow_module
+from .answers import AnswerSummary, summarize_answers
+from .conversations import ConversationSummary, summarize_conversations
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
-    from ..explainer import Explainer
+    from ...explainer import Explainer
 
 EXAMPLES = 3
 

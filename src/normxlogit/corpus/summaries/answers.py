@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..results.citations import LEAST_LOSS
-from ..results.units.units import APART
+from ...results.citations import LEAST_LOSS
+from ...results.units.units import APART
 from .run_tables import RunTables
 from .verdicts import MeasuredUse, Verdicts, is_tested, measured_use, measured_uses, read_verdicts
 

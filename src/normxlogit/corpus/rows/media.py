@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DataError
-from ..inputs.media.pictures import SUFFIXES as PICTURES
+from ...errors import DataError
+from ...inputs.media.pictures import SUFFIXES as PICTURES
 
 DEFAULTS = ("path", "image", "audio", "file", "text")
 """Names of columns that pictures or sounds are looked for in where the caller names none."""
@@ -26,7 +26,7 @@ BESIDE = "image "
 """Prefix of the columns of a shard that hold the pictures of its prompts."""
 
 
-class Medium(NamedTuple):
+class MediumCell(NamedTuple):
     """A picture or a sound of a row.
 
     Attributes:
@@ -51,17 +51,17 @@ def media_columns(
         try:
             rows.append(_medium(value, name))
         except ValueError as error:  # noqa: PERF203  # of this row alone
-            rows.append(Medium(value if isinstance(value, str) and value.isprintable() else None))
+            rows.append(MediumCell(value if isinstance(value, str) and value.isprintable() else None))
             problems[row] = problems[row] or str(error)
     kinds = (arrow.string(), arrow.large_binary(), arrow.int64(), arrow.string())
-    columns = zip(Medium._fields, kinds, strict=True)
+    columns = zip(MediumCell._fields, kinds, strict=True)
     return {prefix + field: arrow.array([getattr(row, field) for row in rows], kind) for field, kind in columns}
 
 
 def media_of(table: Any, prefix: str = "") -> list[Any]:
     """Return the pictures or sounds of a shard as tasks read them: paths, open files, or samples with their rate."""
-    columns = (table[prefix + name].to_pylist() for name in Medium._fields)
-    return [_item(Medium(*row)) for row in zip(*columns, strict=True)]
+    columns = (table[prefix + name].to_pylist() for name in MediumCell._fields)
+    return [_item(MediumCell(*row)) for row in zip(*columns, strict=True)]
 
 
 def media_files(names: Sequence[str]) -> list[str]:
@@ -92,7 +92,7 @@ def _files(name: str) -> list[str]:
         return []
 
 
-def _item(medium: Medium) -> Any:
+def _item(medium: MediumCell) -> Any:
     if medium.content is None:
         return Path(medium.text or "")
     if medium.rate is None:
@@ -100,7 +100,7 @@ def _item(medium: Medium) -> Any:
     return {"array": np.load(io.BytesIO(medium.content)), "sampling_rate": medium.rate}
 
 
-def _medium(value: Any, name: str) -> Medium:
+def _medium(value: Any, name: str) -> MediumCell:
     """Return a value as a picture or a sound.
 
     Args:
@@ -114,16 +114,16 @@ def _medium(value: Any, name: str) -> Medium:
     if isinstance(value, Mapping):
         samples, rate = value.get("array"), value.get("sampling_rate")
         if samples is not None and isinstance(rate, int | float):
-            return Medium(content=_written(np.asarray(samples)), rate=int(rate))
+            return MediumCell(content=_written(np.asarray(samples)), rate=int(rate))
         value = next((value[key] for key in ("bytes", "path") if value.get(key) is not None), None)
     if value is None:
         raise ValueError(f"no file: column {name!r} is null")
     if isinstance(value, str | Path):
-        return Medium(str(value), stamp=_stamp(str(value)))
+        return MediumCell(str(value), stamp=_stamp(str(value)))
     if isinstance(value, bytes | bytearray | memoryview):
-        return Medium(content=bytes(value))
+        return MediumCell(content=bytes(value))
     if isinstance(value, np.ndarray) or hasattr(value, "convert"):
-        return Medium(content=_as_file(value))
+        return MediumCell(content=_as_file(value))
     raise ValueError(f"not a picture or a sound: column {name!r} holds {str(value)[:80]!r}")
 
 

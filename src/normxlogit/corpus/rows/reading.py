@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from ..errors import DataError
-from ..results.storage.tables import optional_module
+from ...errors import DataError
+from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
     FORMATS,
-    Block,
     Reader,
     Row,
+    RowBlock,
     arrow_module,
     check_columns,
     open_reader,
@@ -62,7 +62,7 @@ class Source(Protocol):
         """Return the names of the columns."""
         ...
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read some columns of all rows, in their order, block by block."""
         ...
 
@@ -179,7 +179,7 @@ class File:
         with self.reader() as reader:
             return reader.names
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read some columns of the file; rows of JSON may lack one."""
         with self.reader() as reader:
             if self.kind != "jsonl":
@@ -268,7 +268,7 @@ class FileSource:
         """Return the columns of the first file, and those of its folders' names."""
         return list(dict.fromkeys([*self.files[0].names(), *self.files[0].partitions]))
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read all files; the share is that of their bytes."""
         total, done = max(sum(file.size for file in self.files), 1), 0
         kinds = self._partition_types(columns)
@@ -280,7 +280,7 @@ class FileSource:
                     name: arrow_module().array([values[name]] * len(block.problems), "string").cast(kind)
                     for name, kind in kinds.items()
                 }
-                yield Block({**block.columns, **shared}, block.problems, (done + block.fraction * file.size) / total)
+                yield RowBlock({**block.columns, **shared}, block.problems, (done + block.fraction * file.size) / total)
             done += file.size
 
     def _partition_types(self, columns: Sequence[str]) -> dict[str, str]:
@@ -311,7 +311,7 @@ class DatasetSource:
             raise DataError(f"{name} has splits ({', '.join(names)}); name one")
         return list(names or [])
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read them one after the other."""
         arrow = arrow_module()
         for number, (_, part) in enumerate(self.parts):
@@ -320,7 +320,7 @@ class DatasetSource:
             for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
                 table = table if isinstance(table, arrow.Table) else arrow.table(table)
                 done += len(table)
-                yield Block.of(table, (number + (done / total if total else 0)) / len(self.parts))
+                yield RowBlock.of(table, (number + (done / total if total else 0)) / len(self.parts))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return their names and the fingerprints that `datasets` keeps."""
@@ -348,10 +348,10 @@ class TableSource:
         """Return the names of its columns."""
         return list(self._table.column_names)
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read some of its columns, block by block."""
         for number, table in enumerate(sliced(self._table.select(list(columns))), 1):
-            yield Block.of(table, min(number * BLOCK / len(self._table), 1.0))
+            yield RowBlock.of(table, min(number * BLOCK / len(self._table), 1.0))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return its name alone: its rows are compared as they come."""
@@ -363,21 +363,21 @@ class RowSource:
 
     Args:
         rows: The rows.
-        about: What is known of them before they are read; the rows themselves are compared as they come.
+        metadata: What is known of them before they are read; the rows themselves are compared as they come.
     """
 
-    def __init__(self, rows: Iterable[Row], about: dict[str, Any]) -> None:
-        self._rows, self._about = iter(rows), about
+    def __init__(self, rows: Iterable[Row], metadata: dict[str, Any]) -> None:
+        self._rows, self._metadata = iter(rows), metadata
         self._first = list(islice(self._rows, BLOCK))
 
     def names(self) -> list[str]:
         """Return the names in the first rows."""
         return row_names(self._first)
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read them all."""
         return row_blocks(chain(self._first, self._rows), columns, lambda: 0.0)
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return what is known of the rows."""
-        return [self._about]
+        return [self._metadata]

@@ -6,15 +6,15 @@ from math import sqrt
 
 import numpy as np
 
-from ..errors import DataError, InputError
-from ..explainer import Explainer
-from ..inputs.encoding import Encoding
-from ..methods.perturbation import PerturbedAnswers
-from ..model.identity import identity_of
-from ..model.masking import remove_tokens
-from ..model.task_model import TaskModel
-from ..results.units.words import merge_words
-from .formats import arrow_module
+from ...errors import DataError, InputError
+from ...explainer import Explainer
+from ...inputs.encoding import Encoding
+from ...methods.perturbation import PerturbedAnswers
+from ...model.identity import identity_of
+from ...model.masking import remove_tokens
+from ...model.task_model import TaskModel
+from ...results.units.words import merge_words
+from ..rows.formats import arrow_module
 from .run_tables import RunTables
 from .units import Effect, Unit, Z
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..results.citations import LEAST_LOSS
+from ...results.citations import LEAST_LOSS
 from .run_tables import RunTables
 from .verdicts import MeasuredUse, Verdicts, is_tested, measured_use, measured_uses, read_verdicts
 

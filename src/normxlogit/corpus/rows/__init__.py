@@ -1,0 +1,1 @@
+"""The rows of a corpus: files and tables of any format, read in shards."""
