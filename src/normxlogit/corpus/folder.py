@@ -17,7 +17,7 @@ from ..results.storage.identity import Identity
 from ..results.storage.parquet import reading
 from ..results.storage.schema import check
 from ..results.storage.tables import optional_module
-from .rows.shards import Done
+from .rows.shards import WrittenShard
 
 __all__ = ["MANIFEST", "REPAIR", "Folder", "Manifest"]
 
@@ -37,14 +37,14 @@ class Manifest:
         input: Name and fingerprint of each part of the input.
         model: Its name, and the fields of its `Identity`.
         settings: The settings, by the names that a user knows.
-        done: The shards that are written.
+        written: The shards that are written.
         complete: Whether the input was read to its end.
     """
 
     input: list[dict[str, Any]]
     model: dict[str, Any]
     settings: dict[str, Any]
-    done: dict[int, Done] = field(default_factory=dict)
+    written: dict[int, WrittenShard] = field(default_factory=dict)
     complete: bool = False
 
     @property
@@ -61,7 +61,7 @@ class Manifest:
 
     def count(self, what: str) -> int:
         """Return the sum over all shards of "rows", "errors" or "tokens"."""
-        return sum(getattr(done, what) for done in self.done.values())
+        return sum(getattr(shard, what) for shard in self.written.values())
 
     def refuse_changes(self, now: "Manifest", folder: str) -> None:
         """Refuse to resume with another model, input or settings."""
@@ -159,7 +159,7 @@ class Folder:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest atomically."""
-        shards = [vars(manifest.done[i]) for i in sorted(manifest.done)]
+        shards = [vars(manifest.written[i]) for i in sorted(manifest.written)]
         sums = {what: manifest.count(what) for what in ("rows", "errors", "tokens")}
         state = {
             "format": FORMAT,
@@ -173,7 +173,7 @@ class Folder:
         }
         self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
-    def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, Done]:
+    def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, WrittenShard]:
         """Return the shards that are written: those of the manifest, and those that a killed run did not enter in it.
 
         On a disk a file that cannot be read, or is of another run, does not count.
@@ -190,18 +190,18 @@ class Folder:
             for path in self.system.ls(self._at(SHARDS), detail=False)
             if path.endswith(".parquet") and Path(path).stem.isdecimal()
         }
-        shards = {} if self.local else {i: done for i, done in manifest.done.items() if i in paths}
+        shards = {} if self.local else {i: shard for i, shard in manifest.written.items() if i in paths}
         for index, path in paths.items():
             if index in shards:
                 continue
             try:
-                run, done = self._noted(path)
+                run, shard = self._noted(path)
             except DataError:
                 if refuse_broken:
                     raise
                 continue
-            if run == manifest.digest and done.shard == index:
-                shards[index] = done
+            if run == manifest.digest and shard.shard == index:
+                shards[index] = shard
         return shards
 
     def refuse_inside(self, inputs: Any) -> None:
@@ -211,8 +211,8 @@ class Folder:
         for name in [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ():
             if not isinstance(name, str | Path) or "\0" in str(name):
                 continue
-            read = Path(name).resolve()
-            if read.is_dir() and Path(self.path).resolve().is_relative_to(read):
+            input_path = Path(name).resolve()
+            if input_path.is_dir() and Path(self.path).resolve().is_relative_to(input_path):
                 raise DataError(f"{self.place} lies in {name}, which is read as a whole; give another --output")
 
     def failures(self, shards: Iterable[int]) -> Iterator[tuple[str, str]]:
@@ -232,7 +232,7 @@ class Folder:
         Raises:
             DataError: If the file of errors cannot be read.
         """
-        index = min(i for i, done in manifest.done.items() if done.errors)
+        index = min(i for i, shard in manifest.written.items() if shard.errors)
         with self._reading(self._file(ERRORS, index)) as file:
             table = file.read(columns=["row", "reason"])
             return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
@@ -249,9 +249,9 @@ class Folder:
                     if self.system.exists(path := self._file(kind, index)):
                         self.system.rm(path)
 
-    def shard_files(self, done: Iterable[int]) -> list[str]:
+    def shard_files(self, indices: Iterable[int]) -> list[str]:
         """Return where shards are, in their order, as other programs name them."""
-        paths = [self._file(SHARDS, index) for index in sorted(done)]
+        paths = [self._file(SHARDS, index) for index in sorted(indices)]
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
     def common(self, path: str) -> dict[str, Any]:
@@ -273,17 +273,17 @@ class Folder:
             for i in range(file.num_row_groups):
                 file.read_row_group(i).validate(full=True)
 
-    def _noted(self, path: str) -> tuple[str, Done]:
+    def _noted(self, path: str) -> tuple[str, WrittenShard]:
         """Return the run that a shard is of, and its contents."""
         with self._reading(path) as file:
             shard = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
-            return str(shard["run"]), check(Done)(shard)
+            return str(shard["run"]), check(WrittenShard)(shard)
 
     def _reading(self, path: str) -> AbstractContextManager[Any]:
         """Open a Parquet file of the folder; errors become a `DataError` that names it."""
         return reading(lambda: self.system.open(path, "rb"), path, REPAIR)
 
-    def write_shard(self, done: Done, results: Any, errors: Any) -> None:
+    def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
         """Write a shard, its errors first, so that an existing shard is complete.
 
         Raises:
@@ -291,10 +291,10 @@ class Folder:
         """
         with self._writing():
             if len(errors):
-                self._write(_parquet(errors), self._file(ERRORS, done.shard))
-            elif self.system.exists(path := self._file(ERRORS, done.shard)):
+                self._write(_parquet(errors), self._file(ERRORS, written.shard))
+            elif self.system.exists(path := self._file(ERRORS, written.shard)):
                 self.system.rm(path)
-            self._write(_parquet(results), self._file(SHARDS, done.shard))
+            self._write(_parquet(results), self._file(SHARDS, written.shard))
 
     def _write(self, content: bytes, path: str) -> None:
         """Write a file atomically."""
@@ -328,11 +328,16 @@ def _parquet(table: Any) -> bytes:
 
 
 def _manifest(state: Any) -> Manifest:
-    """Return a manifest from its JSON; raises one of UNREADABLE if it is something else."""
-    shards = check(tuple[Done, ...])(state["shards"])
-    for part in (state["model"], *state["input"]):
-        check(str)(part["name"])
-    check(Identity)({name: state["model"][name] for name in Identity._fields})
-    complete = check(bool)(state["complete"])
-    done = {one.shard: one for one in shards}
-    return Manifest(state["input"], state["model"], {**state["settings"]}, done, complete)
+    """Return a manifest from its JSON; one of `UNREADABLE` is raised if it is something else."""
+    shards = check(tuple[WrittenShard, ...])(state["shards"])
+    for named in (state["model"], *state["input"]):
+        check(str)(named["name"])
+    manifest = Manifest(
+        input=state["input"],
+        model=state["model"],
+        settings=dict(state["settings"]),
+        written={shard.shard: shard for shard in shards},
+        complete=check(bool)(state["complete"]),
+    )
+    _ = manifest.identity  # raises where the model has none
+    return manifest

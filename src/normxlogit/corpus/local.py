@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ..errors import DataError
 from .folder import Folder
-from .rows.shards import Done, Shard
+from .rows.shards import Shard, WrittenShard
 from .workers import Worker, write
 
 T = TypeVar("T")
@@ -24,7 +24,9 @@ def bound_kernels() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 
-def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard]) -> Iterator[tuple[Done, float]]:
+def run_local(
+    worker: Worker, folder: Folder, run: str, shards: Iterator[Shard]
+) -> Iterator[tuple[WrittenShard, float]]:
     """Explain shards on this machine.
 
     While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.
@@ -38,9 +40,9 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
         ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer,
         closing(prefetched(map(worker.prepare, prefetched(shards)))) as prepared,
     ):
-        last: tuple[Future[Done], float] | None = None
-        for one in prepared:
-            explained = worker.explain(one)
+        last: tuple[Future[WrittenShard], float] | None = None
+        for shard in prepared:
+            explained = worker.explain(shard)
             worker.model.refresh()
             if worker.model.copy is not begun_with:
                 raise DataError(
@@ -50,7 +52,7 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
             if last is not None:
                 yield last[0].result(), last[1]
             last = writer.submit(write, worker, folder, run, explained), explained.shard.fraction
-            del explained, one  # freed once they are written, and not after the next shard
+            del explained, shard  # freed once they are written, and not after the next shard
         if last is not None:
             yield last[0].result(), last[1]
 

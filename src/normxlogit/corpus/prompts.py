@@ -103,12 +103,13 @@ class PromptWorker:
         return PreparedPrompts(shard, readable, completed, answers, problems)
 
     def _answer(self, row: Mapping[str, Any]) -> Answered:
-        """Read the answer of a row, with its documents or what was said before it."""
+        """Encode the answer of a row, with its documents or what was said before it."""
         if not self.settings.columns.messages:
-            documents = json.loads(row["documents"])
-            return Answered(ask(self.model, row["text"], documents, answer=row["completion"]), row["text"])
+            question, documents = row["text"], json.loads(row["documents"])
+            return Answered(ask(self.model, question, documents, answer=row["completion"]), question)
         conversation = read_conversation(json.loads(row["text"]))
-        if conversation.until(self.settings.turn)[1] is None:
+        _, answer = conversation.until(self.settings.turn)
+        if answer is None:
             raise InputError("the assistant says nothing in this conversation")
         return ask_in(self.model, conversation, self.settings.turn)
 
@@ -131,18 +132,18 @@ class PromptWorker:
 
         def explain(rows: list[int]) -> list[Any]:
             for row in rows:
-                one = completed[row]
-                kinds: SourceSpec = one.named_sources if cited else self._sources
+                prompt = completed[row]
+                kinds: SourceSpec = prompt.named_sources if cited else self._sources
                 parts: PartSpec = "sentence" if cited else settings.parts
                 try:
-                    sources_and_parts(one, kinds, parts)
+                    sources_and_parts(prompt, kinds, parts)
                 except InputError as error:  # the row's fault, however many there are
                     report(row, str(error))
                     continue
                 if cited:
                     sources[row] = cite_answered(self.model, prepared.answers[row], options)
                 else:
-                    sources[row] = explain_sources(self.model, one, options, kinds, parts)
+                    sources[row] = explain_sources(self.model, prompt, options, kinds, parts)
             return []
 
         def report(row: int, reason: str) -> None:

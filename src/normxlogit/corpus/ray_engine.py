@@ -15,7 +15,7 @@ from .folder import Folder, Manifest
 from .local import bound_kernels
 from .rows.formats import arrow_module
 from .rows.reading import Source
-from .rows.shards import Done, left_shards
+from .rows.shards import WrittenShard, left_shards
 from .settings import Settings
 from .workers import worker_for, write
 
@@ -38,7 +38,7 @@ class Cluster:
 
 def run_ray(
     explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: Source, cluster: Cluster
-) -> Iterator[tuple[Done, float]]:
+) -> Iterator[tuple[WrittenShard, float]]:
     """Explain shards on a Ray cluster.
 
     One task reads the input and hands out shards as fast as they are taken; actors explain and write them. An actor
@@ -57,15 +57,15 @@ def run_ray(
         ) from None
     ours = not ray.is_initialized()
     if ours:
-        here = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if _alone(cluster) else {}
-        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **here}
+        own_resources = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if _alone(cluster) else {}
+        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **own_resources}
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
-    held = ray.put(explainer)  # as long as an actor may be started anew
+    shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
     before = (context.target_max_block_size, context.enable_progress_bars)
     log = logging.getLogger("ray.data")
     level = log.level
@@ -81,12 +81,12 @@ def run_ray(
             compute=ray.data.ActorPoolStrategy(size=cluster.workers),
             num_cpus=0 if cluster.gpus else 1,
             num_gpus=cluster.gpus or None,
-            fn_constructor_args=(held, settings, folder.place, manifest.digest, bool(cluster.gpus)),
+            fn_constructor_args=(shared_explainer, settings, folder.place, manifest.digest, bool(cluster.gpus)),
         )
         log.setLevel(logging.ERROR)  # now: making a data set sets it
         for row in results.iter_rows():
             state = json.loads(row[RESULT])
-            yield Done(**state["done"]), state["fraction"]
+            yield WrittenShard(**state["done"]), state["fraction"]
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
@@ -106,7 +106,7 @@ def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest
 
     def read() -> Iterator[Any]:
         arrow = arrow_module()
-        for shard in left_shards(source, settings.columns, settings.shard_rows, manifest.done):
+        for shard in left_shards(source, settings.columns, settings.shard_rows, manifest.written):
             yield arrow.table({"shard": arrow.array([pickle.dumps(shard)], arrow.large_binary())})
 
     class Shards(ray.data.Datasource):  # type: ignore[misc]
@@ -139,8 +139,8 @@ class _Actor:
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above
             explained = self.worker.explain(self.worker.prepare(shard))
-            done = write(self.worker, self.folder, self.run, explained)
-            written.append(json.dumps({"done": asdict(done), "fraction": shard.fraction}))
+            shard_written = write(self.worker, self.folder, self.run, explained)
+            written.append(json.dumps({"done": asdict(shard_written), "fraction": shard.fraction}))
         return {RESULT: written}
 
 

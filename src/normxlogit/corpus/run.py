@@ -22,7 +22,7 @@ from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .rows.reading import open_source
-from .rows.shards import Done, InputColumns, choose_columns, left_shards
+from .rows.shards import InputColumns, WrittenShard, choose_columns, left_shards
 from .settings import SHARD_ROWS, SLOW_ROWS, Settings
 from .workers import worker_for
 
@@ -205,7 +205,7 @@ def attribute(
     with folder.locked():
         finished = _resume(folder, manifest)
         clock = Clock(manifest.count("rows"), manifest.count("errors"))
-        shards = left_shards(source, settings.columns, settings.shard_rows, dict(manifest.done), clock.skipped)
+        shards = left_shards(source, settings.columns, settings.shard_rows, dict(manifest.written), clock.skipped)
         if finished:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
@@ -240,15 +240,15 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
     before = folder.read_manifest()
     if before is None:
         return False
-    manifest.done = folder.written(before)
+    manifest.written = folder.written(before)
     if manifest.count("rows") > manifest.count("errors"):
         before.refuse_changes(manifest, folder.place)
         manifest.model = before.model  # of the device that it was begun on
     elif before.digest != manifest.digest or not before.identity.is_same(manifest.identity):  # no result to keep
-        folder.remove(manifest.done)
-        manifest.done = {}
+        folder.remove(manifest.written)
+        manifest.written = {}
         return False
-    return before.complete and len(manifest.done) == len(before.done)
+    return before.complete and len(manifest.written) == len(before.written)
 
 
 def _message_columns(names: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -301,7 +301,11 @@ def _check_results(manifest: Manifest, folder: Folder) -> None:
 
 
 def _progress_of(
-    results: Iterator[tuple[Done, float]], manifest: Manifest, folder: Folder, clock: Clock, max_errors: int | None
+    results: Iterator[tuple[WrittenShard, float]],
+    manifest: Manifest,
+    folder: Folder,
+    clock: Clock,
+    max_errors: int | None,
 ) -> Generator[Progress, None, None]:
     """Take the written shards one by one and note them in the manifest.
 
@@ -310,9 +314,9 @@ def _progress_of(
     """
     noted = time.monotonic()
     with closing(results):  # type: ignore[type-var]
-        for done, fraction in results:
-            manifest.done[done.shard] = done
-            progress = clock.done(done.rows, done.errors, done.tokens, fraction)
+        for shard, fraction in results:
+            manifest.written[shard.shard] = shard
+            progress = clock.done(shard.rows, shard.errors, shard.tokens, fraction)
             yield progress
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(

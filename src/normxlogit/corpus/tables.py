@@ -27,32 +27,44 @@ from .worker import ExplainedShard
 
 
 def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
-    """Return the results of a shard, in the order of its rows."""
-    arrow, of_sources = arrow_module(), settings.sources is not None
+    """Return the results of a shard, in the order of its rows.
+
+    Results are computed in another order than that of the rows: batches of texts of similar lengths first, then what is
+    explained one by one. `explained.places` says which of the encoded rows each of them is.
+
+    Args:
+        model: The model.
+        settings: The settings of the run.
+        explained: The results.
+        metadata: What else all rows share.
+    """
+    arrow, explains_sources = arrow_module(), settings.sources is not None
     kind: str = model.task.result_kind
-    if of_sources:
+    if explains_sources:
         kind = Citations.kind if settings.columns.cited else "sources"
     types = arrow_types(CORPUS[kind], _absent(settings, kind))
-    tables = [_columns_of_results(settings, explained, types)]
+    parts = []
     if isinstance(explained.encodings, EncodingColumns):
-        tables[:0] = [
+        parts += [
             _batch_columns(model, settings, explained.encodings.take(places), scored, types)
             for places, scored in explained.batches
         ]
-    rows = np.array(explained.rows, np.int64)[explained.places]  # (R,)
+    parts.append(_columns_of_results(settings, explained, types))
+    rows = np.array(explained.rows, np.int64)[explained.places]  # (R,): the row of each result, as computed
     input_rows = explained.shard.table.take(arrow.array(rows))
-    of_input = ("row", "id") if of_sources else ("row", "id", "text", "text_pair")
+    copied = ("row", "id") if explains_sources else ("row", "id", "text", "text_pair")
     columns = {
-        name: input_rows[name] if name in of_input else arrow.concat_arrays([table[name] for table in tables])
+        name: input_rows[name] if name in copied else arrow.concat_arrays([part[name] for part in parts])
         for name in types
     }
     columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
+    common_values = _common_of_sources if explains_sources else _common_of_texts
     common = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
         "version": __version__,
         "signed": method_named(settings.method).signed_on(model.task),
-        **(_common_of_sources if of_sources else _common_of_texts)(model, settings, explained),
+        **common_values(model, settings, explained),
         **metadata,
     }
     schema = arrow.schema(
@@ -77,7 +89,7 @@ def _common_of_texts(model: TaskModel, settings: Settings, explained: ExplainedS
     """Return the values that all texts, pictures or sounds of a run share."""
     method = method_named(settings.method)
     layers = [scored.layers for _, scored in explained.batches]
-    layers += [getattr(one, "layers", None) or () for one in explained.results.values()]
+    layers += [getattr(result, "layers", None) or () for result in explained.results.values()]
     contrast = None if settings.contrast is None else index_of(model, settings.contrast, output_count(model))
     return {
         "labels": list(model.task.labels),
@@ -124,7 +136,7 @@ def _batch_columns(
         "unit_ids": lists(arrow.array(encodings.ids.astype(np.int32))),
         "spans": arrow.nulls(count, types["spans"]),
         "sequence_ids": lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL)),
-        "scores": lists(arrow.array(_by_row(scored.scores, encodings.bounds)), bounds * (labels * layers)),
+        "scores": lists(arrow.array(_flat_by_text(scored.scores, encodings.bounds)), bounds * (labels * layers)),
         "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
         "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
         "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
@@ -144,8 +156,8 @@ def _batch_columns(
     if scored.bias is not None:
         columns["bias"] = arrow.array(list(scored.bias.reshape(count, -1)), types["bias"])
     if scored.sink is not None:
-        each = [values if sinks[i] else None for i, values in enumerate(scored.sink.reshape(count, -1))]
-        columns["sink"] = arrow.array(each, types["sink"])
+        sink_values = [values if sinks[i] else None for i, values in enumerate(scored.sink.reshape(count, -1))]
+        columns["sink"] = arrow.array(sink_values, types["sink"])
     if scored.diagnostics:
         labelled, measured = scored.target.labelled, scored.diagnostics.items()
         states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
@@ -205,17 +217,24 @@ def error_table(explained: ExplainedShard) -> Any:
     return table.append_column("reason", reasons)
 
 
-def _by_row(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Return (N, K, L) scores with each text's T tokens innermost: K x L x T one text after the other."""
+def _flat_by_text(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Flatten scores text by text: for each text in turn its (K, L, T) block.
+
+    Args:
+        scores: (N, K, L), the tokens of R texts in a row.
+        bounds: The first token of each text, and one past the last, (R + 1,).
+    """
     count, labels, layers = scores.shape
     cells = labels * layers
     if cells == 1:
         return scores.ravel()
     lengths = np.diff(bounds)  # (R,)
-    starts = np.repeat(bounds[:-1], lengths)  # (N,)
-    wide = np.repeat(lengths, lengths)  # (N,)
-    within = np.arange(count) - starts  # (N,)
-    places = (starts * cells + within)[:, None] + wide[:, None] * np.arange(cells)  # (N, K * L)
+    text_start = np.repeat(bounds[:-1], lengths)  # (N,)
+    text_length = np.repeat(lengths, lengths)  # (N,)
+    token_in_text = np.arange(count) - text_start  # (N,)
+    # Cell c of token t stands at text_start * cells + c * text_length + t.
+    first_cell = (text_start * cells + token_in_text)[:, None]
+    places = first_cell + text_length[:, None] * np.arange(cells)  # (N, K * L)
     flat = np.empty(count * cells, np.float32)
     flat[places] = scores.reshape(count, cells)
     return flat

@@ -141,17 +141,17 @@ class ShardWorker:
 
         if isinstance(encodings, EncodingColumns) and len(single) < len(encodings):
             short = sorted(set(range(len(encodings))) - set(single))
-            read = encodings.take(short) if single else encodings
+            single_window = encodings.take(short) if single else encodings
 
             def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-                batch = model.batch(read.take(places), [short[i] for i in places])
+                batch = model.batch(single_window.take(places), [short[i] for i in places])
                 run = options.method.forward(model, batch, options.layers)
                 return [([short[i] for i in places], score_batch(model, run, options))]
 
             def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
                 return self._halving(score, places, lambda i, reason: report(short[i], reason))
 
-            for _, scored in run_batches(model, read, score_all, options.method.memory):
+            for _, scored in run_batches(model, single_window, score_all, options.method.memory):
                 batches += scored
 
         def explain(places: list[int]) -> list[Any]:

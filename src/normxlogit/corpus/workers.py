@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from ..model.task_model import TaskModel
 from .folder import Folder
 from .prompts import PromptWorker
-from .rows.shards import Done, Shard
+from .rows.shards import Shard, WrittenShard
 from .settings import Settings
 from .tables import error_table, result_table
 from .worker import ExplainedShard, ShardWorker
@@ -35,15 +35,17 @@ def worker_for(model: TaskModel, settings: Settings) -> Worker:
     return ShardWorker(model, settings) if settings.sources is None else PromptWorker(model, settings)
 
 
-def write(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -> Done:
+def write(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -> WrittenShard:
     """Write a shard's results and errors.
 
     Raises:
         DataError: If they cannot be written.
     """
     shard = explained.shard
-    done = Done(shard.index, shard.first, len(shard.table), len(explained.problems), explained.tokens, shard.digest)
-    metadata = {"shard": vars(done) | {"run": run}}
+    written = WrittenShard(
+        shard.index, shard.first, len(shard.table), len(explained.problems), explained.tokens, shard.digest
+    )
+    metadata = {"shard": vars(written) | {"run": run}}
     results = result_table(worker.model, worker.settings, explained, metadata)
-    folder.write_shard(done, results, error_table(explained))
-    return done
+    folder.write_shard(written, results, error_table(explained))
+    return written

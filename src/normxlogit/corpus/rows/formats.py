@@ -117,10 +117,10 @@ def _parquet(file: Any) -> Reader:
     total = max(reader.metadata.num_rows, 1)
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        done = 0
+        rows_read = 0
         for batch in reader.iter_batches(batch_size=BLOCK, columns=list(columns)):
-            done += batch.num_rows
-            yield RowBlock.of(_checked(batch, columns), done / total)
+            rows_read += batch.num_rows
+            yield RowBlock.of(_checked(batch, columns), rows_read / total)
 
     return Reader(list(reader.schema_arrow.names), blocks)
 
@@ -150,17 +150,20 @@ def _checked(batch: Any, columns: Sequence[str]) -> Any:
 
 
 def sliced(table: Any) -> Iterator[Any]:
-    """Return a table block by block, without views of strings, which Polars writes and which Arrow cannot take from."""
+    """Yield a table in blocks, with columns of type `string_view` as strings.
+
+    Polars writes such columns, and Arrow's `take` does not know them.
+    """
     arrow = arrow_module()
-    kinds = {field.name: _without_views(arrow, field.type) for field in table.schema}
+    types = {field.name: _without_views(arrow, field.type) for field in table.schema}
     for start in range(0, len(table), BLOCK):
         part = table.slice(start, BLOCK)
         columns = {}
-        for name, kind in kinds.items():
+        for name, column_type in types.items():
             values = part[name]
-            if values.type != kind:  # a dictionary of views cannot be cast either
-                is_dictionary = arrow.types.is_dictionary(values.type)
-                values = arrow.array(values.to_pylist(), kind) if is_dictionary else values.cast(kind)
+            if values.type != column_type:
+                is_dictionary = arrow.types.is_dictionary(values.type)  # Arrow casts no dictionary of views
+                values = arrow.array(values.to_pylist(), column_type) if is_dictionary else values.cast(column_type)
             columns[name] = values
         yield arrow.table(columns)
 
@@ -263,13 +266,13 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
     Raises:
         ValueError: If they are not UTF-8.
     """
-    rest = iter(lines)
-    for number, line in enumerate(rest):
+    following_lines = iter(lines)
+    for number, line in enumerate(following_lines):
         if not number:
             _check_utf8(line)
             line = line.removeprefix(b"\xef\xbb\xbf")
             if kind == "jsonl" and line.lstrip().startswith(b"["):
-                yield from _rows_of_array(line + b"".join(rest))
+                yield from _rows_of_array(line + b"".join(following_lines))
                 return
         if kind == "text":
             yield {"text": _decoded_cell(line.rstrip(b"\r\n"))}

@@ -70,11 +70,11 @@ def media_files(names: Sequence[str]) -> list[str]:
     Raises:
         DataError: If other inputs are among them.
     """
-    each = [_files(name) for name in names]
-    if any(each) and not all(each):
-        other = names[each.index([])]
-        raise DataError(f"{other} is neither a picture or sound nor a folder of them, as the other inputs are")
-    return [path.encode("utf-8", "replace").decode() for paths in each for path in paths]
+    files_by_name = [_files(name) for name in names]
+    if any(files_by_name) and not all(files_by_name):
+        missing_name = names[files_by_name.index([])]
+        raise DataError(f"{missing_name} is neither a picture or sound nor a folder of them, as the other inputs are")
+    return [path.encode("utf-8", "replace").decode() for paths in files_by_name for path in paths]
 
 
 def _files(name: str) -> list[str]:

@@ -270,7 +270,7 @@ class FileSource:
 
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read all files; the share is that of their bytes."""
-        total, done = max(sum(file.size for file in self.files), 1), 0
+        total, bytes_read = max(sum(file.size for file in self.files), 1), 0
         kinds = self._partition_types(columns)
         inside = [name for name in columns if name not in kinds]
         for file in self.files:
@@ -280,8 +280,10 @@ class FileSource:
                     name: arrow_module().array([values[name]] * len(block.problems), "string").cast(kind)
                     for name, kind in kinds.items()
                 }
-                yield RowBlock({**block.columns, **shared}, block.problems, (done + block.fraction * file.size) / total)
-            done += file.size
+                yield RowBlock(
+                    {**block.columns, **shared}, block.problems, (bytes_read + block.fraction * file.size) / total
+                )
+            bytes_read += file.size
 
     def _partition_types(self, columns: Sequence[str]) -> dict[str, str]:
         """Return the Arrow types of the columns that only the names of folders hold."""
@@ -316,11 +318,11 @@ class DatasetSource:
         arrow = arrow_module()
         for number, (_, part) in enumerate(self.parts):
             total = len(part) if hasattr(part, "__len__") else 0
-            done = 0
+            rows_read = 0
             for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
                 table = table if isinstance(table, arrow.Table) else arrow.table(table)
-                done += len(table)
-                yield RowBlock.of(table, (number + (done / total if total else 0)) / len(self.parts))
+                rows_read += len(table)
+                yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(self.parts))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return their names and the fingerprints that `datasets` keeps."""

@@ -68,7 +68,7 @@ class InputColumns:
 
 
 @dataclass(frozen=True)
-class Done:
+class WrittenShard:
     """A written shard.
 
     Attributes:
@@ -166,21 +166,21 @@ def left_shards(
     source: Source,
     columns: InputColumns,
     size: int,
-    done: Mapping[int, Done],
+    written: Mapping[int, WrittenShard],
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not done; check that the others are of the same rows.
+    """Read the shards that are not written; check that the others are of the same rows.
 
     Args:
         source: Where to read.
         columns: Which columns.
         size: Rows of a shard.
-        done: The shards that are written.
+        written: The shards that are written.
         skipped: Called with the share of the input that is done.
     """
-    unseen, rows = set(done), 0
+    unseen, rows = set(written), 0
     for shard in read_shards(source, columns, size):
-        finished, rows = done.get(shard.index), rows + len(shard.table)
+        finished, rows = written.get(shard.index), rows + len(shard.table)
         unseen.discard(shard.index)
         if finished is None:
             yield shard
@@ -192,7 +192,7 @@ def left_shards(
         elif skipped is not None:
             skipped(shard.fraction)
     if unseen:
-        last = done[max(unseen)]
+        last = written[max(unseen)]
         raise DataError(
             f"the input has {rows} rows, and {last.first + last.rows} were explained before; give another --output, or "
             "the input as it was"

@@ -123,7 +123,7 @@ def _texts(
         f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
         sorted(rows),
     )
-    texts = [text if other is None else (text, other) for _, text, other in named]
+    texts = [text if second_text is None else (text, second_text) for _, text, second_text in named]
     encodings = model.encoder(texts, long_text="truncate") if texts else []
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
     for (row, *_), encoding in zip(named, encodings, strict=True):
@@ -141,5 +141,7 @@ def _texts(
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:
     """Return the mean of changes with its interval."""
     mean = float(np.mean(changes))
-    half = Z * float(np.std(changes, ddof=1)) / sqrt(len(changes)) if len(changes) > 1 else float("nan")
-    return Effect(len(changes), mean, mean - half, mean + half, None if changed is None else float(np.mean(changed)))
+    half_width = Z * float(np.std(changes, ddof=1)) / sqrt(len(changes)) if len(changes) > 1 else float("nan")
+    return Effect(
+        len(changes), mean, mean - half_width, mean + half_width, None if changed is None else float(np.mean(changed))
+    )

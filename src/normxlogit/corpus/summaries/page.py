@@ -123,7 +123,11 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
 
     if not any(answer.pieces for answer in answers):
         lines = [[a.id, a.prediction, "" if a.probability is None else f"{a.probability:.1%}", a.gold] for a in answers]
-        section = Section("Wrong answers", ["id", "predicted", "probability", "labelled"], [Line(one) for one in lines])
+        section = Section(
+            "Wrong answers",
+            ["id", "predicted", "probability", "labelled"],
+            [Line(answer_texts) for answer_texts in lines],
+        )
         return _card(section, {})
     note = "Red speaks for the prediction, blue against it; each text by its own largest score. The surest come first."
     sentences = []
@@ -160,7 +164,10 @@ def _limits(summary: Summary) -> Card:
     columns = ["kind", f"share of {counted}", "share of scores"]
     blocks: list[Block] = [Header("", [], notes), _table(Section("", columns, mass, ""), {})]
     if summary.failures:
-        failed = [Line([one.reason, f"{one.rows:,}", ", ".join(one.examples)], one.rows) for one in summary.failures]
+        failed = [
+            Line([failure.reason, f"{failure.rows:,}", ", ".join(failure.examples)], failure.rows)
+            for failure in summary.failures
+        ]
         section = Section("Rows without a result", ["reason", "rows", "ids"], failed, "")
         blocks.append(_table(section, {}, section.heading))
     return Card(blocks, "What these figures leave out", result=False)
@@ -276,37 +283,39 @@ def _kind(kind: str, tool: str) -> str:
 
 
 def _sections(summary: Summary) -> Iterator[Section]:
-    """Yield the tables of words."""
-    unit, inputs = NAMES[summary.unit]
+    """Yield the tables of words, or other units: those of wrong answers, those of each label, and a difference."""
+    unit_heading, inputs = NAMES[summary.unit]
     wrong = [
         Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.z:+.1f}", f"{r.error_rate:.1%}"], r.error_rate)
         for r in summary.mistakes
         if r.z > 0
     ]
     if wrong:
-        names = [unit, "in wrong answers", "in right answers", "standard errors from all", "share wrong"]
-        what = "Words" if unit == "token" else summary.unit.capitalize()
+        names = [unit_heading, "in wrong answers", "in right answers", "standard errors from all", "share wrong"]
+        what = "Words" if unit_heading == "token" else summary.unit.capitalize()
         yield Section(f"{what} that are more often in wrong answers", names, wrong, "")
     for label, units in _by_label(summary).items():
-        tested = WITHOUT if any(one.effect for one in units) else []
-        names = [unit, "places", "total", *tested, "mean (± 95%)"]
-        yield Section(f"{label}: {summary.unit} for and against", names, [_unit(one) for one in units], SIDES)
+        effect_headings = WITHOUT if any(unit.effect for unit in units) else []
+        names = [unit_heading, "places", "total", *effect_headings, "mean (± 95%)"]
+        yield Section(f"{label}: {summary.unit} for and against", names, [_unit_line(unit) for unit in units], SIDES)
     if summary.difference is not None:
-        yield from _difference(summary.difference, unit, inputs)
+        yield from _difference(summary.difference, unit_heading, inputs)
 
 
 def _by_label(summary: Summary) -> dict[str, list[Unit]]:
     """Return the listed units of each label by their mean scores; those that are against it have a negative one."""
     against = [unit for unit in summary.against if unit.mean < 0]
     listed: dict[str, dict[str, Unit]] = {}
-    for one in (*summary.highest, *summary.totals, *against):
-        listed.setdefault(one.label, {}).setdefault(one.text, one)
-    return {label: sorted(units.values(), key=lambda one: -one.mean) for label, units in listed.items()}
+    for listed_unit in (*summary.highest, *summary.totals, *against):
+        listed.setdefault(listed_unit.label, {}).setdefault(listed_unit.text, listed_unit)
+    return {label: sorted(units.values(), key=lambda unit: -unit.mean) for label, units in listed.items()}
 
 
 def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[Section]:
-    same = "" if difference["same answer"] is None else f", {difference['same answer']:.1%} with the same answer"
-    note = f"{difference['folder']} ({difference['model']}): {difference['texts in both']:,} {inputs} in both{same}."
+    share = difference["same answer"]
+    same_answer = "" if share is None else f", {share:.1%} with the same answer"
+    run = f"{difference['folder']} ({difference['model']})"
+    note = f"{run}: {difference['texts in both']:,} {inputs} in both{same_answer}."
     changed = [
         Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], examples=c["examples"])
         for c in difference["changed answers"]
@@ -319,7 +328,7 @@ def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[
     yield Section("Mean scores that differ most", [unit, "there", "here"], shifts, "← there   here →")
 
 
-def _unit(unit: Unit) -> Line:
+def _unit_line(unit: Unit) -> Line:
     cells = [unit.text, f"{unit.count:,}", f"{unit.total:.4g}"]
     if (effect := unit.effect) is not None:
         cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
@@ -329,8 +338,8 @@ def _unit(unit: Unit) -> Line:
 
 def _with_half(mean: float, high: float) -> str:
     """Return a mean with half the width of its interval, to three digits behind the point."""
-    half = "" if high != high else f" ± {round(high - mean, 3):.2g}"
-    return f"{round(mean, 3) + 0.0:.3g}{half}"  # no minus before a zero
+    half_width = "" if high != high else f" ± {round(high - mean, 3):.2g}"
+    return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
 
 
 def _card(section: Section, places: dict[str, str]) -> Card:

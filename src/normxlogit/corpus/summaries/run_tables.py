@@ -19,7 +19,7 @@ class RunTables:
 
     Attributes:
         folder: The folder of the shards.
-        done: The shards that are written.
+        written: The shards that are written.
         common: The values that all rows share.
         kind: The kind of the results.
         kinds: The Arrow types of the columns, by their names in the files.
@@ -37,12 +37,12 @@ class RunTables:
         if manifest is None:
             raise DataError(f"{folder}: no corpus run there; make one with `normxlogit attribute`")
         self.manifest = manifest
-        self.done = self.folder.written(manifest, refuse_broken=True)
-        self._files = self.folder.shard_files(self.done)
+        self.written = self.folder.written(manifest, refuse_broken=True)
+        self._files = self.folder.shard_files(self.written)
         if not self._files:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
-            if manifest.done:
-                why = f"{MANIFEST} names {len(manifest.done)} shards, and none of them is there; {REPAIR}"
+            if manifest.written:
+                why = f"{MANIFEST} names {len(manifest.written)} shards, and none of them is there; {REPAIR}"
             raise DataError(f"{folder}: {why}")
         self.common: Mapping[str, Any] = self.folder.common(self._files[0])
         self.kind = self.common.get("kind", "text")
@@ -73,12 +73,12 @@ class RunTables:
         except (OSError, ValueError, arrow_module().ArrowException) as error:
             raise self._damage(error) from None
 
-    def shards(self, kept: str | None = None) -> Any:
+    def shards(self, kept_column: str | None = None) -> Any:
         """Return the shards with the run's own columns and at most one that was kept, which may be of any type."""
         arrow = arrow_module()
-        kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS[self.kind], kept)}
-        if kept is not None and arrow.types.is_floating(kinds[kept]):
-            kinds[kept] = arrow.float64()  # DuckDB does not read half precision
+        kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS[self.kind], kept_column)}
+        if kept_column is not None and arrow.types.is_floating(kinds[kept_column]):
+            kinds[kept_column] = arrow.float64()  # DuckDB does not read half precision
         return self._dataset(arrow.schema(list(kinds.items())))
 
     def read_rows(self, rows: Sequence[int]) -> Any:

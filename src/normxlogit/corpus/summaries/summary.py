@@ -128,10 +128,10 @@ def summarize(
         if against is None:
             summary = run.summary(gold, None, top, min_count)
         else:
-            with closing(_Run(against)) as other:
-                if other.of_answers:
+            with closing(_Run(against)) as compared_run:
+                if compared_run.of_answers:
                     raise DataError(f"{against}: answers, which have no words to compare with")
-                summary = run.summary(gold, other, top, min_count)
+                summary = run.summary(gold, compared_run, top, min_count)
         if explainer is None or count is None:
             return summary
         from .effects import check_model, with_effects  # which import torch
@@ -190,7 +190,7 @@ class _Run(RunTables):
             f"CREATE TEMP VIEW {into}_words AS SELECT * FROM {into} WHERE NOT special AND regexp_matches(text, '\\w')"  # noqa: S608
         )
 
-    def summary(self, gold: str | None, other: "_Run | None", top: int, least: int) -> Summary:
+    def summary(self, gold: str | None, compared_run: "_Run | None", top: int, least: int) -> Summary:
         """Return the summary."""
         rows, right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
         self.collect(rows, right)
@@ -202,8 +202,8 @@ class _Run(RunTables):
         if self.common.get("signed"):
             lists[2] = self._units("against", top, least, "predicted AND negative > 0", "lowest")
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
-        shown = {row for units in lists for _, examples in units for row in examples}
-        texts = self._texts(sorted(shown))
+        example_rows = {row for units in lists for _, examples in units for row in examples}
+        texts = self._texts(sorted(example_rows))
         highest, totals, against = (
             [replace(unit, examples=[texts[row][0] for row in examples]) for unit, examples in units] for units in lists
         )
@@ -213,11 +213,11 @@ class _Run(RunTables):
             method=method or "",
             unit=self.unit,
             rows=sum(labels.values()),
-            errors=sum(done.errors for done in self.done.values()),
+            errors=sum(shard.errors for shard in self.written.values()),
             failures=self._failures(top),
             min_count=least,
             rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
-            complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
+            complete=self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
             labels=labels,
             highest=highest,
             totals=totals,
@@ -228,7 +228,7 @@ class _Run(RunTables):
             wrong=[] if gold is None else self._wrong(rows, right, top),
             mistakes=[] if gold is None else self._mistakes(top, least),
             texts={name: text for name, text in texts.values() if text is not None},
-            difference=None if other is None else self._difference(other, top, least),
+            difference=None if compared_run is None else self._difference(compared_run, top, least),
             grids=self.ask('SELECT count(DISTINCT ("rows", "columns")) FROM shards')[0][0]
             if self.unit == "patches"
             else 0,
@@ -261,7 +261,7 @@ class _Run(RunTables):
     def _failures(self, most: int) -> list[Failure]:
         """Return the reasons for rows without a result, the most frequent first."""
         ids: dict[str, list[str]] = {}
-        for name, reason in self.folder.failures(i for i, done in sorted(self.done.items()) if done.errors):
+        for name, reason in self.folder.failures(i for i, shard in sorted(self.written.items()) if shard.errors):
             ids.setdefault(reason, []).append(name)
         failures = [Failure(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
         return sorted(failures, key=lambda failure: -failure.rows)[:most]
@@ -293,17 +293,19 @@ class _Run(RunTables):
         named = self.common.get("labels")
         labels += enumerate(map(str, named)) if isinstance(named, list) else ()
         try:
-            read = read_gold([value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token")
+            gold_labels = read_gold(
+                [value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token"
+            )
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
         arrow = arrow_module()
         names = dict(labels)
-        shown = [label.name if label.name is not None else names.get(label.id, label.id) for label in read]
+        gold_names = [label.name if label.name is not None else names.get(label.id, label.id) for label in gold_labels]
         table = {
             "value": arrow.array([text for text, _ in values], arrow.string()),
-            "name": arrow.array([label.name for label in read], arrow.string()),
-            "id": arrow.array([label.id for label in read], arrow.int64()),
-            "shown": arrow.array([None if name is None else str(name) for name in shown], arrow.string()),
+            "name": arrow.array([label.name for label in gold_labels], arrow.string()),
+            "id": arrow.array([label.id for label in gold_labels], arrow.int64()),
+            "shown": arrow.array([None if name is None else str(name) for name in gold_names], arrow.string()),
         }
         self.register("right_labels", arrow.table(table))
         named, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
@@ -391,15 +393,21 @@ class _Run(RunTables):
         several = {name for (name,) in shared}
         return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in named}
 
-    def _difference(self, other: "_Run", top: int, least: int) -> dict[str, Any]:
+    def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
         """Return how another run differs: in its answers, and in its units."""
-        if other.unit != self.unit:
-            raise DataError(f"{other.folder.place} has {other.unit} and {self.folder.place} has {self.unit}")
+        if compared_run.unit != self.unit:
+            raise DataError(
+                f"{compared_run.folder.place} has {compared_run.unit} and {self.folder.place} has {self.unit}"
+            )
         # Of rows that share an id the first belongs to the first, and so on.
-        each = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
-        self.register("others", other.shards())
-        joined = f"({each} shards) AS a JOIN ({each} others) AS b ON a.id = b.id AND a.place = b.place"
-        both, same = self.ask(f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}")[0]  # noqa: S608
+        numbered_rows = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
+        self.register("others", compared_run.shards())
+        joined = (
+            f"({numbered_rows} shards) AS a JOIN ({numbered_rows} others) AS b ON a.id = b.id AND a.place = b.place"
+        )
+        texts_in_both, same_answers = self.ask(
+            f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}"
+        )[0]
         moved = self.ask(
             f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
             "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
@@ -417,10 +425,10 @@ class _Run(RunTables):
             top,
         )
         return {
-            "folder": other.folder.place,
-            "model": other.manifest.model["name"],
-            "texts in both": both,
-            "same answer": None if not both else same / both,
+            "folder": compared_run.folder.place,
+            "model": compared_run.manifest.model["name"],
+            "texts in both": texts_in_both,
+            "same answer": None if not texts_in_both else same_answers / texts_in_both,
             "changed answers": [
                 {"here": a, "there": b, "texts": n, "examples": [texts[row][0] for row in rows]}
                 for a, b, n, rows in moved
