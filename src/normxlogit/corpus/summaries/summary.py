@@ -405,9 +405,8 @@ class _Run(RunTables):
         joined = (
             f"({numbered_rows} shards) AS a JOIN ({numbered_rows} others) AS b ON a.id = b.id AND a.place = b.place"
         )
-        texts_in_both, same_answers = self.ask(
-            f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}"
-        )[0]
+        counts = f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}"  # noqa: S608
+        texts_in_both, same_answers = self.ask(counts)[0]
         moved = self.ask(
             f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
             "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
