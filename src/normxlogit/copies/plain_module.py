@@ -39,11 +39,10 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
         accepted = {
             name: value for name, value in inputs.items() if name in names or (takes_any and isinstance(value, Tensor))
         }
-        if args:
-            accepted[ids_name] = args[0]
-        elif ids_name != "input_ids" and "input_ids" in inputs:
-            accepted[ids_name] = inputs["input_ids"]
+        token_ids = args[0] if args else inputs.get("input_ids")
+        if token_ids is not None:
             accepted.pop("input_ids", None)
+            accepted[ids_name] = token_ids
         return ModelOutput(logits=logits_of(original(**accepted)))
 
     override_forward(model, forward)
@@ -54,16 +53,22 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits in a module's output: a tensor, a tuple, a mapping or an object with `logits`.
+    """Return the logits in a module's output: a tensor, a tuple, or what an object or mapping has as `logits`.
+
+    A mapping without them has the logits as its only tensor of floats, a loss, which has no axes, left out.
 
     Start and end logits, (B, T) each, are put side by side, (B, T, 2); one number for each text becomes (B, 1).
     """
     logits = output
     if isinstance(output, Mapping):
-        start_and_end = [output.get("start_logits"), output.get("end_logits")]
-        float_tensors = [value for value in output.values() if isinstance(value, Tensor) and value.is_floating_point()]
-        logits = output.get("logits", float_tensors[0] if len(float_tensors) == 1 else None)
-        logits = logits if start_and_end[0] is None else start_and_end
+        if output.get("start_logits") is not None:
+            logits = [output["start_logits"], output.get("end_logits")]
+        elif "logits" in output:
+            logits = output["logits"]
+        else:
+            tensors = [value for value in output.values() if isinstance(value, Tensor) and value.ndim > 0]
+            float_tensors = [value for value in tensors if value.is_floating_point()]
+            logits = float_tensors[0] if len(float_tensors) == 1 else None
     elif hasattr(output, "logits"):
         logits = output.logits
     if isinstance(logits, tuple | list):

@@ -65,27 +65,34 @@ class Clock:
 
     def __init__(self, rows: int, errors: int) -> None:
         self._start = monotonic()
-        self.now = Progress(rows, errors)
+        self.progress = Progress(rows, errors)
 
     def skipped(self, fraction: float) -> None:
         """Note the share of the input that earlier runs have done; reading it takes time that does not count."""
-        if not self.now.fresh:
-            self.now = replace(self.now, started=fraction, fraction=fraction)
+        if not self.progress.fresh:
+            self.progress = replace(self.progress, started=fraction, fraction=fraction)
             self._start = monotonic()
 
-    def done(self, rows: int, errors: int, tokens: int, fraction: float) -> Progress:
-        """Note a shard."""
-        now = self.now
-        self.now = replace(
-            now,
-            rows=now.rows + rows,
-            errors=now.errors + errors,
-            fresh=now.fresh + rows,
-            tokens=now.tokens + tokens,
+    def add_shard(self, rows: int, errors: int, tokens: int, fraction: float) -> Progress:
+        """Count a finished shard.
+
+        Args:
+            rows: Its rows.
+            errors: How many of them have no result.
+            tokens: Its tokens.
+            fraction: The share of the input read so far; shards may finish out of order.
+        """
+        before = self.progress
+        self.progress = replace(
+            before,
+            rows=before.rows + rows,
+            errors=before.errors + errors,
+            fresh=before.fresh + rows,
+            tokens=before.tokens + tokens,
             seconds=monotonic() - self._start,
-            fraction=max(fraction, now.fraction),
+            fraction=max(fraction, before.fraction),
         )
-        return self.now
+        return self.progress
 
 
 def duration(seconds: float) -> str:

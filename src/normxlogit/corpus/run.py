@@ -211,7 +211,7 @@ def attribute(
             if next(shards, None) is not None:
                 raise DataError(f"{folder.place} was made of fewer rows than the input has now; give another --output")
             _check_results(manifest, folder)
-            return clock.now
+            return clock.progress
         folder.write_manifest(manifest)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
@@ -232,7 +232,7 @@ def attribute(
         finally:
             folder.write_manifest(manifest)
         _check_results(manifest, folder)
-    return clock.now
+    return clock.progress
 
 
 def _resume(folder: Folder, manifest: Manifest) -> bool:
@@ -316,7 +316,7 @@ def _progress_of(
     with closing(results):  # type: ignore[type-var]
         for shard, fraction in results:
             manifest.written[shard.shard] = shard
-            progress = clock.done(shard.rows, shard.errors, shard.tokens, fraction)
+            progress = clock.add_shard(shard.rows, shard.errors, shard.tokens, fraction)
             yield progress
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(

@@ -126,7 +126,10 @@ def has_rule(node: Any) -> bool:
 
 
 def _refuse_unknown(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> None:
-    """Refuse an operation without a rule if it matters to the answer."""
+    """Refuse an operation without a rule if a gradient that is not zero arrives; the rule of all that have none.
+
+    The values of a gradient that is batched cannot be looked at, so it counts as one.
+    """
     if any(gradient is not None and (_is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
         raise UnsupportedModelError(
             f"cannot be frozen: the answer depends on {stem(node)}{_in_module(node)}, an operation without a rule"

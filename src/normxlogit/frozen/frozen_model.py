@@ -331,13 +331,16 @@ class FrozenModel:
 
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers of the encoder that a setting means, 0 for the entry of the source."""
-        count = 0 if read_at == 0 else len(self._source_outputs(batch))
-        if not count and isinstance(read_at, int) and read_at:
+        if read_at == 0:
+            return (0,)
+        count = len(self._source_outputs(batch))
+        if not count and isinstance(read_at, int):
             raise UnsupportedModelError(
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
                 "can be read at its word embeddings alone: read_at=0"
             )
-        return layers_read(read_at, count, int(self.model.task.is_speech)) if count else (0,)
+        first = 1 if self.model.task.is_speech else 0  # a sound has no word embeddings among its layers
+        return layers_read(read_at, count, first) if count else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""

@@ -11,15 +11,15 @@ from ..errors import InputError
 def private_tokenizer(tokenizer: Any) -> Any:
     """Return a copy of the user's tokenizer that shares no setting with it, such as truncation and padding.
 
-    A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: what the user had set
-    would be lost and saved as lost, and a thread that uses it meanwhile would get other tokens. The copy shares the
-    vocabulary, so it is made in microseconds and needs no memory.
+    A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: the user's own setting
+    would be overwritten, also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other
+    tokens. The copy shares the vocabulary, so it is made in microseconds and needs no memory.
 
     Args:
         tokenizer: The user's tokenizer; slow ones keep nothing of a call and are returned as they are.
 
     Raises:
-        InputError: If the tokenizer has numbers for its added tokens that no copy of it gets.
+        InputError: If a copy of the backend would give its added tokens other ids.
     """
     backend = getattr(tokenizer, "_tokenizer", None)
     if not isinstance(backend, Tokenizer):

@@ -213,7 +213,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
     """Return the cause of an error, and what to do if that is known."""
     line = _first_line(error)
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
-        return "GGUF files need the package gguf; run: pip install gguf"
+        return "GGUF files need the package gguf; run: pip install -U gguf"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
     if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):

@@ -15,15 +15,21 @@ from .interfaces import ModelInterface
 
 EXAMPLE_TEXT = "Is it so?"
 
+LONGEST_PATH = 1000
+"""Characters from which on a string is data and not the path of a file."""
+
+NAMED = 60
+"""Characters of an input that an error about it repeats at least."""
+
 
 @contextmanager
 def naming_input(place: int, item: Any) -> Iterator[None]:
-    """Name an input in the errors about it: its place among the inputs, and its path if it is a file."""
+    """Name an input in the errors about it: by its place, and by its path where that is not named yet."""
     try:
         yield
     except InputError as error:
-        is_other_path = isinstance(item, str | Path) and not str(error).startswith(str(item))
-        path = f", {safe(str(item))}" if is_other_path else ""
+        is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
+        path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
         raise InputError(f"input {place}{path}: {error}") from None
 
 

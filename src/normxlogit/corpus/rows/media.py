@@ -61,7 +61,7 @@ def media_columns(
 def media_of(table: Any, prefix: str = "") -> list[Any]:
     """Return the pictures or sounds of a shard as tasks read them: paths, open files, or samples with their rate."""
     columns = (table[prefix + name].to_pylist() for name in MediumCell._fields)
-    return [_item(MediumCell(*row)) for row in zip(*columns, strict=True)]
+    return [_input_of(MediumCell(*row)) for row in zip(*columns, strict=True)]
 
 
 def media_files(names: Sequence[str]) -> list[str]:
@@ -92,12 +92,13 @@ def _files(name: str) -> list[str]:
         return []
 
 
-def _item(medium: MediumCell) -> Any:
-    if medium.content is None:
-        return Path(medium.text or "")
-    if medium.rate is None:
-        return io.BytesIO(medium.content)
-    return {"array": np.load(io.BytesIO(medium.content)), "sampling_rate": medium.rate}
+def _input_of(cell: MediumCell) -> Any:
+    """Return what a cell holds as an input: the path of a file, an open file, or samples with their rate."""
+    if cell.content is None:
+        return Path(cell.text or "")
+    if cell.rate is None:
+        return io.BytesIO(cell.content)
+    return {"array": np.load(io.BytesIO(cell.content)), "sampling_rate": cell.rate}
 
 
 def _medium(value: Any, name: str) -> MediumCell:

@@ -108,7 +108,9 @@ def read_picture(item: Any) -> Picture:
 
 
 def opened_picture(item: Any) -> tuple[Any, str]:
-    """Return a picture as Pillow has it, upright, an array or anything else as it is; and the name of its file.
+    """Return a picture and the name of its file, "" where it has none.
+
+    A file or a picture of Pillow becomes an upright picture of Pillow; an array or anything else is returned as it is.
 
     Args:
         item: A path, an open file, bytes of one, a data URI, a Pillow picture, or an array; or a mapping with one of
@@ -119,7 +121,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
     """
     key = ""
     while isinstance(item, Mapping):  # {"image_url": {"url": ...}}, {"image": {"bytes": ..., "path": None}}
-        key = next((key for key in PICTURE_KEYS if item.get(key) is not None), "")
+        key = next((name for name in PICTURE_KEYS if item.get(name) is not None), "")
         if not key:
             raise InputError(
                 "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
