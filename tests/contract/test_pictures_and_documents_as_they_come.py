@@ -37,6 +37,9 @@ def test_a_photograph_on_its_side_is_explained_as_the_pipeline_answers_it(tmp_pa
         a = explainer(picture)
         assert a.prediction.label == answer["label"]
         assert a.prediction.probability == pytest.approx(answer["score"], abs=1e-5)
+    with pytest.raises(InputError) as refused:
+        explainer([opened, "data:image/png;base64," + "A" * 5000])
+    assert len(str(refused.value)) < 300, "a broken picture is not printed"
 
 
 def test_a_photograph_in_a_message_is_the_same_by_path_and_opened(tmp_path) -> None:

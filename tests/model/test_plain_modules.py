@@ -49,6 +49,16 @@ def test_a_plain_module_is_explained_by_its_own_head(kind):
         np.testing.assert_allclose(among.scores, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_loss_beside_the_logits_of_a_mapping_is_left_out():
+    class WithLoss(plain.Recurrent):
+        def forward(self, ids):
+            return {"loss": torch.tensor(0.5), "scores": super().forward(ids)}
+
+    expected = explainer(plain.grown(plain.Recurrent()))(TEXT, method="normxlogit")
+    found = explainer(plain.grown(WithLoss()))(TEXT, method="normxlogit")
+    np.testing.assert_array_equal(found.scores, expected.scores)
+
+
 def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
     module = plain.grown(plain.Transformer())
     e = explainer(module)
