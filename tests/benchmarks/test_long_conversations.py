@@ -21,7 +21,11 @@ def test_a_conversation_is_measured_twice():
     assert 0 < plain.seconds < tested.seconds
 
 
-def test_a_process_that_fails_is_an_error(failing_python):
+def test_a_process_that_fails_is_an_error(monkeypatch, tmp_path):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
     with pytest.raises(DataError, match="measuring 50 tokens failed: no such thing"):
         list(long_conversations.compare([50], shape=SHAPE))
 
