@@ -5,7 +5,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.pipeline.citations.cite import ask_in
 from paper.costs.peak import Peak
 
-from .processes import measured_apart
+from .processes import measured_apart, run_job
 from .random_models import language_model
 
 __all__ = ["SMALL", "Taken", "as_table", "compare", "conversation"]
@@ -167,12 +167,5 @@ def _measure(
     return Taken(tokens, len(cited.sources), verify, len(cited.losses), peak.added / 2**30, seconds)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print one line of JSON."""
-    job = json.loads(arguments[0])
-    torch.set_num_threads(job.pop("threads"))
-    sys.stdout.write(json.dumps(asdict(_measure(**job))) + "\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_job(_measure, sys.argv[1:])

@@ -1,10 +1,9 @@
 """Memory and time of what an answer to a long prompt rests on, beside the same with every operation's input kept."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.frozen import runner
 from paper.costs.peak import Peak
 
-from .processes import measured_apart
+from .processes import measured_apart, run_job
 from .random_models import SMOLLM2, language_model, random_texts
 
 __all__ = ["Taken", "as_table", "compare"]
@@ -100,12 +99,5 @@ def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:
     return Taken(len(tokenizer(prompt + ANSWER).input_ids), kept, peak.added / 2**30, seconds)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print one line of JSON."""
-    job = json.loads(arguments[0])
-    torch.set_num_threads(job.pop("threads"))
-    sys.stdout.write(json.dumps(asdict(_measure(**job))) + "\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_job(_measure, sys.argv[1:])

@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
+
+import torch
 
 from normxlogit.errors import DataError
 from paper.costs.memory import GIVE_BACK
 
-__all__ = ["measured_apart"]
+__all__ = ["measured_apart", "run_job"]
 
 
 def measured_apart(module: str, job: Any, what: str) -> Any:
@@ -29,3 +33,15 @@ def measured_apart(module: str, job: Any, what: str) -> Any:
         printed = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
         raise DataError(f"measuring {what} failed: {printed[-1]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_job(measure: Callable[..., Any], arguments: Sequence[str]) -> None:
+    """Do what `measured_apart` asks of a module: measure its job, and print the record of the result as JSON.
+
+    Args:
+        measure: Takes the fields of the job but "threads", which torch is set to, and returns a data class.
+        arguments: Of the process: the job as JSON.
+    """
+    job = json.loads(arguments[0])
+    torch.set_num_threads(job.pop("threads"))
+    sys.stdout.write(json.dumps(asdict(measure(**job))) + "\n")

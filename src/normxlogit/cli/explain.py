@@ -10,6 +10,7 @@ import typer
 
 from ..cli import options
 from ..errors import InputError
+from ..inputs.documents.document_files import is_file_name
 from .console import Kind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
@@ -25,9 +26,6 @@ VERIFIED = 5
 
 WIDEST = 110
 """Columns beyond which a list is hard to read."""
-
-LONGEST_NAME = 256
-"""Characters up to which a text is looked for among files."""
 
 MANY = 64
 """Texts from which on progress is shown."""
@@ -165,16 +163,11 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
         raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
-    if named := [text for text in texts if file is None and _names_a_file(text)]:
+    if named := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
         raise InputError(f"{named[0]} is a file: --file {named[0]} reads its lines, and `normxlogit attribute` tables")
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
-
-
-def _names_a_file(text: str) -> bool:
-    """Return whether a text is nothing but the name of a file, with its suffix."""
-    return len(text.split()) == 1 and bool(Path(text).suffix) and len(text) < LONGEST_NAME and Path(text).is_file()
 
 
 def _lines(content: bytes, name: str) -> list[str]:

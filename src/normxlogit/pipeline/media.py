@@ -66,10 +66,13 @@ def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]
     if scores.parts is None:
         media_scores = [scores.values[..., list(medium.tokens)] for medium in media]  # (G, L, tokens) each
         total = torch.cat(media_scores, -1).double().sum(-1)  # (G, L)
-        placed_media = [_placed_tokens(medium, s) for medium, s in zip(media, media_scores, strict=True)]
+        placed_media = [
+            _placed(medium, medium.by_token, token_scores, "; read_at=0 reads its patches")
+            for medium, token_scores in zip(media, media_scores, strict=True)
+        ]
     else:
         total = scores.parts.double().sum(-1)  # (G, L)
-        placed_media = [_placed_parts(medium, scores.parts) for medium in media]
+        placed_media = [_placed(medium, medium.by_part, scores.parts) for medium in media]
     values = scores.values.clone()
     for medium in media:
         values[..., list(medium.tokens)] = 0
@@ -92,33 +95,25 @@ def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium
     return context.media, scores
 
 
-def _placed_tokens(medium: EncodedMedium, scores: Tensor) -> Placed:
-    """Place the scores of the tokens that stand for a picture or sound, (G, L, tokens)."""
-    if medium.by_token is None:
-        raise _no_places(medium, "; read_at=0 reads its patches")
-    return _placed(medium, medium.by_token, scores)
+def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str = "") -> Placed:
+    """Bring scores, (G, L, N), to the places of a picture or sound.
 
-
-def _placed_parts(medium: EncodedMedium, scores: Tensor) -> Placed:
-    """Place the scores of the parts by which pictures and sounds enter the model, (G, L, parts)."""
-    if medium.by_part is None:
-        raise _no_places(medium, "")
-    return _placed(medium, medium.by_part, scores)
-
-
-def _placed(medium: EncodedMedium, spread: ScoreSpread, scores: Tensor) -> Placed:
+    Args:
+        medium: The picture or sound.
+        spread: Where each of the N is; None where that is not known.
+        scores: Of the tokens that stand for it, or of the parts by which it enters the model.
+        hint: What the error adds where it is not known.
+    """
+    if spread is None:
+        raise UnsupportedModelError(
+            f"cannot tell which region of {medium.name} a score belongs to: its processor returns other numbers for it "
+            f"in a prompt than alone, or parts that form no grid{hint}"
+        )
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
     kind: Literal["picture", "sound"] = "picture" if at_places.ndim == 4 else "sound"
     details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
     result_medium = Medium(kind=kind, name=medium.name, first=0, **details)
     return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
-
-
-def _no_places(medium: EncodedMedium, hint: str) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        f"cannot tell which region of {medium.name} a score belongs to: its processor returns other numbers for it in "
-        f"a prompt than alone, or parts that form no grid{hint}"
-    )
 
 
 def appended(

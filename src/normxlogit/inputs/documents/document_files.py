@@ -15,6 +15,9 @@ HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
 """Files of a folder that are read as documents."""
 
+LONGEST_NAME = 256
+"""Characters up to which a text is looked for among files."""
+
 HIDDEN = frozenset({"title", "script", "style", "template", "noscript", "svg", "math", "select", "textarea"})
 """Elements whose content a browser does not show as text."""
 
@@ -51,6 +54,11 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
     if path.suffix.lower() in HTML_SUFFIXES:
         return {name: visible_text(_decoded_html(content, str(path)))}
     return {name: decoded(content, str(path))}
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a text is nothing but the name of a file that exists."""
+    return len(text.split()) == 1 and len(text) < LONGEST_NAME and Path(text).is_file()
 
 
 def files_in(folder: Path) -> list[Path]:

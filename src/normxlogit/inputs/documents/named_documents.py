@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import InputError
 from ..texts import is_missing
-from .document_files import SUFFIXES, files_in, names_of_files, read_file
+from .document_files import SUFFIXES, files_in, is_file_name, names_of_files, read_file
 
 TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
 """Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
@@ -18,9 +18,6 @@ METADATA_KEYS = ("metadata", "meta", "payload", "_source")
 
 LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits")
 """Where the answer of a search has its documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
-
-LONGEST_NAME = 256
-"""Characters up to which a text is looked for among files."""
 
 ID_KEYS = ("id", "_id", "doc_id", "_index")
 """Strings of a row that are no text."""
@@ -110,16 +107,9 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
     text = _text_of(document, f"{number}")
-    if isinstance(document, str) and _names_a_file(document):
+    if isinstance(document, str) and document.lower().endswith(SUFFIXES) and is_file_name(document):
         raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
     return [(_name_of(document) or f"document {number}", text)]
-
-
-def _names_a_file(text: str) -> bool:
-    """Return whether a text is nothing but the name of a document that exists."""
-    return (
-        text.lower().endswith(SUFFIXES) and len(text.split()) == 1 and len(text) < LONGEST_NAME and Path(text).is_file()
-    )
 
 
 def _without_score(document: Any) -> Any:
