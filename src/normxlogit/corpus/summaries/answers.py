@@ -3,10 +3,18 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...results.citations import LEAST_LOSS
 from ...results.units.units import APART
 from .run_tables import RunTables
-from .verdicts import MeasuredUse, Verdicts, is_tested, measured_use, measured_uses, read_verdicts
+from .verdicts import (
+    USED,
+    MeasuredUse,
+    Verdicts,
+    contradicted_documents,
+    is_tested,
+    measured_use,
+    measured_uses,
+    read_verdicts,
+)
 
 
 class DocumentUse(NamedTuple):
@@ -42,11 +50,10 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     """Sum up a run of answers with citations."""
     verdicts = read_verdicts(run, top)
     name = "regexp_replace({}, ':[0-9]+$', '')"  # a source is called by its document and its place in it
-    loss, contradicted = "NULL::FLOAT", "[]::VARCHAR[]"
+    loss = "NULL::FLOAT"
     if is_tested(run):
         units = "len(unit_names)"  # the losses of a sentence without each unit stand one after the other
         loss = f"list_max(source_losses[place + 1 : len(source_losses) : {units}])"
-        contradicted = "list_transform(sentence_contradictions, lambda swap: swap.document)"
     documents = run.ask(
         f"""
         WITH units AS (
@@ -54,7 +61,7 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
         ), named AS (
             SELECT row, {name.format("unit_names[place + 1]")} AS name, {loss} AS loss,
                    list_transform(flatten(sentence_sources), lambda source: {name.format("source")}) AS cited,
-                   {contradicted} AS contradicted
+                   {contradicted_documents(run)} AS contradicted
             FROM units WHERE unit_kinds[place + 1] NOT IN {APART}
         ), each AS (
             SELECT name, max(loss) AS loss, bool_or(list_contains(cited, name)) AS cited,
@@ -62,7 +69,7 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
             FROM named GROUP BY row, name
         )
         SELECT name, count(*), count(*) FILTER (cited) AS citing, {measured_uses(run)},
-               bool_or(cited OR coalesce(loss > {LEAST_LOSS}, false)) AS used
+               bool_or({USED}) AS used
         FROM each GROUP BY name ORDER BY citing, count(*) DESC, name
         """  # noqa: S608
     )

@@ -3,9 +3,17 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...results.citations import LEAST_LOSS
 from .run_tables import RunTables
-from .verdicts import MeasuredUse, Verdicts, is_tested, measured_use, measured_uses, read_verdicts
+from .verdicts import (
+    USED,
+    MeasuredUse,
+    Verdicts,
+    contradicted_documents,
+    is_tested,
+    measured_use,
+    measured_uses,
+    read_verdicts,
+)
 
 QUESTION = "question"
 """What the last message of the user is called beside the kinds of messages."""
@@ -69,7 +77,6 @@ class ConversationSummary(Verdicts):
 def summarize_conversations(run: RunTables, top: int) -> ConversationSummary:
     """Sum up a run of conversations."""
     verdicts, tested = read_verdicts(run, top), is_tested(run)
-    contradicted = "list_transform(sentence_contradictions, lambda swap: swap.document)" if tested else "[]::VARCHAR[]"
     run.ask(
         f"""
         CREATE TEMP TABLE said AS
@@ -77,7 +84,7 @@ def summarize_conversations(run: RunTables, top: int) -> ConversationSummary:
             SELECT row, unnest(range(1, len(message_kinds) + 1)) AS place, unnest(message_kinds) AS kind,
                    unnest(message_tools) AS tool, unnest(message_names) AS name, unnest(message_shares) AS share,
                    {"unnest(message_losses)" if tested else "NULL::FLOAT"} AS loss,
-                   flatten(sentence_messages) AS cited, {contradicted} AS contradicted
+                   flatten(sentence_messages) AS cited, {contradicted_documents(run)} AS contradicted
             FROM shards
         ), last AS (SELECT row, max(place) AS place FROM flat WHERE kind = 'user' GROUP BY row)
         SELECT flat.row, CASE WHEN last.place IS NULL THEN kind ELSE '{QUESTION}' END AS kind, tool, share, loss,
@@ -96,16 +103,15 @@ def summarize_conversations(run: RunTables, top: int) -> ConversationSummary:
         FROM each GROUP BY kind, tool ORDER BY citing DESC, mean DESC, kind, tool
         """  # noqa: S608
     )
-    used = f"(cited OR coalesce(loss > {LEAST_LOSS}, false))"
     left_out = "count(*) FILTER (loss IS NOT NULL)" if tested else "NULL"
     unused = run.ask(
         f"""
         SELECT tool, count(DISTINCT row), count(*) AS results, {left_out} FROM said WHERE kind = 'tool result'
-        GROUP BY tool HAVING NOT bool_or({used}) ORDER BY results DESC, tool
+        GROUP BY tool HAVING NOT bool_or({USED}) ORDER BY results DESC, tool
         """  # noqa: S608
     )
     ((without,),) = run.ask(
-        f"SELECT count(DISTINCT row) FROM said WHERE kind = 'tool result' AND NOT {used}"  # noqa: S608
+        f"SELECT count(DISTINCT row) FROM said WHERE kind = 'tool result' AND NOT {USED}"  # noqa: S608
     )
     return ConversationSummary(
         **verdicts,

@@ -9,6 +9,9 @@ from ...results.citations import LEAST_LOSS, LEAST_SHARE
 from ...results.storage.schema import plain
 from .run_tables import RunTables
 
+USED = f"(cited OR coalesce(loss > {LEAST_LOSS}, false))"
+"""Whether an answer uses a source, of a row with `cited` and `loss`, as DuckDB computes it."""
+
 
 class MeasuredUse(NamedTuple):
     """What answers lose without a document, or a kind of message, and how often they contradict it.
@@ -137,6 +140,13 @@ def read_verdicts(run: RunTables, top: int) -> dict[str, Any]:
         "worst": _worst(run, top),
         "contradictions": _contradictions(run, top) if tested else [],
     }
+
+
+def contradicted_documents(run: RunTables) -> str:
+    """Return the documents or messages that an answer contradicts, as DuckDB computes it; none untested."""
+    if not is_tested(run):
+        return "[]::VARCHAR[]"
+    return "list_transform(sentence_contradictions, lambda swap: swap.document)"
 
 
 def measured_uses(run: RunTables) -> str:
