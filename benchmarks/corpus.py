@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from normxlogit import Explainer, attribute, summarize
+from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpus.local import bound_kernels
 from normxlogit.errors import DataError
 from normxlogit.inputs.batching import batches
@@ -73,7 +73,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     path, out = _written(options, options.rows), options.folder / "run"
     bare = [(0.0, 0.0)] * TURNS  # seconds, and processor seconds
     marks: list[tuple[float, float]] = []
-    attribute(explainer, [{"sentence": text} for text in texts[:64]], options.folder / "warm", text_column="sentence")
+    attribute(explainer, [{"sentence": text} for text in texts[:64]], options.folder / "warm", Predictions("sentence"))
 
     def forward(turn: int, half: int) -> None:
         part = groups[turn::TURNS][half::2]
@@ -92,7 +92,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
             part.write_text("".join(islice(file, first, last)), encoding="utf-8")
         forward(turn, 0)  # half before and half after, so that a machine that speeds up or slows down hits both alike
         begin = time.perf_counter(), time.process_time()
-        attribute(explainer, part, out / str(turn), text_column="sentence")
+        attribute(explainer, part, out / str(turn), Predictions("sentence"))
         marks.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
         forward(turn, 1)
     ratios = sorted(one[0] / other[0] for one, other in zip(bare, marks, strict=True))
@@ -119,7 +119,7 @@ def _once(options: argparse.Namespace) -> dict[str, Any]:
 
         cluster = {"engine": "ray", "cluster": Cluster(options.ray_workers)}
     begin = time.perf_counter()
-    done = attribute(explainer, path, out, text_column="sentence", keep=["label"], **cluster)
+    done = attribute(explainer, path, out, Predictions("sentence"), keep=["label"], **cluster)
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     result = {

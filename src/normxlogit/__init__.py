@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .corpus.jobs import Answers, Completions, Conversations, Predictions
     from .corpus.run import attribute
     from .corpus.summaries.summary import summarize
     from .errors import (
@@ -28,6 +29,10 @@ __all__ = [
     "ALL",
     "Explainer",
     "attribute",
+    "Predictions",
+    "Completions",
+    "Answers",
+    "Conversations",
     "load",
     "summarize",
     "Attribution",
@@ -62,6 +67,7 @@ _HOMES = (
         "Citations": "results.citations",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
+    | dict.fromkeys(("Predictions", "Completions", "Answers", "Conversations"), "corpus.jobs")
     | {"Attribution": "results.attribution"}
 )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit import Explainer, InputError, MethodError, NormXLogitError, attribute, summarize
+from normxlogit import Explainer, InputError, MethodError, NormXLogitError, Predictions, attribute, summarize
 from tests import tiny
 
 TEXT = "the movie is not good"
@@ -78,7 +78,8 @@ def test_every_door_says_so(explainer, writer, tmp_path):
         "cite has no argument 'verfy'": lambda: writer.cite("who", ["the cat sat ."], verfy=True),
         "similarity has no argument 'layers'": lambda: explainer.similarity(TEXT, TEXT, layers=1),
         "from_pretrained has no argument 'batch_size'": lambda: Explainer.from_pretrained(batch_size=4),
-        "did you mean pair_column=": lambda: attribute(explainer, [{"text": TEXT}], tmp_path / "out", text_pair="b"),
+        "did you mean pair_column=": lambda: Predictions(text_pair="b"),
+        "Predictions(text_column=...)": lambda: attribute(explainer, [], tmp_path / "out", text_column="body"),
         "attribute has no argument 'batch_size'": lambda: attribute(explainer, [], tmp_path / "out", batch_size=4),
         "did you mean gold=": lambda: summarize(tmp_path, golds="label"),
         "attribute: missing a required argument": lambda: attribute(explainer, []),

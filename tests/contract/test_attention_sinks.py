@@ -11,6 +11,7 @@ from normxlogit import (
     DataError,
     Explainer,
     InputError,
+    Predictions,
     attribute,
 )
 from tests import tiny
@@ -203,7 +204,7 @@ def test_a_corpus_row_is_what_the_text_alone_is(tmp_path):
     tokenizer.model_max_length = 12
     explainer = Explainer(model, tokenizer)
     texts = [TEXT, PLAIN, f"bad {SINK}", f"{PLAIN} and a cat {SINK} sat on the mat and this was not bad"]
-    attribute(explainer, [{"text": text} for text in texts], tmp_path, keep_text=True, long_text="window")
+    attribute(explainer, [{"text": text} for text in texts], tmp_path, Predictions(long_text="window"), keep_text=True)
     rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
     for row, text in zip(rows, texts, strict=True):
         a = explainer(text, long_text="window")

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Citations, Comparison, Explainer, attribute
+from normxlogit import Attribution, Attributions, Citations, Comparison, Completions, Explainer, attribute
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -109,7 +109,7 @@ def test_sources_are_saved_and_loaded(sources, answers, tmp_path, suffix):
 def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = [{"prompt": PROMPT, "completion": " the cat is here"}]
-    attribute(writer, rows, tmp_path / "out", sources="sentence", keep_text=True)
+    attribute(writer, rows, tmp_path / "out", Completions(sources="sentence"), keep_text=True)
     (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
     sources[0].save(tmp_path / "one.parquet")
     corpus, saved = parquet.read_table(shard), parquet.read_table(tmp_path / "one.parquet")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit import Explainer, attribute, summarize
+from normxlogit import Explainer, Predictions, attribute, summarize
 from tests import tiny
 
 pa = pytest.importorskip("pyarrow")
@@ -49,7 +49,7 @@ def test_a_summary_is_of_the_results_and_not_of_the_path(explainer, tmp_path, na
     rows = pa.table({"text": TEXTS, "gold": [i % 2 for i in range(len(TEXTS))], "mine": TEXTS})
     folders = [tmp_path / "plain", tmp_path / name]
     for folder in folders:
-        attribute(explainer, rows, folder, shard_rows=8, keep=["gold", "mine"], words=True)
+        attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold", "mine"])
     first, second = (summarize(folder, gold="gold", against=folders[0], min_count=1) for folder in folders)
     assert same(first, second)
     assert second.difference["same answer"] == 1

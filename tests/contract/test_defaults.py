@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attributions, Explainer, UnsupportedModelError, attribute
+from normxlogit import ALL, Attributions, Explainer, Predictions, UnsupportedModelError, attribute
 from tests import tiny
 
 TEXTS = ["the movie is good", "bad", "once upon a time"]
@@ -53,7 +53,7 @@ def test_a_note_says_why(explainer):
 
 @pytest.mark.parametrize("layers", [None, ALL])
 def test_a_corpus_is_explained_by_what_explains_its_texts(explainer, tmp_path, layers):
-    attribute(explainer, [{"text": text} for text in TEXTS], tmp_path, keep_text=True, layers=layers)
+    attribute(explainer, [{"text": text} for text in TEXTS], tmp_path, Predictions(layers=layers), keep_text=True)
     rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
     same(rows, explainer(TEXTS, layers=layers, method="normxlogit"))
 

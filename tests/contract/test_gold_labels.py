@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer, InputError, attribute, summarize
+from normxlogit import DataError, Explainer, InputError, Predictions, attribute, summarize
 from tests import tiny
 
 pa = pytest.importorskip("pyarrow")
@@ -137,7 +137,7 @@ def test_a_column_of_any_name(results, tmp_path, name):
     model, found = results(*YES)
     ids, right = right_or_wrong(found, YES)
     rows = pa.table({"text": TEXTS, name: ids, "other": ids[::-1]})
-    attribute(model, rows, tmp_path, keep=[name, "other"], words=True)
+    attribute(model, rows, tmp_path, Predictions(words=True), keep=[name, "other"])
     assert summarize(tmp_path, gold=name).accuracy == pytest.approx(np.mean(right))
 
 

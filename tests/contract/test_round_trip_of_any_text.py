@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from normxlogit import ALL, Attribution, Attributions, InputError, TargetError, attribute
+from normxlogit import ALL, Attribution, Attributions, InputError, Predictions, TargetError, attribute
 from tests.corpus.corpora import errors
 
 from .cases import Case, cases
@@ -86,7 +86,9 @@ def test_and_one_of_generated_text(case, prompt, completion, layers):
 @given(rows=st.lists(texts, min_size=1, max_size=4), layers=st.sampled_from([None, ALL]))
 def test_a_corpus_run_says_of_each_text_what_the_explainer_says(case, rows, layers):
     with tempfile.TemporaryDirectory() as folder:
-        done = attribute(case.explainer, [{"text": row} for row in rows], folder, layers=layers, keep_text=True)
+        done = attribute(
+            case.explainer, [{"text": row} for row in rows], folder, Predictions(layers=layers), keep_text=True
+        )
         shards = sorted((Path(folder) / "shards").glob("*.parquet"))
         found = [result for shard in shards for result in Attributions.load(shard)]
         wrong = errors(folder)

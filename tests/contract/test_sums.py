@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attributions, Explainer, attribute
+from normxlogit import ALL, Attributions, Explainer, Predictions, attribute
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -174,7 +174,14 @@ def test_files_keep_the_bias(explainer, tmp_path, suffix, options):
 @pytest.mark.parametrize("options", [{}, {"target": ALL}, {"layers": [1, 3]}, {"long_text": "window"}], ids=str)
 def test_a_corpus_keeps_the_bias(explainer, tmp_path, options):
     texts = [TEXT, "bad", LONG]
-    attribute(explainer, [{"text": text} for text in texts], tmp_path / "out", method=FROZEN, keep_text=True, **options)
+    attribute(
+        explainer,
+        [{"text": text} for text in texts],
+        tmp_path / "out",
+        Predictions(**options),
+        method=FROZEN,
+        keep_text=True,
+    )
     (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
     alone = explainer(texts, method=FROZEN, **options)
     for one, row in zip(alone, Attributions.load(shard), strict=True):

@@ -41,9 +41,9 @@ def errors(folder):
     return {row["row"]: row["reason"] for row in rows}
 
 
-def run(explainer, rows, folder, **options):
+def run(explainer, rows, folder, job=None, **options):
     """Explain rows in shards of a few."""
-    return attribute(explainer, rows, folder, **{"shard_rows": 16, **options})
+    return attribute(explainer, rows, folder, job, **{"shard_rows": 16, **options})
 
 
 def rows_of(some):

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit import Answers, Attributions, Explainer, attribute, summarize
 from normxlogit.errors import InputError
 from tests import tiny
 
@@ -48,7 +48,7 @@ def reader(request):
 
 def test_answers_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     path, out = jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out"
-    done = attribute(reader, path, out, answer_column="answer", id_column="key", keep_text=True, shard_rows=3)
+    done = attribute(reader, path, out, Answers(answer_column="answer"), id_column="key", keep_text=True, shard_rows=3)
     assert (done.rows, done.errors) == (7, 4)
     assert errors(out) == FAILED
     files = sorted((out / "shards").iterdir())

@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pytest
 
-from normxlogit import attribute
+from normxlogit import Predictions, attribute
 from normxlogit.errors import DataError
 
 from .corpora import jsonl, results, run, texts
@@ -28,7 +28,9 @@ def test_a_column_that_no_row_of_a_stream_has_is_refused_and_the_folder_is_free_
 
 
 @pytest.mark.parametrize("kind", ["text", "jsonl"])
-@pytest.mark.parametrize("named", [{"id_column": "nope"}, {"keep": ["nope"]}, {"target_column": "nope"}], ids=str)
+@pytest.mark.parametrize(
+    "named", [{"id_column": "nope"}, {"keep": ["nope"]}, {"job": Predictions(target_column="nope")}], ids=str
+)
 def test_a_column_that_a_file_has_not_is_refused(tmp_path, bert, named, kind):
     source = jsonl(tmp_path / "in", [{"text": text} for text in texts(5)])
     with pytest.raises(DataError, match="no column 'nope' in the input; there are text"):

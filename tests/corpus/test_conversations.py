@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit import Attributions, Conversations, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run
@@ -58,7 +58,7 @@ def reader(request):
 
 def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     path, out = jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out"
-    done = attribute(reader, path, out, messages_column="chat", id_column="key", keep_text=True, shard_rows=3)
+    done = attribute(reader, path, out, Conversations("chat"), id_column="key", keep_text=True, shard_rows=3)
     assert (done.rows, done.errors) == (11, 6)
     reasons = errors(out)
     assert sorted(reasons) == [5, 6, 7, 8, 9, 10]
@@ -113,7 +113,7 @@ def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
 
 
 def test_an_earlier_turn_is_explained(reader, tmp_path):
-    attribute(reader, ROWS[:3], tmp_path / "out", messages_column="chat", turn=1, shard_rows=2)
+    attribute(reader, ROWS[:3], tmp_path / "out", Conversations("chat", turn=1), shard_rows=2)
     assert errors(tmp_path / "out") == {
         0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on",
         1: "no turn 1: the assistant has 1 texts in this conversation, from 0 on",
@@ -121,7 +121,7 @@ def test_an_earlier_turn_is_explained(reader, tmp_path):
     (row,) = results(tmp_path / "out").to_pylist()
     assert row["completion"].strip() == "the plot ."
     with pytest.raises(DataError, match="turn"):
-        attribute(reader, ROWS[:3], tmp_path / "out", messages_column="chat", turn=0, shard_rows=2)
+        attribute(reader, ROWS[:3], tmp_path / "out", Conversations("chat", turn=0), shard_rows=2)
 
 
 def test_commands_cite_a_file_of_traces_and_sum_it_up(tmp_path, capsys):

@@ -13,9 +13,11 @@ from PIL import Image
 
 from normxlogit import (
     Attributions,
+    Completions,
     DataError,
     Explainer,
     InputError,
+    Predictions,
     attribute,
     summarize,
 )
@@ -90,7 +92,7 @@ def same(row, result):
 def test_rows_are_what_the_explainer_gives_alone_in_their_order(tmp_path, vit, wav2vec2, photos, talks):
     for explainer, folder, column in ((vit, photos, "path"), (wav2vec2, talks, "where")):
         out, paths = tmp_path / column, files(folder)
-        done = attribute(explainer, [{column: str(p)} for p in paths], out, text_column=column, shard_rows=4)
+        done = attribute(explainer, [{column: str(p)} for p in paths], out, Predictions(column), shard_rows=4)
         rows = results(out).to_pylist()
         assert done.rows == len(paths) == len(rows)
         assert [row["row"] for row in rows] == list(range(len(paths)))
@@ -173,7 +175,7 @@ def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, pho
 
     monkeypatch.setattr(worker, "explain_encodings", few)
     rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
-    attribute(vit, rows, tmp_path, target_column="gold")
+    attribute(vit, rows, tmp_path, Predictions(target_column="gold"))
     monkeypatch.undo()
     for row, path, name in zip(results(tmp_path).to_pylist(), paths, names, strict=True):
         same(row, vit(path, target=name))
@@ -218,10 +220,9 @@ def test_questions_about_pictures(tmp_path, photos):
         {"q": "what is on the left ?", "image": photos / "none.png", "a": "a cat"},
         {"q": vlm.question(str(path)), "image": path, "a": "a cat"},
     ]
-    columns = {"text_column": "q", "completion_column": "a", "sources": "sentence", "keep_text": True}
-    attribute(explainer, beside, tmp_path / "beside", image_column="image", **columns)
+    attribute(explainer, beside, tmp_path / "beside", Completions("q", "a", image_column="image"), keep_text=True)
     inside = [{"q": vlm.question(str(path)), "a": "a cat"}, {"q": "what is it ?", "a": "a cat"}]
-    attribute(explainer, inside, tmp_path / "inside", **columns)
+    attribute(explainer, inside, tmp_path / "inside", Completions("q", "a"), keep_text=True)
     about = explainer.explain_completion(vlm.question(str(path)), "a cat", sources="sentence")
     plain = explainer.explain_completion("what is it ?", "a cat", sources="sentence")
     assert about.settings != plain.settings
@@ -234,15 +235,10 @@ def test_questions_about_pictures(tmp_path, photos):
     assert (read[0].units.text[0], read[0].units.name[1]) == ("what is on the left ?", path.name)
     assert "no such file" in errors(tmp_path / "beside")[2]
     assert "hold their pictures themselves" in errors(tmp_path / "beside")[3]
-    attribute(
-        explainer, beside[:2], tmp_path / "w", image_column="image", max_new_tokens=3, text_column="q", sources="word"
-    )
+    written = Completions("q", image_column="image", max_new_tokens=3, sources="word")
+    attribute(explainer, beside[:2], tmp_path / "w", written)
     one, other = results(tmp_path / "w")["completion"].to_pylist()
     assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
-    with pytest.raises(
-        InputError, match="a column of pictures beside texts is for the sources of completions: give sources"
-    ):
-        attribute(explainer, beside, tmp_path / "none", text_column="q", image_column="image")
 
 
 def test_commands(tmp_path, models, photos, monkeypatch, capsys):

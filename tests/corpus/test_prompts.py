@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit import Attributions, Completions, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.completions.sources import explain_sources
@@ -49,8 +49,8 @@ def writer():
 @pytest.mark.parametrize("method", [None, "normxlogit", "occlusion"])
 def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
     path = jsonl(tmp_path / "in.jsonl", ROWS)
-    wanted = {"method": method, "sources": "sentence", "parts": "word", "id_column": "key", "keep_text": True}
-    done = attribute(writer, path, tmp_path / "out", shard_rows=4, **wanted)
+    job = Completions(sources="sentence", parts="word")
+    done = attribute(writer, path, tmp_path / "out", job, method=method, id_column="key", keep_text=True, shard_rows=4)
     assert (done.rows, done.errors) == (9, 6)
     for row, reason in errors(tmp_path / "out").items():
         assert FAILED[row] in reason
@@ -77,7 +77,7 @@ def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
 
 def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_path):
     path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
-    attribute(writer, path, tmp_path / "out", sources="message")
+    attribute(writer, path, tmp_path / "out", Completions(sources="message"))
     (row,) = [row for row in results(tmp_path / "out").to_pylist() if row["row"] == 1]
     assert row["unit_names"][:2] == ["system", "user"]
     assert not {"text", "units", "target"} & row.keys()
@@ -91,7 +91,7 @@ def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_pat
 
 def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
     path = jsonl(tmp_path / "in.jsonl", [{"prompt": row["prompt"]} for row in ROWS])
-    done = attribute(writer, path, tmp_path / "out", sources="sentence", max_new_tokens=3)
+    done = attribute(writer, path, tmp_path / "out", Completions(sources="sentence", max_new_tokens=3))
     assert errors(tmp_path / "out").keys() == {2, 3, 5, 8}
     assert done.rows == 9
     for row in results(tmp_path / "out").to_pylist():
@@ -111,41 +111,28 @@ def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1, watch=stop)
-    done = attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
+        attribute(writer, path, tmp_path / "out", Completions(sources="sentence"), shard_rows=1, watch=stop)
+    done = attribute(writer, path, tmp_path / "out", Completions(sources="sentence"), shard_rows=1)
     assert done.fresh < done.rows == 6
     assert sorted(results(tmp_path / "out")["row"].to_pylist()) == list(range(6))
-    for other in ({"sources": "word"}, {"sources": "sentence", "parts": "word"}):
-        with pytest.raises(DataError, match=r"sources|parts of completions"):
-            attribute(writer, path, tmp_path / "out", shard_rows=1, **other)
+    for job, name in ((Completions(sources="word"), "sources"), (Completions(parts="word"), "parts")):
+        with pytest.raises(DataError, match=f"made with {name}"):
+            attribute(writer, path, tmp_path / "out", job, shard_rows=1)
     jsonl(path, [ROWS[0], ROWS[6] | {"completion": " awful"}] + [ROWS[0], ROWS[6]] * 2)
     with pytest.raises(DataError, match="changed"):
-        attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
+        attribute(writer, path, tmp_path / "out", Completions(sources="sentence"), shard_rows=1)
 
 
 WRONG = {
     "sources must be": {"sources": "letter"},
-    "parts must be": {"sources": "sentence", "parts": "letter"},
-    "give their column or max_new_tokens": {
-        "sources": "sentence",
-        "max_new_tokens": 3,
-        "completion_column": "completion",
-    },
-    "max_new_tokens is for the sources": {"max_new_tokens": 3},
-    "parts is for the sources": {"parts": "word"},
-    "a column of completions is for": {"completion_column": "completion"},
-    "target is for texts": {"sources": "sentence", "target": 3},
-    "layers is for texts": {"sources": "sentence", "layers": [1]},
-    "words is for texts": {"sources": "sentence", "words": True},
-    "long_text is for texts": {"sources": "sentence", "long_text": "window"},
-    "a column of pairs is for texts": {"sources": "sentence", "pair_column": "completion"},
-    "max_new_tokens": {"sources": "sentence", "max_new_tokens": 0},
+    "parts must be": {"parts": "letter"},
+    "give one of the two": {"max_new_tokens": 3, "completion_column": "completion"},
+    "max_new_tokens": {"max_new_tokens": 0},
+    "has no argument 'target'": {"target": 3},
 }
 
 
 @pytest.mark.parametrize("message", WRONG)
-def test_settings_that_do_not_fit_are_refused_before_anything_is_written(writer, tmp_path, message):
-    path = jsonl(tmp_path / "in.jsonl", ROWS[:1])
+def test_settings_that_do_not_fit_are_refused(message):
     with pytest.raises(InputError, match=message):
-        attribute(writer, path, tmp_path / "out", **{"text_column": "prompt"} | WRONG[message])
-    assert not (tmp_path / "out").exists()
+        Completions("prompt", **WRONG[message])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from normxlogit import attribute
+from normxlogit import Completions, Predictions, attribute
 from normxlogit.corpus.ray_engine import Cluster
 from normxlogit.errors import DataError
 
@@ -79,9 +79,9 @@ def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
     path = jsonl(
         tmp_path / "in.jsonl", [{"prompt": t, "completion": " bad film" if i else ""} for i, t in enumerate(texts(6))]
     )
-    wanted = {"sources": "word", "parts": "token", "shard_rows": 2, "keep_text": True}
+    job = Completions(sources="word", parts="token")
     for engine in ("ray", "local"):  # by default the states in the middle are read
-        attribute(model, path, tmp_path / engine, engine=engine, **wanted)
+        attribute(model, path, tmp_path / engine, job, shard_rows=2, keep_text=True, engine=engine)
     one, two = (results(tmp_path / engine) for engine in ("ray", "local"))
     assert one["units"].to_pylist() == two["units"].to_pylist()
     for row, other in zip(one["scores"].to_pylist(), two["scores"].to_pylist(), strict=True):
@@ -93,8 +93,14 @@ def test_errors_are_ours_and_streams_are_refused(tmp_path):
     path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
     with pytest.raises(DataError, match="more than --max-errors 1"):
         attribute(
-            explainer(), path, tmp_path / "a", shard_rows=8, engine="ray", long_text="error", max_errors=1,
-            cluster=Cluster(1), target_column="text",
-        )  # fmt: skip
+            explainer(),
+            path,
+            tmp_path / "a",
+            Predictions(long_text="error", target_column="text"),
+            shard_rows=8,
+            max_errors=1,
+            engine="ray",
+            cluster=Cluster(1),
+        )
     with pytest.raises(DataError, match="on this machine only"):
         attribute(explainer(), ({"text": t} for t in texts(4)), tmp_path / "b", engine="ray")

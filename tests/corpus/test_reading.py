@@ -4,14 +4,16 @@ import csv
 import gzip
 import io
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from normxlogit import Predictions
 from normxlogit.corpus.rows.reading import open_source
-from normxlogit.corpus.rows.shards import KEPT, InputColumns, choose_columns, read_shards
+from normxlogit.corpus.rows.shards import KEPT, read_shards
 from normxlogit.errors import DataError
 
 ROWS = [{"name": f"r{i}", "text": f'text {i}\nof, "two" lines é', "stars": i} for i in range(10)]
@@ -38,8 +40,8 @@ def write(folder, kind):
 
 
 def read(source, size=4, **columns):
-    chosen = choose_columns(source, InputColumns(**{"text": "text", **columns}))
-    return list(read_shards(source, chosen, size))
+    job = Predictions().with_columns(source.names(), media=False)
+    return list(read_shards(source, replace(job.columns(media=False), **columns), size))
 
 
 def rows(shards):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from normxlogit import ALL, Attributions
+from normxlogit import ALL, Attributions, Predictions
 from normxlogit.errors import DataError, MethodError, TargetError
 from tests import tiny
 
@@ -26,14 +26,14 @@ def same(loaded, wanted):
         {},
         {"target": ALL, "layers": ALL},
         {"target": ["LABEL_1", "LABEL_0"], "contrast": 2},
-        {"layers": [2, 3], "method": "logat"},
+        {"layers": [2, 3]},
         {"long_text": "window"},
     ],
 )
 def test_the_results_are_the_explainers(tmp_path, options):
     model = explainer(num_labels=3)
     some = [*texts(40), "the movie is good " * 20]
-    done = run(model, rows_of(some), tmp_path / "out", keep_text=True, **options)
+    done = run(model, rows_of(some), tmp_path / "out", Predictions(**options), keep_text=True)
     assert (done.rows, done.errors) == (41, 0)
     loaded = [a for file in sorted((tmp_path / "out/shards").glob("*")) for a in Attributions.load(file)]
     assert [a.text for a in loaded] == some  # in the order of the input
@@ -53,7 +53,7 @@ def test_the_results_are_the_explainers(tmp_path, options):
 def test_models_that_answer_at_a_token(tmp_path, family, kind, some):
     model, pairs = explainer(family, kind), kind == "QuestionAnswering"
     rows = [{"text": a, "b": b} for a, b in some] if pairs else rows_of(some)
-    run(model, rows, tmp_path, pair_column="b" if pairs else None)
+    run(model, rows, tmp_path, Predictions(pair_column="b" if pairs else None))
     loaded = Attributions.load(tmp_path / "shards/00000000.parquet")
     for one, other in zip(loaded, model(some)[:16], strict=True):
         same(one, other)
@@ -66,7 +66,7 @@ def test_four_readers_read_it(tmp_path, bert):
     import polars
 
     rows = [{"text": text, "gold": i % 2, "note": "x"} for i, text in enumerate(texts(20))]
-    run(bert, rows, tmp_path, keep=["gold"], keep_text=True, words=True)
+    run(bert, rows, tmp_path, Predictions(words=True), keep=["gold"], keep_text=True)
     pattern = str(tmp_path / "shards/*.parquet")
     table = results(tmp_path)
     assert table.column_names[:2] == ["row", "id"]
@@ -95,7 +95,7 @@ def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
     path = jsonl(tmp_path / "in.jsonl", rows)
     with path.open("ab") as file:
         file.write(b'not json\n{"key": "g", "text": "\xff"}\n{"key": "h", "text": "\\ud800"}\n')
-    done = run(bert, path, tmp_path / "out", id_column="key", keep=["stars"], long_text="error")
+    done = run(bert, path, tmp_path / "out", Predictions(long_text="error"), id_column="key", keep=["stars"])
     assert (done.rows, done.errors) == (9, 7)
     table = results(tmp_path / "out")
     assert table["id"].to_pylist() == ["a", "f"]
@@ -142,13 +142,13 @@ def test_what_would_be_wrong_in_every_row_is_refused_before_anything_is_written(
     names = ("once", "twice", "TWICE")
     model = explainer(id2label=dict(enumerate(names)), label2id={name: i for i, name in enumerate(names)})
     with pytest.raises(error, match=says):
-        run(model, rows_of(texts(2)), tmp_path / "out", **wrong)
+        run(model, rows_of(texts(2)), tmp_path / "out", Predictions(**wrong))
     assert not (tmp_path / "out").exists()
 
 
 def test_a_wrong_target_of_a_column_is_a_row_among_the_errors(tmp_path, bert):
     rows = [{"text": text, "gold": str(i % 2)} for i, text in enumerate(texts(20))]
-    run(bert, rows, tmp_path, target_column="gold", contrast="LABEL_1", shard_rows=32)
+    run(bert, rows, tmp_path, Predictions(target_column="gold", contrast="LABEL_1"), shard_rows=32)
     assert results(tmp_path)["row"].to_pylist() == list(range(0, 20, 2))
     assert all("also the contrast" in reason for reason in errors(tmp_path).values())
 
@@ -157,7 +157,7 @@ def test_a_wrong_target_of_a_column_is_a_row_among_the_errors(tmp_path, bert):
 def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
     some = [*texts(8), "the movie is good " * 20]
     said = [result.prediction.id for result in bert(some, long_text=long_text)]
-    run(bert, rows_of(some), tmp_path, contrast=said[-1], long_text=long_text)
+    run(bert, rows_of(some), tmp_path, Predictions(contrast=said[-1], long_text=long_text))
     found = results(tmp_path).to_pylist()
     plain = bert(some, contrast=said[-1], long_text=long_text)
     for row, result, label in zip(found, plain, said, strict=True):
@@ -169,7 +169,7 @@ def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
 
 def test_a_target_for_each_row(tmp_path, bert):
     rows = [{"text": t, "gold": g} for t, g in zip(texts(5), ["LABEL_1", "0", "1", None, "nope"], strict=True)]
-    run(bert, rows, tmp_path, target_column="gold")
+    run(bert, rows, tmp_path, Predictions(target_column="gold"))
     assert results(tmp_path)["target"].to_pylist() == [["LABEL_1"], ["LABEL_0"], ["LABEL_1"]]
     assert errors(tmp_path)[3] == "no target"
     assert "nope" in errors(tmp_path)[4]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit import ALL
+from normxlogit import ALL, Predictions
 from normxlogit.corpus import folder as folders
 from normxlogit.errors import DataError
 
@@ -45,10 +45,10 @@ def test_what_changed_is_refused_by_name(tmp_path, bert):
     run(bert, path, out)
     for options, name in [
         ({"method": "logat"}, "method"),
-        ({"target": 1}, "target"),
-        ({"layers": ALL}, "layers"),
-        ({"keep_text": True}, "kept text"),
-        ({"shard_rows": 8}, "rows of a shard"),
+        ({"job": Predictions(target=1)}, "target"),
+        ({"job": Predictions(layers=ALL)}, "layers"),
+        ({"keep_text": True}, "keep_text"),
+        ({"shard_rows": 8}, "shard_rows"),
     ]:
         with pytest.raises(DataError, match=f"was made with {name}"):
             run(bert, path, out, **options)
@@ -80,7 +80,7 @@ def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, b
         with pytest.raises(DataError, match=r"none of 40 rows has a result, see .*; row 0: not text: column 'text'"):
             run(bert, wrong, tmp_path)
     assert len(errors(tmp_path)) == 40
-    assert run(bert, wrong[:20], tmp_path, text_column="body").errors == 0
+    assert run(bert, wrong[:20], tmp_path, Predictions("body")).errors == 0
     assert results(tmp_path)["row"].to_pylist() == list(range(20))
     assert errors(tmp_path) == {}
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from normxlogit import attribute, summarize
+from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpus.summaries.page import page
 from normxlogit.errors import DataError, InputError
 from tests.commands import run as command
@@ -150,7 +150,7 @@ def test_the_difference_of_two_runs(runs):
 def test_what_deleting_a_word_changes_is_what_the_callers_own_model_says(tmp_path, words):
     one = explainer(seed=0)
     rows = [{"text": text} for text in texts(60)]
-    attribute(one, rows, tmp_path / "run", keep_text=True, words=words, shard_rows=16)
+    attribute(one, rows, tmp_path / "run", Predictions(words=words), keep_text=True, shard_rows=16)
     plain, summary = summarize(tmp_path / "run"), summarize(tmp_path / "run", verify=1000, explainer=one)
     assert [(u.label, u.text, u.mean) for u in plain.highest] == [(u.label, u.text, u.mean) for u in summary.highest]
     assert plain.highest[0].effect is None

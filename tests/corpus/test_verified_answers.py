@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit import Answers, Attributions, Conversations, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError, MethodError
 from tests import tiny
 from tests.commands import run
@@ -67,7 +67,8 @@ def is_same_test(result, cited):
     return True
 
 
-CASES = {"answers": (ANSWERS, {"answer_column": "answer"}), "conversations": (CHATS, {"messages_column": "messages"})}
+OPTIONS = {"answers": ["--answer-column", "answer"], "conversations": ["--messages-column", "messages"]}
+CASES = {"answers": (ANSWERS, Answers), "conversations": (CHATS, Conversations)}
 
 
 ROWS = (ANSWERS, CHATS)
@@ -76,8 +77,8 @@ ROWS = (ANSWERS, CHATS)
 @pytest.mark.parametrize("verify", ["auto", 2, 99])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_are_tested_as_one_by_one_and_summed_up(reader, tmp_path, case, verify):
-    rows, columns = CASES[case]
-    done = attribute(reader, rows, tmp_path / "out", **columns, verify=verify, keep_text=True, shard_rows=2)
+    rows, job = CASES[case]
+    done = attribute(reader, rows, tmp_path / "out", job(verify=verify), keep_text=True, shard_rows=2)
     assert done.errors == 1
     assert list(errors(tmp_path / "out")) == [len(rows) - 1]
     loaded = [r for file in sorted((tmp_path / "out/shards").iterdir()) for r in Attributions.load(file)]
@@ -155,25 +156,24 @@ def test_the_rows_hold_every_verdict(reader):
 
 def test_a_stopped_run_goes_on_and_another_count_is_another_run(reader, tmp_path):
     path, out = jsonl(tmp_path / "in.jsonl", ANSWERS), tmp_path / "out"
-    options = {"answer_column": "answer", "shard_rows": 1}
 
     def interrupt(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        attribute(reader, path, out, **options, verify=1, watch=interrupt)
+        attribute(reader, path, out, Answers(verify=1), shard_rows=1, watch=interrupt)
     assert 0 < len(results(out)) < len(ANSWERS) - 1
     for other in (None, 0, 2, "auto"):
         with pytest.raises(DataError, match="made with verify 1, not"):
-            attribute(reader, path, out, **options, verify=other)
-    attribute(reader, path, out, **options, verify=1)
-    attribute(reader, path, tmp_path / "whole", **options, verify=1)
+            attribute(reader, path, out, Answers(verify=other), shard_rows=1)
+    attribute(reader, path, out, Answers(verify=1), shard_rows=1)
+    attribute(reader, path, tmp_path / "whole", Answers(verify=1), shard_rows=1)
     assert results(out).equals(results(tmp_path / "whole"))
-    assert attribute(reader, path, out, **options, verify=1).fresh == 0
-    attribute(reader, path, tmp_path / "plain", **options)
+    assert attribute(reader, path, out, Answers(verify=1), shard_rows=1).fresh == 0
+    attribute(reader, path, tmp_path / "plain", Answers(), shard_rows=1)
     with pytest.raises(DataError, match="made with verify null, not 1"):
-        attribute(reader, path, tmp_path / "plain", **options, verify=1)
-    assert attribute(reader, path, tmp_path / "plain", **options, verify=0).fresh == 0
+        attribute(reader, path, tmp_path / "plain", Answers(verify=1), shard_rows=1)
+    assert attribute(reader, path, tmp_path / "plain", Answers(verify=0), shard_rows=1).fresh == 0
     columns = {"sentence_losses", "sentence_contradictions", "source_losses", "swaps"}
     assert columns <= set(results(out).column_names)
     assert not columns & set(results(tmp_path / "plain").column_names)
@@ -183,7 +183,7 @@ def test_a_stopped_run_goes_on_and_another_count_is_another_run(reader, tmp_path
 
 
 def test_without_texts_examples_are_answers(reader, tmp_path):
-    attribute(reader, ANSWERS, tmp_path / "out", answer_column="answer", verify="auto")
+    attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify="auto"))
     summary = summarize(tmp_path / "out", top=1)
     assert [c.text.strip() for c in summary.contradictions] == [ANSWERS[int(summary.contradictions[0].id)]["answer"]]
 
@@ -191,23 +191,18 @@ def test_without_texts_examples_are_answers(reader, tmp_path):
 @pytest.mark.parametrize("verify", [-1, 1.5, True, "all", [1]])
 def test_what_is_no_number_is_refused(reader, tmp_path, verify):
     with pytest.raises(InputError, match="verify"):
-        attribute(reader, ANSWERS, tmp_path / "out", answer_column="answer", verify=verify)
+        attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify=verify))
     assert not (tmp_path / "out").exists()
 
 
-def test_what_has_no_citations_is_refused(reader, bert, tmp_path):
-    rows = [{"prompt": "When?", "completion": "In 1974.", "text": "the cat"}]
-    with pytest.raises(InputError, match="verify tests the citations"):
-        attribute(reader, rows, tmp_path / "out", sources="sentence", verify=1)
-    with pytest.raises(InputError, match="verify tests the citations"):
-        attribute(bert, rows, tmp_path / "out", verify="auto")
-    attribute(reader, ANSWERS, tmp_path / "run", answer_column="answer")
+def test_what_was_not_tested_is_not_tested_later(reader, tmp_path):
+    attribute(reader, ANSWERS, tmp_path / "run", Answers())
     with pytest.raises(InputError, match="when they are attributed"):
         summarize(tmp_path / "run", verify=3, explainer=reader)
 
 
 def test_scores_that_do_not_add_up_are_tested_without_a_verdict(reader, tmp_path):
-    attribute(reader, ANSWERS, tmp_path / "out", answer_column="answer", method="occlusion", verify=1)
+    attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify=1), method="occlusion")
     rows = results(tmp_path / "out").to_pylist()
     assert [row["sentence_verdicts"] for row in rows] == [[]] * len(rows)
     for row, given in zip(rows, ANSWERS, strict=False):
@@ -216,17 +211,16 @@ def test_scores_that_do_not_add_up_are_tested_without_a_verdict(reader, tmp_path
     with pytest.raises(DataError, match="add up"):
         summarize(tmp_path / "out")
     with pytest.raises(MethodError):
-        attribute(reader, ANSWERS, tmp_path / "no", answer_column="answer", method="no-method", verify=1)
+        attribute(reader, ANSWERS, tmp_path / "no", Answers(answer_column="answer", verify=1), method="no-method")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case):
-    rows, columns = CASES[case]
+    rows, _ = CASES[case]
     reader.model.save_pretrained(tmp_path / "model")
     reader.tokenizer.save_pretrained(tmp_path / "model")
     data, out = jsonl(tmp_path / "in.jsonl", rows), tmp_path / "out"
-    ((option, name),) = columns.items()
-    options = ["--model", tmp_path / "model", f"--{option.replace('_', '-')}", name, "--output", out]
+    options = ["--model", tmp_path / "model", *OPTIONS[case], "--output", out]
     code, _, err = run(capsys, "attribute", data, *options, "--verify", "auto", "--keep-text")
     assert code == 0, err
     code, text, err = run(capsys, "summarize", out)

@@ -3,27 +3,26 @@
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
-from ..inputs.encoder import LongText
-from ..methods import Method
+from ..methods import Method, method_named
 from ..methods.defaults import completion_methods, default_methods, first_working, use_for
 from ..model.identity import identity_of
 from ..model.layers import Layers
-from ..pipeline.arguments import checked_arguments
+from ..pipeline.arguments import advised_arguments
 from ..pipeline.progress import progress_bar
-from ..results.units.spans import PartKind, SourceKind
-from ..results.units.words import Merge
-from ..tasks.targets import Choice, TargetSpec
+from ..results.storage.columns import CORPUS
 from .folder import Folder, Manifest
+from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .rows.reading import open_source
-from .rows.shards import InputColumns, WrittenShard, choose_columns, left_shards
-from .settings import SHARD_ROWS, SLOW_ROWS, Settings
+from .rows.shards import WrittenShard, left_shards
+from .settings import Settings
 from .workers import worker_for
 
 if TYPE_CHECKING:
@@ -36,52 +35,35 @@ NOTE_EVERY = 5.0
 """Seconds between two notes in the manifest; shards are recognised without one too."""
 
 
-@checked_arguments
+def _settings_of_jobs() -> dict[str, str]:
+    """Return where the settings belong that are those of a job, by name."""
+    owners: dict[str, list[str]] = {}
+    for job in JOBS:
+        for name in fields_of(job):
+            owners.setdefault(name, []).append(f"{job.__name__}({name}=...)")
+    return {name: f"the job has it, the fourth argument: {' or '.join(jobs)}" for name, jobs in owners.items()}
+
+
+@advised_arguments(_settings_of_jobs())
 def attribute(
     explainer: Explainer,
     inputs: Any,
     output: str | Path,
+    job: Job | None = None,
     *,
-    text_column: str | None = None,
-    pair_column: str | None = None,
+    method: str | Method | None = None,
     id_column: str | None = None,
-    target_column: str | None = None,
     keep: Sequence[str] = (),
     keep_text: bool = False,
     input_format: str | None = None,
-    target: TargetSpec = None,
-    contrast: Choice | None = None,
-    layers: Layers = None,
-    method: str | Method | None = None,
-    long_text: LongText = "truncate",
-    words: bool = False,
-    merge: Merge | None = None,
     shard_rows: int | None = None,
-    sources: SourceKind | None = None,
-    parts: PartKind | None = None,
-    completion_column: str | None = None,
-    max_new_tokens: int | None = None,
-    answer_column: str | None = None,
-    documents_column: str | None = None,
-    messages_column: str | Sequence[str] | None = None,
-    turn: int | None = None,
-    verify: int | Literal["auto"] | None = None,
-    image_column: str | None = None,
     max_errors: int | None = None,
     engine: Engine = "local",
     cluster: "Cluster | None" = None,
     watch: Watcher | None = None,
     progress: bool | None = None,
 ) -> Progress:
-    """Explain a corpus: any number of texts, pictures or sounds in, Parquet shards out.
-
-    Models of pictures and sounds take the paths of files in a column, which start at the working directory, what such
-    files hold, or what is in memory.
-
-    With `sources` the texts are prompts, and what is explained is which sources of them a completion rests on, one
-    from the input or one that the model generates. With `answer_column` the texts are questions, and it is which
-    sentences of their documents each sentence of an answer rests on, as in `Explainer.cite`. With `messages_column`
-    the rows are conversations, and it is which messages each sentence of their last answer rests on.
+    """Explain a corpus: any number of texts, pictures, sounds, answers or conversations in, Parquet shards out.
 
     A run that was stopped, however it was stopped, goes on where it was when it is started again with the same
     arguments; each row of the input ends up once, among the results or among the errors.
@@ -92,40 +74,16 @@ def attribute(
             set, a table of pandas, Polars, Arrow or DuckDB, or an iterable of mappings such as {"text": "..."}. Of
             pictures or sounds also their files: paths, patterns and folders.
         output: Folder or URL to write to: `shards/`, `errors/` and `manifest.json`.
-        text_column: The column of the texts, "text" by default; or of the prompts, texts or lists of chat messages,
-            "prompt" by default; or of the questions, "question" by default; or of the pictures or sounds, "path",
-            "image", "audio" or "file" by default.
-        pair_column: The column of second texts, for models of pairs.
+        job: What is explained in each row, and in which columns it is: `Predictions`, the default, `Completions`,
+            `Answers` or `Conversations`.
+        method: As in `Explainer.__call__`; of completions, answers and conversations by default as in
+            `Explainer.explain_completion`.
         id_column: The column of ids; by default the paths of pictures and sounds, otherwise the row numbers. A row
             without an id is "row 7", by its number.
-        target_column: A column with the label, token or index to explain in each row.
         keep: Columns to hand on to the results, such as gold labels.
         keep_text: Whether to write the texts too.
         input_format: The format of files whose names do not tell it.
-        target: As in `Explainer.__call__`.
-        contrast: As in `Explainer.__call__`.
-        layers: As in `Explainer.__call__`.
-        method: As in `Explainer.__call__`; of completions by default as in `Explainer.explain_completion`.
-        long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
-        words: Whether to write words with their scores beside the tokens.
-        merge: How a word's score comes from its tokens'; by default as fits the method.
-        shard_rows: Rows of a shard; 4096 by default, 64 of prompts, pictures and sounds.
-        sources: How a prompt is divided into sources: "word", "sentence", "paragraph" or "message".
-        parts: How a completion is divided into parts, each of which is explained: "token", "word", "sentence" or
-            "paragraph"; by default it is explained as a whole.
-        completion_column: The column of the completions, "completion" by default.
-        max_new_tokens: Let the model generate the completions instead, each of at most this many tokens.
-        answer_column: The column of answers that are cited.
-        documents_column: The column of their documents, "documents" by default: texts, mappings of them by name, or
-            lists of what retrievers return.
-        messages_column: The column of conversations or traces of any format that `Explainer.cite` reads, as lists,
-            mappings or JSON; or several columns that make a trace together, such as ["input", "output"].
-        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
-        verify: Test the citations of answers and conversations as `Explainer.cite` does: leave out this many of the
-            first sources one at a time, or with "auto" until the others can no longer come first; leave out all of
-            them; and put their other values in the place of the answer's. By default nothing is tested.
-        image_column: The column of a picture for each prompt, for models that read pictures beside words: what
-            `text_column` takes for models of pictures. Prompts that are chat messages hold their pictures themselves.
+        shard_rows: Rows of a shard; 4096 by default, 64 of pictures, sounds, and all that is not a prediction.
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
         cluster: What the Ray engine runs on.
@@ -146,56 +104,26 @@ def attribute(
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
     if isinstance(keep, str):
         raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
-    conversations = _message_columns(messages_column)
+    job = Predictions() if job is None else job
+    if not isinstance(job, Job):
+        raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
     model = explainer._model
     media = not model.task.reads_tokens
     source = open_source(inputs, input_format, files=media)
-    if conversations:
-        columns_of_others = (text_column, completion_column, answer_column, documents_column)
-        if any(name is not None for name in columns_of_others) or max_new_tokens is not None:
-            raise InputError("messages_column holds questions and answers: leave out other columns of them")
-    else:
-        completion_column, documents_column = _of_completions(
-            sources is not None, completion_column, max_new_tokens, answer_column, documents_column
-        )
-    sources = "sentence" if (conversations or answer_column is not None) and sources is None else sources
-    columns = InputColumns(
-        text_column or "",
-        pair_column,
-        id_column,
-        target_column,
-        tuple(keep),
-        completion_column,
-        sources is not None,
-        documents_column,
-        media,
-        image_column,
-        conversations,
-    )
+    names = source.names()
+    job = job.with_columns(names, media=media)
+    columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
+    columns.check(names, CORPUS[job.result_kind("image" if media else "text")])
     media_method = None
-    if sources:
+    if isinstance(job, Predictions):
+        chosen_method = method_named(_default_method(explainer, job.layers) if method is None else method)
+    else:
         chosen = completion_methods(method)
-        method, media_method = chosen["method"], chosen["media_method"]
-    elif method is None:
-        method = _default_method(explainer, layers)
-    settings = Settings(
-        choose_columns(source, columns),
-        target,
-        contrast,
-        method,
-        layers,
-        long_text,
-        words,
-        merge,
-        keep_text,
-        (SLOW_ROWS if media or sources else SHARD_ROWS) if shard_rows is None else shard_rows,
-        sources,
-        parts,
-        max_new_tokens,
-        media_method,
-        turn,
-        verify,
-    )
+        chosen_method = method_named(chosen["method"])
+        media_method = None if chosen["media_method"] is None else method_named(chosen["media_method"])
+    if shard_rows is None:
+        shard_rows = Job.shard_rows if media else job.shard_rows
+    settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
     worker = worker_for(model, settings)
     identity = {"name": model.name, **identity_of(model)._asdict()}
     manifest = Manifest(source.fingerprint(), identity, settings.described())
@@ -249,28 +177,6 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
         manifest.written = {}
         return False
     return before.complete and len(manifest.written) == len(before.written)
-
-
-def _message_columns(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns of conversations."""
-    if names is None or isinstance(names, str):
-        return () if names is None else (names,)
-    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"messages_column= is a column or a list of columns, not {names!r}")
-    return tuple(dict.fromkeys(names))
-
-
-def _of_completions(
-    prompts: bool, completion: str | None, max_new_tokens: int | None, answer: str | None, documents: str | None
-) -> tuple[str | None, str | None]:
-    """Return the column of completions or answers, and that of the documents of answers."""
-    if answer is None:
-        if documents is not None:
-            raise InputError("documents are for answers: give answer_column, too")
-        return completion or ("completion" if prompts and max_new_tokens is None else None), None
-    if completion is not None or max_new_tokens is not None:
-        raise InputError("answer_column is for answers that are there: leave out completion_column, max_new_tokens")
-    return answer, documents or "documents"
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:

@@ -10,16 +10,16 @@ import numpy.typing as npt
 from .._version import __version__
 from ..inputs.columns import SPECIAL, EncodingColumns
 from ..inputs.encoding import Encoding, readable_tokens
-from ..methods import method_named
+from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
-from ..results.citations import Citations
-from ..results.storage.columns import CONVERSATION, CORPUS, METADATA, TESTED, arrow_types, attribution_of, result_row
+from ..results.storage.columns import CORPUS, METADATA, arrow_types, attribution_of, result_row
 from ..results.storage.files import json_text
 from ..results.storage.schema import FloatArray, plain
 from ..results.storage.versions import FORMAT_VERSION
-from ..results.units.words import merge_words
+from ..results.units.words import Merge, merge_words
 from ..tasks.targets import contrast_note, index_of, name_of, output_count
+from .jobs import Predictions
 from .rows.formats import arrow_module
 from .rows.shards import KEPT
 from .settings import Settings
@@ -38,33 +38,35 @@ def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard
         explained: The results.
         metadata: What else all rows share.
     """
-    arrow, explains_sources = arrow_module(), settings.sources is not None
-    kind: str = model.task.result_kind
-    if explains_sources:
-        kind = Citations.kind if settings.columns.cited else "sources"
-    types = arrow_types(CORPUS[kind], _absent(settings, kind))
+    arrow, job = arrow_module(), settings.job
+    kind = job.result_kind(model.task.result_kind)
+    types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=settings.keep_text))
+    merge = (job.merge or settings.method.word_merge) if isinstance(job, Predictions) and job.words else None
     parts = []
     if isinstance(explained.encodings, EncodingColumns):
         parts += [
-            _batch_columns(model, settings, explained.encodings.take(places), scored, types)
+            _batch_columns(model, settings.method, explained.encodings.take(places), scored, types, merge)
             for places, scored in explained.batches
         ]
-    parts.append(_columns_of_results(settings, explained, types))
+    parts.append(_columns_of_results(explained, types, merge))
     rows = np.array(explained.rows, np.int64)[explained.places]  # (R,): the row of each result, as computed
     input_rows = explained.shard.table.take(arrow.array(rows))
-    copied = ("row", "id") if explains_sources else ("row", "id", "text", "text_pair")
+    copied = ("row", "id", "text", "text_pair") if isinstance(job, Predictions) else ("row", "id")
     columns = {
         name: input_rows[name] if name in copied else arrow.concat_arrays([part[name] for part in parts])
         for name in types
     }
     columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
-    common_values = _common_of_sources if explains_sources else _common_of_texts
+    quantities = (attribution_of(result).quantity for result in explained.results.values())
+    shared = {"quantity": next(quantities, "logit")}
+    if isinstance(job, Predictions):
+        shared = _shared_by_predictions(model, settings.method, job, explained)
     common = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
         "version": __version__,
-        "signed": method_named(settings.method).signed_on(model.task),
-        **common_values(model, settings, explained),
+        "signed": settings.method.signed_on(model.task),
+        **shared,
         **metadata,
     }
     schema = arrow.schema(
@@ -74,23 +76,13 @@ def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard
     return arrow.table([*columns.values()], schema=schema).take(arrow.array(np.argsort(rows)))
 
 
-def _absent(settings: Settings, kind: str) -> list[str]:
-    """Return the columns that the results do not have."""
-    if settings.sources is not None:
-        absent: list[str] = [] if settings.columns.messages else [*CONVERSATION]
-        absent += [] if settings.verify is not None else [*TESTED]
-        return absent if settings.keep_text else [*absent, "text", "units", "target", "question"]
-    absent = [] if settings.words else ["words", "word_scores"]
-    absent += [] if settings.keep_text else ["text"]
-    return absent if settings.keep_text and settings.columns.pair is not None else [*absent, "text_pair"]
-
-
-def _common_of_texts(model: TaskModel, settings: Settings, explained: ExplainedShard) -> dict[str, Any]:
+def _shared_by_predictions(
+    model: TaskModel, method: Method, job: Predictions, explained: ExplainedShard
+) -> dict[str, Any]:
     """Return the values that all texts, pictures or sounds of a run share."""
-    method = method_named(settings.method)
     layers = [scored.layers for _, scored in explained.batches]
     layers += [getattr(result, "layers", None) or () for result in explained.results.values()]
-    contrast = None if settings.contrast is None else index_of(model, settings.contrast, output_count(model))
+    contrast = None if job.contrast is None else index_of(model, job.contrast, output_count(model))
     return {
         "labels": list(model.task.labels),
         "target": {
@@ -105,20 +97,25 @@ def _common_of_texts(model: TaskModel, settings: Settings, explained: ExplainedS
     }
 
 
-def _common_of_sources(model: TaskModel, settings: Settings, explained: ExplainedShard) -> dict[str, Any]:
-    """Return the values that the sources of all completions of a run share."""
-    return {
-        "quantity": next((attribution_of(result).quantity for result in explained.results.values()), "logit"),
-        "source_kind": settings.sources,
-        "part_kind": settings.parts,
-    }
-
-
 def _batch_columns(
-    model: TaskModel, settings: Settings, encodings: EncodingColumns, scored: ScoreColumns, types: dict[str, Any]
+    model: TaskModel,
+    method: Method,
+    encodings: EncodingColumns,
+    scored: ScoreColumns,
+    types: dict[str, Any],
+    merge: Merge | None,
 ) -> dict[str, Any]:
-    """Return the columns of a batch: R texts of N tokens, K labels and L layers."""
-    arrow, method = arrow_module(), method_named(settings.method)
+    """Return the columns of a batch: R texts of N tokens, K labels and L layers.
+
+    Args:
+        model: The model.
+        method: The method.
+        encodings: The texts.
+        scored: Their scores.
+        types: The columns, with their Arrow types.
+        merge: How a word's score comes from its tokens'; None for no words.
+    """
+    arrow = arrow_module()
     count, (_, labels, layers) = len(encodings), scored.scores.shape
     bounds = encodings.bounds.astype(np.int32)  # (R + 1,)
 
@@ -162,22 +159,22 @@ def _batch_columns(
         labelled, measured = scored.target.labelled, scored.diagnostics.items()
         states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
         columns["diagnostics"] = arrow.array([json_text(plain(state)) for state in states], arrow.string())
-    if settings.words:
+    if merge is not None:
         parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(bounds)]  # (K, L, T) each
-        rows = [_words(encodings[i], part, settings) for i, part in enumerate(parts)]
+        rows = [_words(encodings[i], part, merge) for i, part in enumerate(parts)]
         columns |= {name: arrow.array([row[name] for row in rows], types[name]) for name in rows[0]}
     return columns
 
 
-def _columns_of_results(settings: Settings, explained: ExplainedShard, types: dict[str, Any]) -> dict[str, Any]:
+def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
     """Return the columns of what is not explained in columns."""
     arrow = arrow_module()
     rows = []
     for index, result in explained.results.items():
         row, a = result_row(result), attribution_of(result)
-        if settings.words and a.completion is None:
+        if merge is not None and a.completion is None:
             shape = (len(a.targets), len(a.layers or ()) or 1, -1)
-            row |= _words(explained.encodings[index], a.scores.reshape(shape), settings)
+            row |= _words(explained.encodings[index], a.scores.reshape(shape), merge)
         rows.append(row)
     return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
 
@@ -268,10 +265,9 @@ def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str
     }
 
 
-def _words(encoding: Encoding, scores: FloatArray, settings: Settings) -> dict[str, Any]:
+def _words(encoding: Encoding, scores: FloatArray, merge: Merge) -> dict[str, Any]:
     """Return the words of a text and their scores, of those of its tokens, (K, L, T)."""
     texts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
-    merge = settings.merge or method_named(settings.method).word_merge
     words = merge_words(scores, texts, encoding.offsets or (), encoding.sequence_ids, merge)
     flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
     return {"words": [word.text for word in words], "word_scores": flat}

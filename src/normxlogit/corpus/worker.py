@@ -18,6 +18,7 @@ from ..results.attribution import Attribution
 from ..results.base import Record
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
 from .halving import Halving
+from .jobs import Predictions
 from .rows.media import media_of
 from .rows.shards import Shard
 from .settings import Settings
@@ -81,10 +82,11 @@ class ShardWorker:
         MethodError: If the model has no such layer.
     """
 
-    def __init__(self, model: TaskModel, settings: Settings) -> None:
-        _check_settings(model, settings)
+    def __init__(self, model: TaskModel, settings: Settings, job: Predictions) -> None:
+        _check_job(model, job)
         self.model = model
         self.settings = settings
+        self.job = job
         self._halving = Halving()
 
     def prepare(self, shard: Shard) -> Prepared:
@@ -92,15 +94,15 @@ class ShardWorker:
         table = shard.table
         problems = {i: reason for i, reason in enumerate(table["problem"].to_pylist()) if reason is not None}
         targets = None
-        if self.settings.columns.target is not None:
+        if self.job.target_column is not None:
             targets, wrong = self._targets(table["target"])
             problems = wrong | problems
         rows = [i for i in range(len(table)) if i not in problems]
         readable = table.take(np.array(rows, np.int64)) if problems else table
         inputs: list[Any] = media_of(readable) if self.settings.columns.media else readable["text"].to_pylist()
-        if self.settings.columns.pair is not None:
+        if self.job.pair_column is not None:
             inputs = list(zip(inputs, readable["text_pair"].to_pylist(), strict=True))
-        encodings, unread = self.model.task.encode_rows(self.model, inputs, long_text=self.settings.long_text)
+        encodings, unread = self.model.task.encode_rows(self.model, inputs, long_text=self.job.long_text)
         problems |= {rows[index]: reason for index, reason in unread.items()}
         rows = [row for index, row in enumerate(rows) if index not in unread]
         return Prepared(shard, rows, encodings, None if targets is None else [targets[i] for i in rows], problems)
@@ -117,7 +119,7 @@ class ShardWorker:
         """Return the index of a target, or its problem."""
         try:
             index = index_of(self.model, choice_from_text(self.model, name), output_count(self.model))
-            check_target(self.model, index, self.settings.contrast)
+            check_target(self.model, index, self.job.contrast)
             return index
         except TargetError as error:
             return str(error)
@@ -164,19 +166,19 @@ class ShardWorker:
         return ExplainedShard(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
 
-def _check_settings(model: TaskModel, settings: Settings) -> None:
+def _check_job(model: TaskModel, job: Predictions) -> None:
     """Refuse what would be wrong in every row, before anything is written."""
     model.task.check_explains_inputs(model)
     model.refresh()
     if model.task.compares:
         raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
-    if settings.words and not model.tokenizer.is_fast:
+    if job.words and not model.tokenizer.is_fast:
         raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
-    check_target(model, settings.target, settings.contrast)
-    if settings.layers is None:
+    check_target(model, job.target, job.contrast)
+    if job.layers is None:
         return
     try:
         model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0], [0]))
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
-    layer_numbers(settings.layers, model)
+    layer_numbers(job.layers, model)

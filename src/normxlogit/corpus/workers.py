@@ -2,8 +2,10 @@
 
 from typing import Any, Protocol
 
+from ..errors import InputError
 from ..model.task_model import TaskModel
 from .folder import Folder
+from .jobs import JOBS, CompletionJob, Predictions
 from .prompts import PromptWorker
 from .rows.shards import Shard, WrittenShard
 from .settings import Settings
@@ -30,9 +32,15 @@ def worker_for(model: TaskModel, settings: Settings) -> Worker:
     """Return what explains shards of texts, or of prompts.
 
     Raises:
-        UnsupportedModelError: If the model is not one of texts, or writes none.
+        UnsupportedModelError: If the model is not one for the job.
+        InputError: If there is no such job.
     """
-    return ShardWorker(model, settings) if settings.sources is None else PromptWorker(model, settings)
+    job = settings.job
+    if isinstance(job, Predictions):
+        return ShardWorker(model, settings, job)
+    if isinstance(job, CompletionJob):
+        return PromptWorker(model, settings, job)
+    raise InputError(f"a job is {', '.join(kind.__name__ for kind in JOBS)}, not {type(job).__name__}")
 
 
 def write(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -> WrittenShard:

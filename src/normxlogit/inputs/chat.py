@@ -23,6 +23,10 @@ UNREADABLE_TYPES = frozenset(("audio", "audio_url", "input_audio", "video", "vid
 """Types of the parts of a message that templates may leave out without a word."""
 
 
+class ChatTemplateError(InputError):
+    """The model has no template for messages, whatever they say."""
+
+
 @dataclass(frozen=True)
 class Content:
     """The span of a message's content in the rendered prompt.
@@ -101,6 +105,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
 
     Raises:
         InputError: If it is not a prompt, or the template refuses it.
+        ChatTemplateError: If there is no template.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
@@ -125,7 +130,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         if picture_parts(message.get("content")):
             message["content"] = [_read_part(part, pictures) for part in message["content"]]
     if not getattr(tokenizer, "chat_template", None):
-        raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
+        raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or goes on with the last.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
     options = {ending: True} | options

@@ -69,8 +69,26 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
         InputError: If an argument is unknown or missing.
         MethodError: If it is a setting of a method.
     """
+    return advised_arguments(ELSEWHERE)(function)
+
+
+def advised_arguments(advice: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return what checks the arguments of a function as `checked_arguments` does, with its own advice.
+
+    Args:
+        advice: What to do instead, by the name of an argument that the function does not take.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        return _checked(function, advice)
+
+    return decorate
+
+
+def _checked(function: Callable[P, R], advice: Mapping[str, str]) -> Callable[P, R]:
     signature, description = _unpacked(function)
-    name = {"__init__": "Explainer", "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
+    owner = function.__qualname__.partition(".")[0]
+    name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
     keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     keywords += [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     keywords = [name for name in keywords if name not in RECEIVERS]
@@ -81,7 +99,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         unknown = [key for key in kwargs if key not in every and (not hands_on or key in OPEN)]
         if unknown:
-            raise _unknown(name, unknown[0], keywords, kwargs)
+            raise _unknown(name, unknown[0], keywords, kwargs, advice)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -121,18 +139,20 @@ def _unpacked(function: Callable[..., Any]) -> tuple[inspect.Signature, str | No
     return signature.replace(parameters=[*others, *takes_others]), text.replace(described, "\n".join(lines))
 
 
-def _unknown(name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any]) -> InputError | MethodError:
+def _unknown(
+    name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any], elsewhere: Mapping[str, str]
+) -> InputError | MethodError:
     keywords = list(keywords)
-    close = [one for one in RENAMED.get(key, ()) if one in keywords]
-    close = close or nearest(key, keywords, most=1)
+    close = [keyword for keyword in RENAMED.get(key, ()) if keyword in keywords]
+    close = close or ([] if key in elsewhere else nearest(key, keywords, most=1))
     if close:
         advice = f"did you mean {close[0]}=?"
-    elif key in ELSEWHERE:
-        advice = ELSEWHERE[key]
+    elif key in elsewhere:
+        advice = elsewhere[key]
     elif "method" in keywords and (setting := _as_setting(key, arguments)) is not None:
         return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
     else:
-        advice = f"it has {', '.join(f'{one}=' for one in keywords)}"
+        advice = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
     return InputError(f"{name} has no argument {key!r}: {advice}")
 
 

@@ -2,69 +2,78 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import DataError, InputError
-from ...inputs.documents.conversations import read_conversation
-from ...inputs.documents.named_documents import documents_by_name
-from ...inputs.documents.traces import to_plain_data
-from ...results.storage.columns import CORPUS
+from ...errors import DataError
 from ...results.storage.schema import Index
 from .formats import RowBlock, arrow_module, check_columns
-from .media import BESIDE, DEFAULTS, media_columns
+from .media import media_columns
 from .reading import Source
 
 KEPT = "kept "
 """Prefix of the names of kept columns in a shard, which has columns of other meanings by the same names."""
 
 
-@dataclass(frozen=True)
-class InputColumns:
-    """Names of the columns of the input by what they hold.
+class TextColumn(NamedTuple):
+    """What a column of a shard is read from.
 
     Attributes:
-        text: The texts.
-        pair: Their second texts.
-        completion: The completions, where the texts are prompts.
-        id: Names of the rows; by default their numbers.
-        target: The target of each row.
-        keep: Columns that are copied to the results.
-        prompts: Whether the texts are prompts: strings, or lists of chat messages.
-        documents: The documents, where the texts are questions and the completions answers.
-        messages: The conversations, where their answers are cited: a column of conversations, or several that make a
-            trace together, such as a request and its response.
-        media: Whether the texts are pictures or sounds: paths, or whatever `media_columns` takes.
-        image: A picture for each prompt.
+        names: A column of the input, or several that make a mapping together, such as a request and its response.
+        parse: Returns a cell as a string, of the cell and of what errors call the column.
     """
 
-    text: str
-    pair: str | None = None
+    names: tuple[str, ...]
+    parse: Callable[[Any, str], str]
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """The columns of the input by what they hold.
+
+    Attributes:
+        texts: What is read as strings, by the column of a shard.
+        media: Columns of pictures and sounds, by the prefix of the columns of a shard.
+        id: Names of the rows; None for their numbers, and for the paths of pictures and sounds that are explained.
+        target: The target of each row.
+        keep: Columns that are copied to the results.
+    """
+
+    texts: Mapping[str, TextColumn]
+    media: Mapping[str, str] = field(default_factory=dict)
     id: str | None = None
     target: str | None = None
     keep: tuple[str, ...] = ()
-    completion: str | None = None
-    prompts: bool = False
-    documents: str | None = None
-    media: bool = False
-    image: str | None = None
-    messages: tuple[str, ...] = ()
 
     @property
-    def cited(self) -> bool:
-        """Whether the rows are answers that are cited, from documents or from what was said before them."""
-        return self.documents is not None or bool(self.messages)
-
-    @property
-    def all(self) -> list[str]:
+    def names(self) -> list[str]:
         """Return every column that is read, once."""
-        text = self.messages or (self.text,)
-        named = [*text, self.documents, self.pair, self.completion, self.image, self.id, self.target, *self.keep]
+        texts = [name for column in self.texts.values() for name in column.names]
+        named = [*texts, *self.media.values(), self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
+
+    def check(self, names: Sequence[str], result_columns: Collection[str]) -> None:
+        """Check the columns against those of the input and of the results.
+
+        Args:
+            names: The columns of the input; none for a stream, whose blocks are checked one by one.
+            result_columns: What the results have beside the kept columns.
+
+        Raises:
+            DataError: If a column is missing or twice there, or one that is kept has the name of a result.
+        """
+        for name in self.names:
+            if names and name not in names:
+                raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}")
+        if names:
+            check_columns(names, self.names)
+        for name in self.keep:
+            if name in result_columns:
+                raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
 
 
 @dataclass(frozen=True)
@@ -95,10 +104,8 @@ class Shard:
     Attributes:
         index: Its number.
         first: The number of its first row.
-        table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `documents` (JSON of texts by name),
-            `target` and, behind `KEPT`, kept columns; of prompts `messages`, true where the text is JSON of chat
-            messages, and behind `BESIDE` their pictures; of conversations the text is JSON, too; of pictures and sounds
-            the fields of `Medium`; `problem` says why a row cannot be read.
+        table: `row`, `id`, `target`, the strings of `InputColumns.texts`, the fields of `MediumCell` behind each prefix
+            of `InputColumns.media`, and kept columns behind `KEPT`; `problem` says why a row cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -110,37 +117,6 @@ class Shard:
     fraction: float
 
 
-def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
-    """Check the columns against the input, and choose that of the texts where none was named."""
-    names = source.names()
-    chosen = columns
-    if not columns.text and not columns.messages:
-        default = "prompt" if columns.prompts and names != ["text"] else "text"
-        default = "question" if columns.documents else default
-        if columns.media:
-            default = next((name for name in DEFAULTS if name in names), DEFAULTS[0])
-        if names and default not in names:
-            what = "pictures or sounds, or their paths" if columns.media else f"{default}s"
-            raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
-        chosen = replace(columns, text=default)
-    for name in chosen.all:
-        if names and name not in names:
-            or_written = "; max_new_tokens lets the model generate the completions" if name == chosen.completion else ""
-            raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
-    if names:
-        check_columns(names, chosen.all)
-    for name in chosen.keep:
-        if name in _result_columns(columns):
-            raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
-    return chosen
-
-
-def _result_columns(columns: InputColumns) -> Mapping[str, Any]:
-    if columns.cited:
-        return CORPUS["citations"]
-    return CORPUS["sources" if columns.prompts else "image" if columns.media else "text"]
-
-
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
@@ -148,7 +124,7 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
     count = index = row = 0
     fraction = 0.0
     kept_types: dict[str, Any] = {}  # types, as the first block has them
-    for block in source.blocks(columns.all):
+    for block in source.blocks(columns.names):
         table = _normalised(arrow, block, columns, row, kept_types)
         row, before, fraction = row + len(table), fraction, block.fraction
         waiting.append(table)
@@ -231,13 +207,16 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, 
     problems = list(block.problems)
     rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
-    table |= _media(arrow, block, columns, problems)
-    if columns.media:
+    for prefix, name in columns.media.items():
+        column = block.columns[name]
+        cells = column if isinstance(column, list) else column.to_pylist()
+        table |= media_columns(arrow, cells, name, problems, prefix)
+    if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
         unnamed = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())  # another may be named "7"
         table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
-    table |= _texts(arrow, block, columns, problems)
+    table |= {name: _texts(arrow, block, column, problems) for name, column in columns.texts.items()}
     if columns.target is not None:
         table["target"] = _named(arrow, block.columns[columns.target], columns.target)
     for name in columns.keep:
@@ -245,128 +224,35 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, 
     return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
 
 
-def _texts(arrow: Any, block: RowBlock, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
-    """Return the texts of a block, or prompts with completions, questions with answers, or conversations."""
-
-    def read(name: str, parse: Callable[[Any, str], Any]) -> Any:
-        """Parse the values of a column; the first that is wrong in a row is the row's problem."""
-        values: list[Any] = []
-        for row, value in enumerate(_values(block.columns[name])):
-            try:
-                values.append(parse(value, name))
-            except ValueError as error:  # noqa: PERF203  # of this row alone
-                values.append(None)
-                problems[row] = problems[row] or str(error)
-        return arrow.array(values, arrow.string())
-
-    table: dict[str, Any] = {}
-    if columns.messages:
-        table["text"] = _conversations(arrow, block, columns.messages, problems)
-    elif columns.documents is not None:
-        table["documents"] = read(columns.documents, _documents)
-    elif columns.prompts:
-        table["text"] = read(columns.text, _prompt)
-        table["messages"] = arrow.array([isinstance(value, list) for value in _values(block.columns[columns.text])])
-    for name, column in (
-        ("text", None if "text" in table or columns.media else columns.text),
-        ("text_pair", columns.pair),
-        ("completion", columns.completion),
-    ):
-        if column is not None:
-            table[name] = read(column, _text)
-    return table
-
-
-def _media(arrow: Any, block: RowBlock, columns: InputColumns, problems: list[str | None]) -> dict[str, Any]:
-    """Return the pictures and sounds of a block: those in the place of texts, and those of prompts."""
-    table: dict[str, Any] = {}
-    for name, prefix in ((columns.text if columns.media else None, ""), (columns.image, BESIDE)):
-        if name is not None:
-            table |= media_columns(arrow, _values(block.columns[name]), name, problems, prefix)
-    return table
-
-
-def _values(column: Any) -> list[Any]:
-    return column if isinstance(column, list) else column.to_pylist()
-
-
-def _text(value: Any, name: str) -> str:
-    """Return a value as text."""
-    if value is None:
-        raise ValueError(f"no text: column {name!r} is null")
-    if not isinstance(value, str | bytes):
-        raise ValueError(f"not text: column {name!r} holds {str(value)[:80]!r}")
-    try:
-        return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not text: bytes that are not UTF-8, at {error.start}") from None
-    except UnicodeEncodeError:
-        raise ValueError("not text: half a character (a lone surrogate)") from None
-
-
-def _prompt(value: Any, name: str) -> str:
-    """Return a text as it is, and chat messages as JSON."""
-    if isinstance(value, str):
-        return _text(value, name)
-    if value is None:
-        raise ValueError(f"no prompt: column {name!r} is null")
-    if not isinstance(value, list):
-        raise ValueError(f"no prompt: column {name!r} holds {str(value)[:80]!r}")
-    # A struct of Arrow has the fields of all rows, null where a message has none.
-    return json.dumps(
-        [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in value], default=str
-    )
-
-
-def _documents(value: Any, name: str) -> str:
-    """Return documents as JSON of texts by name."""
-    if isinstance(value, Mapping):  # a struct of Arrow has the fields of all rows, null where one has none
-        value = {key: document for key, document in value.items() if document is not None}
-    try:
-        return json.dumps(documents_by_name(value))
-    except InputError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
-
-
-def _conversations(arrow: Any, block: RowBlock, names: Sequence[str], problems: list[str | None]) -> Any:
-    """Return conversations as JSON; one that cannot be read is a problem of its row."""
-    columns = [block.columns[name] for name in names]
-    called = f"column {' and '.join(map(repr, names))}"
-
-    def read(values: Sequence[Any]) -> str:
-        if all(value is None for value in values):
-            raise ValueError(f"no conversation: {called} is null")
-        # A struct of Arrow has the fields of all rows, null where a message has none.
-        parts = [
-            value if isinstance(column, list) else _without_nulls(value)
-            for column, value in zip(columns, values, strict=True)
-        ]
-        parts = [
-            _text(part, name) if isinstance(part, bytes) else part for part, name in zip(parts, names, strict=True)
-        ]
-        trace = parts[0] if len(parts) == 1 else dict(zip(names, parts, strict=True))
+def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
+    """Return the strings of a column; the first that cannot be read in a row is the row's problem."""
+    described = f"column {' and '.join(map(repr, column.names))}"
+    strings: list[str | None] = []
+    for row, cell in enumerate(_cells(block, column.names)):
         try:
-            read_conversation(trace)
-            return json.dumps(to_plain_data(trace))
-        except RecursionError:
-            raise ValueError(f"{called} is nested too deeply") from None
-        except InputError as error:
-            raise ValueError(str(error)) from None
-
-    rows: list[str | None] = []
-    for row, values in enumerate(zip(*map(_values, columns), strict=True)):
-        try:
-            rows.append(read(values) if problems[row] is None else None)
+            strings.append(column.parse(cell, described))
         except ValueError as error:  # noqa: PERF203  # of this row alone
-            rows.append(None)
-            problems[row] = str(error)
-    return arrow.array(rows, arrow.string())
+            strings.append(None)
+            problems[row] = problems[row] or str(error)
+    return arrow.array(strings, arrow.string())
+
+
+def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
+    """Return the cells of a column, or those of several as a mapping for each row, None where all are null."""
+    columns = [
+        column if isinstance(column, list) else _without_nulls(column.to_pylist())
+        for column in (block.columns[name] for name in names)
+    ]
+    if len(columns) == 1:
+        return columns[0]
+    rows = zip(*columns, strict=True)
+    return (None if all(cell is None for cell in row) else dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value without the fields of mappings that are null."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    """Return a value of Arrow without null fields: its structs have the fields of all rows."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 

@@ -1,0 +1,87 @@
+"""What a cell of the input may hold: a text, a prompt, documents or a conversation; each becomes a string."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.documents.conversations import read_conversation
+from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.traces import to_plain_data
+
+
+def text_cell(value: Any, column: str) -> str:
+    """Return a text, or UTF-8 bytes as text.
+
+    Args:
+        value: What the cell holds.
+        column: What errors call the column, such as "column 'text'".
+
+    Raises:
+        ValueError: If it is no text; the reason is that of the row.
+    """
+    if value is None:
+        raise ValueError(f"no text: {column} is null")
+    if not isinstance(value, str | bytes):
+        raise ValueError(f"not text: {column} holds {str(value)[:80]!r}")
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not text: bytes that are not UTF-8, at {error.start}") from None
+    except UnicodeEncodeError:
+        raise ValueError("not text: half a character (a lone surrogate)") from None
+
+
+def prompt_cell(value: Any, column: str) -> str:
+    """Return a prompt as JSON: a text, or a list of chat messages.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if value is None:
+        raise ValueError(f"no prompt: {column} is null")
+    if isinstance(value, list):
+        # A struct of Arrow has the fields of all rows, null where a message has none.
+        messages = [
+            {k: v for k, v in message.items() if v is not None} if isinstance(message, dict) else message
+            for message in value
+        ]
+        return json.dumps(messages, default=str)
+    if not isinstance(value, str):
+        raise ValueError(f"no prompt: {column} holds {str(value)[:80]!r}")
+    return json.dumps(text_cell(value, column))
+
+
+def documents_cell(value: Any, column: str) -> str:
+    """Return documents as JSON of texts by name.
+
+    Raises:
+        ValueError: If they cannot be read.
+    """
+    if isinstance(value, Mapping):  # a struct of Arrow has the fields of all rows, null where one has none
+        value = {name: document for name, document in value.items() if document is not None}
+    try:
+        return json.dumps(documents_by_name(value))
+    except InputError as error:
+        raise ValueError(f"{column}: {error}") from None
+
+
+def conversation_cell(value: Any, column: str) -> str:
+    """Return a conversation or a trace as JSON.
+
+    Raises:
+        ValueError: If it cannot be read.
+    """
+    if value is None:
+        raise ValueError(f"no conversation: {column} is null")
+    if isinstance(value, bytes):
+        value = text_cell(value, column)
+    elif isinstance(value, Mapping):
+        value = {name: text_cell(part, column) if isinstance(part, bytes) else part for name, part in value.items()}
+    try:
+        read_conversation(value)
+        return json.dumps(to_plain_data(value))
+    except RecursionError:
+        raise ValueError(f"{column} is nested too deeply") from None
+    except InputError as error:
+        raise ValueError(str(error)) from None
