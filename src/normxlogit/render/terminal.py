@@ -16,7 +16,7 @@ from rich.text import Text
 from ..results.units.characters import safe
 from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
 from .builders.media import PictureBlock, Waveform, region_shares
-from .charts import GREY, Bars, Grid, Legend, Timeline, number
+from .charts import GREY, Bars, Grid, Legend, number
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
@@ -238,18 +238,6 @@ def _grid(block: Grid, color: bool) -> RenderableType:
     return Group(_text(block.caption, DIM), table)
 
 
-def _timeline(block: Timeline, color: bool) -> RenderableType:
-    """Draw one character for each piece, as high as its score is large; colours or a second line tell the sign."""
-    shares = block.strengths.tolist()
-    line = Text(overflow="fold")
-    for share in shares:
-        height = HEIGHTS[round(abs(share) * (len(HEIGHTS) - 1))]
-        line.append(height, Style(color=_rgb(INK[share > 0])) if color else None)
-    if not color:
-        line.append("\n" + "".join("-" if share < 0 else " " for share in shares))
-    return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
-
-
 def _strongest(block: PictureBlock | Waveform) -> Text:
     shares = [f"{name} {share:.0%}" for name, share in region_shares(block)[:NAMED] if share > 0]
     return _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
@@ -320,7 +308,6 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Table.kind: _table,
     Grid.kind: _grid,
     PictureBlock.kind: _picture,
-    Timeline.kind: _timeline,
     Waveform.kind: _waveform,
     Legend.kind: _legend,
 }

@@ -114,6 +114,7 @@ def media_block(
         names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
     else:
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
+    scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)
     scale = float(np.abs(scores).max()) or 1.0
     parts = [
         Piece("", score / scale, name=name, number=number(score, scale, signed=signed), source=source)

@@ -1,4 +1,4 @@
-"""Blocks as matplotlib figures: bars, waterfalls, heat maps and time axes."""
+"""Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -14,8 +14,8 @@ from ...results.units.words import Merge
 from ..blocks import Block
 from ..builders.similarity import pairs_grid
 from ..builders.sources import SHARED, scores_grid, shares_grid
-from ..builders.text import bars_of, rows_grid, signal_block
-from ..charts import MOST, BarRow, Bars, Grid, Timeline, number
+from ..builders.text import bars_of, rows_grid
+from ..charts import MOST, BarRow, Bars, number
 from ..describe import facts, shortened
 from ..latex import coloured_text
 from ..layout import Layout, layout, strongest
@@ -58,10 +58,9 @@ def _plot_input(
 ) -> PlotFigure:
     """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
+    if single and not a.has_text and kind in (None, "heatmap"):
+        return media_figure(a, k=k)
     drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
-    shape = signal_block(a, drawn) if single and kind in (None, "heatmap") else None
-    if isinstance(shape, Grid) or (shape is not None and kind is None):
-        return figure_of(shape)
     if a.pairs is not None and kind == "heatmap":
         return figure_of(pairs_grid(a, a.pairs))
     if kind == "heatmap" or (kind is None and not single):
@@ -134,18 +133,6 @@ def _(block: Bars) -> PlotFigure:
 
 
 _draw.register(heat_map)
-
-
-@_draw.register
-def _(block: Timeline) -> PlotFigure:
-    starts, ends = np.array(block.times).T  # (frames,) each
-    figure = PlotFigure(PAGE, 2.2)
-    axes = figure.subplots()
-    colors = [SIGNS[bool(score >= 0)] for score in block.scores]
-    axes.bar(starts, block.scores, ends - starts, align="edge", color=colors)
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set(xlabel="seconds", ylabel=one_line(block.label))
-    return figure
 
 
 def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
