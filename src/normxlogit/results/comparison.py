@@ -1,8 +1,7 @@
 """A comparison of several methods on one text, with their rank agreement."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,15 +9,13 @@ import numpy.typing as npt
 from ..errors import DataError, InputError
 from .attribution import Attribution
 from .collection import Attributions
-from .storage.files import written
 from .storage.schema import FloatArray
 from .units.characters import escaped
-from .units.words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.builders.curves import Curve
+    from ..render.blocks import Block, Card
 
 
 class Comparison(Attributions[Attribution]):
@@ -71,65 +68,23 @@ class Comparison(Attributions[Attribution]):
         self.check()
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
 
-    @overload
-    def to_html(
-        self,
-        path: None = None,
-        *,
-        title: str | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        costs: Sequence[str] = (),
-        curves: Sequence["Curve"] = (),
-    ) -> str: ...
+    def _blocks(self) -> "list[Block]":
+        from ..render.builders.comparison import comparison_blocks
 
-    @overload
-    def to_html(
-        self,
-        path: str | Path,
-        *,
-        title: str | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        costs: Sequence[str] = (),
-        curves: Sequence["Curve"] = (),
-    ) -> None: ...
+        return comparison_blocks(self)
 
-    def to_html(
-        self,
-        path: str | Path | None = None,
-        *,
-        title: str | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        costs: Sequence[str] = (),
-        curves: Sequence["Curve"] = (),
-    ) -> str | None:
-        """Return one page with the methods side by side and their rank agreement, or write it to `path` if given.
-
-        Args:
-            path: Where to write it.
-            title: Heading of the page.
-            words: Whether to merge tokens to words; by default where the tokenizer reports offsets.
-            merge: How, see `Attribution.words`.
-            costs: The cost of each method, in words, where it is known.
-            curves: Deletion curves, drawn below.
-
-        Raises:
-            DataError: If the results are not of the same model, tokens and target.
-        """
+    def _cards(self) -> "list[Card]":
         from ..render.blocks import Card
-        from ..render.builders.comparison import comparison_blocks, curves_card
-        from ..render.html import page
 
-        blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
-        return written(page([Card(blocks), *curves_card(curves)], title or f"{len(self)} methods on one text"), path)
+        return [Card(self._blocks())]
+
+    def _title(self) -> str:
+        return f"{len(self)} methods on one text"
 
     def _repr_html_(self) -> str:
-        from ..render.builders.comparison import comparison_blocks
         from ..render.html import fragment
 
-        return fragment(comparison_blocks(self, self.agreement))
+        return fragment(self._blocks())
 
     def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
         """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
@@ -146,33 +101,10 @@ class Comparison(Attributions[Attribution]):
         self.check()
         return figure_of(comparison_grid(self).strongest(k))
 
-    def to_text(
-        self,
-        *,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        color: bool | None = None,
-        costs: Sequence[str] = (),
-    ) -> str:
-        """Return the methods side by side as text: a line for each, and one table of the strongest words.
-
-        Args:
-            words: Whether to merge tokens to words; by default where the tokenizer reports offsets.
-            merge: How, see `Attribution.words`.
-            color: Whether to colour by ANSI codes; by default only on a terminal.
-            costs: The cost of each method, in words, where it is known.
-
-        Raises:
-            DataError: If there is not one score for each token of the same text by the same model.
-        """
-        from ..render.builders.comparison import comparison_blocks
+    def __str__(self) -> str:
         from ..render.terminal import text_of_blocks
 
-        blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
-        return text_of_blocks(blocks, color=color)
-
-    def __str__(self) -> str:
-        return self.to_text() if len(self) else "no results"
+        return text_of_blocks(self._blocks()) if len(self) else "no results"
 
     def __repr__(self) -> str:
         return escaped(f"Comparison({', '.join(result.method for result in self)})")
