@@ -198,7 +198,7 @@ def test_a_sentence_of_an_answer_gives_messages_their_shares(watched, pages, wri
 
 def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):
     g = make_media()
-    words, sound = [word.scores for word in g.moments()], g.audio[0].scores
+    words, sound = g.group_targets("word").audio[0].scores, g.audio[0].scores
     with watched.page() as page:
         page.goto(pages["sound"])
         parts, moments = page.locator("[data-part]"), page.locator(".nxl-wave [data-source]")

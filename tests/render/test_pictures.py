@@ -77,7 +77,7 @@ def test_a_page_links_the_moments_of_a_sound_with_words_that_rest_on_nothing_els
     places = re.findall(r"position:absolute;left:([\d.]+)%;top:0.000%;width:([\d.]+)%", page)
     np.testing.assert_allclose(np.array(places, float), [[0, 33.333], [33.333, 33.333], [66.667, 33.333]], atol=1e-3)
     data = json.loads(re.search(r'class="nxl-data">(.*?)</script>', page, re.DOTALL)[1])
-    np.testing.assert_allclose(data["scores"], [word.scores for word in g.moments()])
+    np.testing.assert_allclose(data["scores"], g.group_targets("word").audio[0].scores)
     assert re.findall(r'data-part="(\d)"', page) == ["0", "1", "2"]
     assert re.findall(r'data-source="(\d)"', page) == ["0", "1", "2"]
 
@@ -118,7 +118,7 @@ def test_a_figure_has_each_picture_for_the_answer_and_every_word_and_a_row_for_e
     expected = np.abs(g.images[0].scores[0].ravel())
     np.testing.assert_allclose(alphas / alphas.max(), expected / expected.max(), rtol=1e-5)
     (table,) = [a.collections[0].get_array() for a in axes if a.get_ylabel() == "" and a.get_xlabel() == "seconds"]
-    moments = np.stack([word.scores for word in g.moments()])
+    moments = g.group_targets("word").audio[0].scores
     np.testing.assert_allclose(table, moments / np.abs(moments).max(1, keepdims=True), rtol=1e-5)
     with pytest.raises(InputError, match="k must be"):
         g.plot(k=0)

@@ -17,14 +17,12 @@ from ..builders.sources import SHARED, scores_grid, shares_grid
 from ..builders.text import bars_of, rows_grid
 from ..charts import MOST, BarRow, Bars, number
 from ..describe import facts, shortened
-from ..latex import coloured_text
 from ..layout import Layout, layout, strongest
 from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .heat_map import LABEL, heat_map
 from .media import media_figure
-from .text import text_figure
 
-PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
+PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 
 def plot_attribution(
@@ -34,22 +32,14 @@ def plot_attribution(
     k: int | None = None,
     words: bool | None = None,
     merge: Merge | None = None,
-    greys: bool = False,
 ) -> PlotFigure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
-        raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
-    if k is not None and kind == "text":
-        raise InputError("k= is not for kind='text', which draws the whole text")
+        raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
     if k is not None and k < 1:
         raise InputError(f"k must be at least 1, not {k}")
-    if greys and kind != "text":
-        raise InputError("greys= is for kind='text'")
     if a.completion is not None:
         return _plot_completion(a, kind, k)
-    if kind == "text":
-        with plot_style():
-            return plain_text(text_figure(coloured_text(a, words=words, merge=merge), greys=greys))
     return _plot_input(a, kind, k, words, merge)
 
 

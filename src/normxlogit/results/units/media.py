@@ -9,7 +9,6 @@ import numpy as np
 
 from ...errors import DataError
 from ..storage.schema import FloatArray, Index, Number, freeze
-from .words import Word
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -228,40 +227,3 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> Medium | None:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
     return Medium(kind="sound", name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))
-
-
-@dataclass(frozen=True, eq=False)
-class WordMoments:
-    """One word and the moments that it rests on.
-
-    Attributes:
-        word: The word.
-        start: Where the moment with the largest score begins, in seconds.
-        end: Where it ends.
-        scores: float32, (n,): the sum of its tokens' scores at each moment.
-    """
-
-    word: str
-    start: float
-    end: float
-    scores: FloatArray
-
-
-def word_moments(sound: MediumScores, words: Sequence[Word], prompt_tokens: int) -> list[WordMoments]:
-    """Sum the scores of moments over the tokens of each generated word.
-
-    Args:
-        sound: The moments.
-        words: The words of prompt and completion.
-        prompt_tokens: How many tokens were not generated.
-    """
-    if sound.scores.ndim != 2:
-        raise DataError("the result has several layers; take one with layer(...)")
-    moments = []
-    for word in words:
-        rows = [token - prompt_tokens for token in word.tokens if token >= prompt_tokens]
-        if rows:
-            summed = sound.scores[rows].sum(0)  # (n,)
-            start, end = sound.times[int(np.argmax(summed))].tolist()
-            moments.append(WordMoments(word.text, start, end, summed))
-    return moments
