@@ -1,6 +1,7 @@
 """Blocks as coloured text; where there are no colours, as marks and numbers."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -66,6 +67,19 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
         Several lines without a line end after the last.
     """
     color = wants_color(sys.stdout) if color is None else color
+    return _printed(_drawn(blocks, color), color=color)
+
+
+def text_of_markdown(markdown: str) -> str:
+    """Draw headings and tables in Markdown as text; what is underlined, which Markdown knows as HTML, is emphasised."""
+    from rich.markdown import Markdown
+
+    document = Markdown(re.sub("</?u>", "*", safe(markdown)), hyperlinks=False)
+    return _printed([document], color=wants_color(sys.stdout))
+
+
+def _printed(parts: Iterable[RenderableType], *, color: bool) -> str:
+    """Return what a terminal shows, without white space at the ends of lines."""
     buffer = StringIO()
     console = Console(
         file=buffer,
@@ -81,7 +95,7 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
         markup=False,
         emoji=False,
     )
-    for part in _drawn(blocks, color):
+    for part in parts:
         console.print(part)
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).strip("\n")
 
