@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..results.units.characters import safe
 from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
-from .builders.media import PictureBlock, Waveform, region_shares
+from .builders.media import MediumBlock
 from .charts import GREY, Bars, Grid, Legend, number
 
 STEPS = (0.1, 1 / 3, 2 / 3)
@@ -252,15 +252,16 @@ def _grid(block: Grid, color: bool) -> RenderableType:
     return Group(_text(block.caption, DIM), table)
 
 
-def _strongest(block: PictureBlock | Waveform) -> Text:
-    shares = [f"{name} {share:.0%}" for name, share in region_shares(block)[:NAMED] if share > 0]
-    return _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+def _medium(block: MediumBlock, color: bool) -> RenderableType:
+    """Draw a picture or a sound in its colours, and name what is strongest; without colours only that."""
+    shares = [f"{name} {share:.0%}" for name, share in block.shares[:NAMED] if share > 0]
+    strongest = _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    drawn = (_patches(block) if block.medium.kind == "picture" else [_moments(block)]) if color else []
+    return Group(*drawn, strongest)
 
 
-def _waveform(block: Waveform, color: bool) -> RenderableType:
-    """Draw one character for each two moments, as high as the sound is loud; without colours name the strongest."""
-    if not color:
-        return _strongest(block)
+def _moments(block: MediumBlock) -> Text:
+    """Return one character for each two moments, as high as the sound is loud."""
     line = Text(overflow="fold")
     strengths = np.array([piece.strength for piece in block.parts])
     loudness = block.medium.course
@@ -269,15 +270,12 @@ def _waveform(block: Waveform, color: bool) -> RenderableType:
         part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
         height = HEIGHTS[round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1))]
         line.append(height if height.strip() else HEIGHTS[1], Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
-    return Group(line, _strongest(block))
+    return line
 
 
-def _picture(block: PictureBlock, color: bool) -> RenderableType:
-    """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
-    caption = _strongest(block)
-    if not color:
-        return caption
-    rows, columns = block.medium.boxes.shape[:2]
+def _patches(block: MediumBlock) -> list[Text]:
+    """Return two rows of patches as a line of half blocks."""
+    rows, columns = block.medium.shape
     times = max(1, GRID // columns)
     strengths = np.array([piece.strength for piece in block.parts]).reshape(rows, columns)
     enlarged = strengths.repeat(times, 0).repeat(times, 1)
@@ -287,7 +285,7 @@ def _picture(block: PictureBlock, color: bool) -> RenderableType:
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
             line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))
         lines.append(line)
-    return Group(*lines, caption)
+    return lines
 
 
 def _tone(strength: float) -> str:
@@ -321,8 +319,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,
-    PictureBlock.kind: _picture,
-    Waveform.kind: _waveform,
+    MediumBlock.kind: _medium,
     Legend.kind: _legend,
 }
 """The blocks that a terminal draws; links and curves are for pages."""
