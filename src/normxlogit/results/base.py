@@ -32,7 +32,7 @@ DRAWN = {
 
 
 class Exports(ABC):
-    """The exports of a result or a collection: files, tables and pages."""
+    """The exports of a result or a collection: files, tables and drawings."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -130,9 +130,25 @@ class Exports(ABC):
 
         return written(page(self._cards(), title or self._title()), path)
 
-    @abstractmethod
+    def _blocks(self) -> "list[Block]":
+        """Return the blocks that drawings consist of."""
+        raise NotImplementedError
+
     def _cards(self) -> "list[Card]":
         """Return what a page consists of."""
+        from ..render.blocks import Card
+
+        return [Card(self._blocks())]
+
+    def _repr_html_(self) -> str:
+        from ..render.html import fragment
+
+        return fragment(self._blocks())
+
+    def __str__(self) -> str:
+        from ..render.terminal import text_of_blocks
+
+        return text_of_blocks(self._blocks())
 
     @abstractmethod
     def _title(self) -> str:
@@ -242,27 +258,8 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    def _cards(self) -> "list[Card]":
-        from ..render.blocks import Card
-
-        return [Card(self._blocks())]
-
-    def _repr_html_(self) -> str:
-        from ..render.html import fragment
-
-        return fragment(self._blocks())
-
-    def __str__(self) -> str:
-        from ..render.terminal import text_of_blocks
-
-        return text_of_blocks(self._blocks())
-
     def _text_row(self) -> Mapping[str, Any]:
         """Return the result as one row of a table."""
-        raise NotImplementedError
-
-    def _blocks(self) -> "list[Block]":
-        """Return the blocks that drawings of the result consist of."""
         raise NotImplementedError
 
     def _heading(self) -> str:

@@ -13,7 +13,6 @@ from .attribution import Attribution, prediction_of
 from .base import Exports, Record, naming, read_state
 from .citations import Citations
 from .gold import read_gold
-from .storage.files import json_text
 from .storage.schema import setting_text
 from .storage.tables import Columns, stacked, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
@@ -223,14 +222,6 @@ class Attributions(Sequence[R], Exports):
             except DataError as error:  # noqa: PERF203  # names the result
                 raise DataError(f"result {index}: {error}") from None
         return cls(results)
-
-    def to_json(self, *, ascii_only: bool = False) -> str:
-        """Return the JSON that `save` writes.
-
-        Args:
-            ascii_only: Whether to escape every character beyond ASCII.
-        """
-        return json_text(self.to_dict(), ascii_only=ascii_only)
 
     @classmethod
     def load(cls, path: str | Path) -> "Attributions[Any]":

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from ..errors import DataError, InputError
 from .attribution import Attribution
+from .base import Exports
 from .collection import Attributions
 from .storage.schema import FloatArray
 from .units.characters import escaped
@@ -15,7 +16,7 @@ from .units.characters import escaped
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.blocks import Block, Card
+    from ..render.blocks import Block
 
 
 class Comparison(Attributions[Attribution]):
@@ -73,18 +74,10 @@ class Comparison(Attributions[Attribution]):
 
         return comparison_blocks(self)
 
-    def _cards(self) -> "list[Card]":
-        from ..render.blocks import Card
-
-        return [Card(self._blocks())]
-
     def _title(self) -> str:
         return f"{len(self)} methods on one text"
 
-    def _repr_html_(self) -> str:
-        from ..render.html import fragment
-
-        return fragment(self._blocks())
+    _cards, _repr_html_ = Exports._cards, Exports._repr_html_
 
     def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
         """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
@@ -102,9 +95,7 @@ class Comparison(Attributions[Attribution]):
         return figure_of(comparison_grid(self).strongest(k))
 
     def __str__(self) -> str:
-        from ..render.terminal import text_of_blocks
-
-        return text_of_blocks(self._blocks()) if len(self) else "no results"
+        return Exports.__str__(self) if len(self) else "no results"
 
     def __repr__(self) -> str:
         return escaped(f"Comparison({', '.join(result.method for result in self)})")

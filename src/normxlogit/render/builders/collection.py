@@ -8,7 +8,7 @@ from ...results.comparison import Comparison
 from ...results.units.words import Merge
 from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
 from ..charts import number
-from ..describe import method_text, shortened, text_of
+from ..describe import method_text, shortened
 from ..html import page
 from ..layout import layout, strongest
 from .comparison import comparison_blocks, curves_card
@@ -114,7 +114,7 @@ def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge
     for i, (a, group) in enumerate(zip(results, groups, strict=True)):
         chance = a.prediction.probability
         answer = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
-        cells = [Cell(links={shortened(text_of(a)): f"result-{i + 1}"})]
+        cells = [Cell(links={shortened(a._heading()): f"result-{i + 1}"})]
         cells += [cell(_named(a))] if alone and len(methods) > 1 else []
         cells += [cell(a.prediction.label)] if labels else []
         cells.append(cell(answer, a.prediction.value if chance is None else chance))

@@ -1,7 +1,6 @@
 """Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,11 +10,10 @@ from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.units.characters import one_line
 from ...results.units.words import Merge
-from ..blocks import Block
 from ..builders.similarity import pairs_grid
 from ..builders.sources import SHARED, scores_grid, shares_grid
 from ..builders.text import bars_of, rows_grid
-from ..charts import MOST, BarRow, Bars, number
+from ..charts import MOST, BarRow, Bars, Grid, number
 from ..describe import facts, shortened
 from ..layout import Layout, layout, strongest
 from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
@@ -86,19 +84,13 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
     return figure_of(Bars(rows, max(abs(word.score) for word in words), "mean score (number of texts)"))
 
 
-def figure_of(block: Block) -> PlotFigure:
+def figure_of(block: Bars | Grid) -> PlotFigure:
     """Draw a block in the style of all plots, and take no text for a formula."""
     with plot_style():
-        return plain_text(_draw(block))
+        return plain_text(_bar_chart(block) if isinstance(block, Bars) else heat_map(block))
 
 
-@singledispatch
-def _draw(block: Block) -> PlotFigure:
-    raise DataError(f"a {block.kind} has no plot")
-
-
-@_draw.register
-def _(block: Bars) -> PlotFigure:
+def _bar_chart(block: Bars) -> PlotFigure:
     """Draw horizontal bars from top to bottom, each with its number."""
     if not block.rows:
         raise DataError("no word or token to draw")
@@ -120,9 +112,6 @@ def _(block: Bars) -> PlotFigure:
     axes.axvline(0, color="black", linewidth=0.8)
     say_more(axes, len(block.rows), block.more)
     return figure
-
-
-_draw.register(heat_map)
 
 
 def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
