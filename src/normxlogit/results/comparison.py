@@ -1,12 +1,11 @@
 """A comparison of several methods on one text, with their rank agreement."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, InputError
+from ..errors import DataError
 from .attribution import Attribution
 from .base import Exports
 from .collection import Attributions
@@ -21,19 +20,6 @@ if TYPE_CHECKING:
 
 class Comparison(Attributions[Attribution]):
     """The results of several methods for one text and one target, in the order of the methods."""
-
-    @classmethod
-    def of(cls, results: Iterable[Attribution | Attributions[Attribution]]) -> "Comparison":
-        """Return the results of several methods for one text.
-
-        Raises:
-            InputError: If one is a list: there were several texts.
-        """
-        every = list(results)
-        single = [result for result in every if isinstance(result, Attribution)]
-        if len(single) < len(every):
-            raise InputError("methods are compared on one text; pass a single one")
-        return cls(single)
 
     def check(self) -> None:
         """Check that the results can be compared.
