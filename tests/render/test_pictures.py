@@ -11,7 +11,7 @@ from PIL import Image
 from normxlogit.errors import DataError, InputError
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
-from tests.factories import make_media
+from tests.factories import make_audio, make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -95,6 +95,13 @@ def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment
     g = replace(g, scores=np.concatenate([g.scores[:, :11], [[0.0, 3.0, 1.0]] * 3], 1, dtype=np.float32))
     assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(g._blocks(), color=False)
     assert "\u2588" in text_of_blocks(g._blocks(), color=True)
+
+
+def test_scores_that_are_not_finite_have_no_colour_and_no_height():
+    a = replace(make_audio(), scores=np.array([0, np.inf, -np.inf, np.nan, 2], np.float32))
+    assert "strongest: 1.50 to 2.00 s 100%" in text_of_blocks(a._blocks(), color=True)
+    assert "nan" not in a.to_html()
+    a.plot()
 
 
 def test_one_token_has_the_picture_and_the_sound_beside_its_words():

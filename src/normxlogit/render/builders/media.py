@@ -1,7 +1,7 @@
 """The block of a picture in the colours of its patches, or of a sound in those of its moments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -73,8 +73,9 @@ class MediumBlock(Block):
 
 
 def coarser(medium: MediumScores) -> MediumScores:
-    """Return the scores with as many patches or moments as a drawing has at most."""
-    return medium.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
+    """Return the scores, 0 where they are not finite, with as many patches or moments as a drawing has at most."""
+    finite = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
+    return finite.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
 
 
 def media_block(
@@ -94,7 +95,6 @@ def media_block(
         names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
     else:
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
-    scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)
     scale = float(np.abs(scores).max()) or 1.0
     parts = [
         Piece("", score / scale, name=name, number=number(score, scale, signed=signed), source=source)

@@ -52,7 +52,7 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
     for medium in (*g.images, *g.audio):
         picture = medium.kind == "picture"
-        rows = np.nan_to_num(medium.scores, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
+        rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
         answer_scores = [rows.sum(0)[None]] if picture and len(parts) > 1 else []
