@@ -143,13 +143,6 @@ class Attribution(Record):
     diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
 
-    def __post_init__(self) -> None:
-        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
-        super().__post_init__()
-        if self.pairs is not None:
-            for values in self.pairs:
-                values.flags.writeable = False
-
     # What it holds
 
     def _title(self) -> str:
