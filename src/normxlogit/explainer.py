@@ -200,8 +200,8 @@ class Explainer:
         inputs = repeatable(inputs)  # each method reads them
         results = [self(inputs, method=method, **options) for method in chosen]
         if isinstance(results[0], Attribution):
-            return Comparison.of(results)
-        return [Comparison.of(each) for each in zip(*results, strict=True)]
+            return Comparison(results)
+        return [Comparison(each) for each in zip(*results, strict=True)]
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods: a call takes the result.

@@ -8,8 +8,8 @@ import pytest
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus.summaries.page import page as summary_page
 from normxlogit.evaluation.deletion import deletion_curve
+from normxlogit.render.builders.collection import results_page
 from normxlogit.render.builders.curves import Curve
-from normxlogit.results.comparison import Comparison
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
@@ -51,7 +51,7 @@ def methods(explainer) -> str:
     for a in found:
         c = deletion_curve(explainer, a)
         curves.append(Curve(a.method, f"probability of {c.target}", c.shares, c.highest_first, c.lowest_first, c.gap))
-    return found.to_html(costs=["1 forward", "1 forward, 1 backward", "none"], curves=curves)
+    return results_page(found, costs=["1 forward", "1 forward, 1 backward", "none"], curves=curves)
 
 
 def summary(explainer, folder) -> str:
@@ -198,7 +198,7 @@ def test_a_sentence_of_an_answer_gives_messages_their_shares(watched, pages, wri
 
 def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):
     g = make_media()
-    words, sound = [word.scores for word in g.moments()], g.audio[0].scores
+    words, sound = g.group_targets("word").audio[0].scores, g.audio[0].scores
     with watched.page() as page:
         page.goto(pages["sound"])
         parts, moments = page.locator("[data-part]"), page.locator(".nxl-wave [data-source]")
@@ -231,8 +231,8 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
         "one": one.to_html(),
         "layers": layers.to_html(),
         "batch": Attributions([one, layers]).to_html(title=HOSTILE),
-        "methods": Comparison([one, make_attribution(pieces, np.ones(5), **base)]).to_html(
-            title=HOSTILE, costs=[HOSTILE, ""], curves=[curve]
+        "methods": results_page(
+            [one, make_attribution(pieces, np.ones(5), **base)], costs=[HOSTILE, ""], curves=[curve]
         ),
     }
     with watched.page() as page:

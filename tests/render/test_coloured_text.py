@@ -1,29 +1,15 @@
-"""Coloured text for papers: figures and LaTeX."""
+"""Coloured text for papers."""
 
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 
-from normxlogit.render.figures.figure import PAGE
 from normxlogit.render.html import FAINT
 from normxlogit.render.latex import shade
 from tests.factories import all_labels, make_attribution
 from tests.render.test_html import luminance
-
-A = make_attribution(("good", "bad", "dull"), (4.0, -2.0, 0.0), text="good bad dull")
-
-
-def texts(figure):
-    return [artist for artist in figure.get_children() if isinstance(artist, Text) and artist.get_text()]
-
-
-def boxes(figure):
-    return [artist for artist in figure.get_children() if isinstance(artist, Rectangle) and artist is not figure.patch]
 
 
 @pytest.mark.parametrize("greys", [False, True])
@@ -37,39 +23,11 @@ def test_colours_follow_the_scores_and_letters_stay_readable(greys):
     assert (shade(-1, greys=greys) == shade(1, greys=greys)) is greys
 
 
-def test_words_stand_in_order_on_boxes_of_their_colour():
-    figure = A.plot("text")
-    words = texts(figure)
-    assert [word.get_text() for word in words[:3]] == ["good", "bad", "dull"]
-    assert words[0].get_position()[0] < words[1].get_position()[0] < words[2].get_position()[0]
-    colors = [to_hex(box.get_facecolor())[1:].upper() for box in boxes(figure)]
-    assert colors[:2] == [shade(1, greys=False), shade(-0.5, greys=False)], "none for a score of 0"
-    assert [word.get_text().strip() for word in words[3:]] == ["for negative", "against negative"]
-
-
-def test_long_texts_are_broken_at_spaces_and_stay_on_the_page():
-    words = [f"word{i}" for i in range(120)]
-    a = make_attribution(words, np.linspace(-1, 1, 120), text=" ".join(words))
-    figure = a.plot("text")
-    figure.draw_without_rendering()
-    assert [text.get_text() for text in texts(figure)[:120]] == words
-    assert len({text.get_position()[1] for text in texts(figure)}) > 8
-    assert max(text.get_window_extent().x1 for text in texts(figure)) <= PAGE * figure.dpi
-    assert min(text.get_window_extent().y0 for text in texts(figure)) >= 0
-
-
-@pytest.mark.parametrize(
-    ("words", "drawn"),
-    [
-        (("ראיתי", "Star", "Wars", "אתמול"), ("אתמול", "Star", "Wars", "ראיתי")),
-        (("Star", "Wars", "7", "הוא", "טוב"), ("Star", "Wars", "7", "טוב", "הוא")),
-        (("שנת", "1977", "היא", "New", "York", "2"), ("2", "New", "York", "היא", "1977", "שנת")),
-    ],
-)
-def test_words_of_another_direction_stand_in_their_own_order(words, drawn):
-    a = make_attribution(words, np.ones(len(words)), text=" ".join(words))
-    placed = sorted(texts(a.plot("text"))[: len(words)], key=lambda text: text.get_position()[0])
-    assert tuple(text.get_text() for text in placed) == drawn
+def test_words_have_boxes_of_their_colour():
+    written = make_attribution(("good", "bad", "dull"), (4.0, -2.0, 0.0), text="good bad dull").to_latex()
+    strengths = {"good": 1, "bad": -0.5}
+    boxes = [rf"\colorbox[HTML]{{{shade(s, greys=False)}}}{{\strut {word}}}" for word, s in strengths.items()]
+    assert f"{boxes[0]} {boxes[1]} dull" in written, "none for a score of 0"
 
 
 def test_latex_escapes_what_is_not_text():

@@ -19,7 +19,7 @@ def test_the_same_method_twice_is_told_apart():
     both = Comparison([make_attribution(method="lime", settings={"samples": n}) for n in (10, 20)])
     names = ["lime (samples=10)", "lime (samples=20)"]
     assert columns(Page(both.to_html()))[2:4] == names
-    text = both.to_text(color=False)
+    text = str(both)
     assert all(f"\n{name}  The movie" in text for name in names)
     assert [label.get_text() for label in both.plot().axes[0].get_yticklabels()] == names
     assert all(name in Attributions([*both]).to_html() for name in names)
@@ -28,24 +28,22 @@ def test_the_same_method_twice_is_told_apart():
 def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     one = make_attribution(("good", "bad", "dull"), (3, -2, 1), text="good bad dull")
     both = Comparison([one, replace(one, method="lime", scores=one.scores * [1, 0.2, -2, 0, 1])])
-    text = both.to_text(color=False, costs=["1 forward", "200 forward"])
-    assert "\nmethod      normxlogit: 1 forward\n" in text
+    text = str(both)
     assert "\nnormxlogit  good(+++) bad(---) dull(++)\nlime        good(+) bad(+++) dull\n" in text
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line}
     assert rows["good"] == ["+3.00", "+++", "+0.60", "+"]
     assert rows["dull"] == ["+1.00", "++", "0.00"]
     assert "How far the rankings agree" in text
     assert rows["lime"][0] == f"{both.agreement[1, 0]:.2f}"
-    assert str(both) == both.to_text(color=False)
 
 
-@pytest.mark.parametrize("draw", [Comparison.to_text, Comparison.to_html])
+@pytest.mark.parametrize("draw", [str, Comparison.to_html])
 @pytest.mark.parametrize("other", [all_layers, all_labels, pair])
 def test_results_that_do_not_go_together_are_refused(other, draw):
     with pytest.raises(DataError, match=r"one score for each token|one text, one target"):
         draw(Comparison([make_attribution(), other()]))
     with pytest.raises(DataError, match="no results"):
-        draw(Comparison([]))
+        Comparison([]).to_html()
     assert str(Comparison([])) == "no results"
 
 
@@ -60,6 +58,6 @@ def test_results_that_do_not_go_together_are_refused(other, draw):
 )
 def test_other_targets_and_models_are_refused(other):
     both = Comparison([make_attribution(targets=(Target("label", "negative", 0),)), make_attribution(**other)])
-    for draw in (both.to_text, both.to_html, both.plot, lambda: both.agreement):
+    for draw in (both.__str__, both.to_html, both.plot, lambda: both.agreement):
         with pytest.raises(DataError, match="one text, one target and one model"):
             draw()

@@ -11,7 +11,7 @@ from PIL import Image
 from normxlogit.errors import DataError, InputError
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
-from tests.factories import make_media
+from tests.factories import make_audio, make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -77,7 +77,7 @@ def test_a_page_links_the_moments_of_a_sound_with_words_that_rest_on_nothing_els
     places = re.findall(r"position:absolute;left:([\d.]+)%;top:0.000%;width:([\d.]+)%", page)
     np.testing.assert_allclose(np.array(places, float), [[0, 33.333], [33.333, 33.333], [66.667, 33.333]], atol=1e-3)
     data = json.loads(re.search(r'class="nxl-data">(.*?)</script>', page, re.DOTALL)[1])
-    np.testing.assert_allclose(data["scores"], [word.scores for word in g.moments()])
+    np.testing.assert_allclose(data["scores"], g.group_targets("word").audio[0].scores)
     assert re.findall(r'data-part="(\d)"', page) == ["0", "1", "2"]
     assert re.findall(r'data-source="(\d)"', page) == ["0", "1", "2"]
 
@@ -95,6 +95,13 @@ def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment
     g = replace(g, scores=np.concatenate([g.scores[:, :11], [[0.0, 3.0, 1.0]] * 3], 1, dtype=np.float32))
     assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(g._blocks(), color=False)
     assert "\u2588" in text_of_blocks(g._blocks(), color=True)
+
+
+def test_scores_that_are_not_finite_have_no_colour_and_no_height():
+    a = replace(make_audio(), scores=np.array([0, np.inf, -np.inf, np.nan, 2], np.float32))
+    assert "strongest: 1.50 to 2.00 s 100%" in text_of_blocks(a._blocks(), color=True)
+    assert "nan" not in a.to_html()
+    a.plot()
 
 
 def test_one_token_has_the_picture_and_the_sound_beside_its_words():
@@ -118,7 +125,7 @@ def test_a_figure_has_each_picture_for_the_answer_and_every_word_and_a_row_for_e
     expected = np.abs(g.images[0].scores[0].ravel())
     np.testing.assert_allclose(alphas / alphas.max(), expected / expected.max(), rtol=1e-5)
     (table,) = [a.collections[0].get_array() for a in axes if a.get_ylabel() == "" and a.get_xlabel() == "seconds"]
-    moments = np.stack([word.scores for word in g.moments()])
+    moments = g.group_targets("word").audio[0].scores
     np.testing.assert_allclose(table, moments / np.abs(moments).max(1, keepdims=True), rtol=1e-5)
     with pytest.raises(InputError, match="k must be"):
         g.plot(k=0)

@@ -139,10 +139,15 @@ def test_words_of_several_texts():
         Attributions([]).plot()
 
 
-def test_pictures_are_grids_and_sounds_lie_in_time():
-    assert np.array_equal(table(make_image().plot()), make_image().images[0].scores)
-    sound = make_audio().plot().axes[0]
-    assert [bar.get_x() for bar in sound.patches] == [0, 0.5, 1, 1.5]
+def test_pictures_and_sounds_are_drawn_where_their_parts_are():
+    picture, sound = make_image(), make_audio()
+    (patches,) = picture.plot().get_axes()[0].collections
+    alphas, sizes = patches.get_facecolor()[:, 3], np.abs(picture.images[0].scores.ravel())
+    np.testing.assert_allclose(alphas / alphas.max(), sizes / sizes.max(), rtol=1e-6)
+    (below,) = [axes for axes in sound.plot().get_axes() if axes.get_xlabel() == "seconds"]
+    scores = sound.audio[0].scores
+    np.testing.assert_allclose(below.collections[0].get_array()[0], scores / np.abs(scores).max(), rtol=1e-6)
+    assert below.get_xlim() == (0, 2)
 
 
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")

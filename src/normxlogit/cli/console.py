@@ -76,10 +76,9 @@ def write_report(markdown: str) -> None:
     if not sys.stdout.isatty():
         write(markdown)
         return
-    from ..render.markdown_tables import markdown_blocks
-    from ..render.terminal import text_of_blocks
+    from ..render.terminal import text_of_markdown
 
-    write(text_of_blocks(markdown_blocks(markdown)) + "\n")
+    write(text_of_markdown(markdown) + "\n")
 
 
 def ascii_only(output: Path | None) -> bool:

@@ -228,19 +228,14 @@ def _render(
             state_of_result |= {"words": plain(result.words(merge))} if words else {}
         return json_text(state, ascii_only=ascii_only(output))
     from ..methods.registry import describe
-    from ..render.builders.collection import results_page
-    from ..render.builders.text import attribution_blocks
+    from ..render.builders.collection import cards, results_page
     from ..render.terminal import text_of_blocks
-    from ..results.comparison import Comparison
 
+    costs = [describe(a.method).passes for a in results]
     if kind == "html":
-        return results_page(results, words=words, merge=merge, costs=[describe(a.method).passes for a in results])
+        return results_page(results, words=words, merge=merge, costs=costs)
+    if len({a.method for a in results}) == 1:
+        costs = []
     color = None if output is None else False
-    drawn = []
-    for group in Comparison(results).by_text():
-        if group.comparable:
-            costs = [describe(a.method).passes for a in group]
-            drawn.append(group.to_text(words=words, merge=merge, color=color, costs=costs))
-        else:
-            drawn += [text_of_blocks(attribution_blocks(a, words=words, merge=merge), color=color) for a in group]
-    return "\n\n".join(drawn) + "\n"
+    drawn = [card.blocks for card in cards(results, words=words, merge=merge, costs=costs) if card.result]
+    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in drawn) + "\n"

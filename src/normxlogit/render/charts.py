@@ -1,4 +1,4 @@
-"""Blocks of numbers: bars, heat maps, time axes, and the legend of their colours."""
+"""Blocks of numbers: bars, heat maps, and the legend of their colours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -147,36 +147,6 @@ class Grid(Block):
         details = "\n".join(filter(None, [f"({self.rows[row]})", self.column_details.get(column, "")]))
         kind = "special" if column in self.special else ""
         return Piece(text, 0.0 if kind else strength, kind, self.columns[column], text, details)
-
-
-@dataclass(frozen=True)
-class Timeline(Block):
-    """Scores over time.
-
-    Attributes:
-        times: Beginning and end of each piece in seconds.
-        scores: float32, one for each.
-        strengths: Their colours and heights, from -1 to 1.
-    """
-
-    kind: ClassVar = "timeline"
-
-    times: Sequence[tuple[float, float]]
-    scores: FloatArray
-    strengths: FloatArray
-    label: str = ""
-
-    @property
-    def rectangles(self) -> list[tuple[float, float, float, float, bool]]:
-        """Place, width, top, height and sign of each score in an area of 300 x 100 with 0 in the middle."""
-        first = self.times[0][0]
-        unit = 300.0 / (self.times[-1][1] - first)
-        shapes = []
-        for (start, end), strength in zip(self.times, self.strengths.tolist(), strict=True):
-            height = 50.0 * abs(strength)
-            top = -height if strength > 0 else 0.0
-            shapes.append((round((start - first) * unit, 2), round((end - start) * unit, 2), top, height, strength > 0))
-        return shapes
 
 
 GREY = "grey: not read by the model"

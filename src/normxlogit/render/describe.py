@@ -101,11 +101,6 @@ def prediction_text(prediction: Prediction) -> str:
     return f"{label}, {100 * prediction.probability:.1f}%"
 
 
-def text_of(a: Attribution) -> str:
-    """Return the text of a result, or both texts of a pair."""
-    return " / ".join(t for t in (a.text, a.text_pair) if t is not None) or " ".join(a.tokens)
-
-
 def shortened(text: str, length: int = LENGTH) -> str:
     """Return the beginning of a text on one line."""
     text = one_line(text)

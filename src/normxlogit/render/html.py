@@ -10,7 +10,6 @@ from markupsafe import Markup, escape
 
 from ..results.units.characters import safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
-from .builders.media import placed
 from .charts import GREY, BarRow, Bars, number
 from .describe import shortened
 
@@ -84,7 +83,6 @@ def _environment() -> "Environment":
         "choices": _choices,
         "length": len,
         "number": _bar_number,
-        "placed": placed,
         "script_data": _script_data,
         "slider": _slider,
         "plain": _plain,

@@ -1,14 +1,12 @@
-"""Coloured text as LaTeX, and the opaque colours that it shares with figures."""
+"""Coloured text as LaTeX."""
 
 import re
-from typing import NamedTuple
 
 from ..results.attribution import Attribution
 from ..results.units.characters import safe
 from ..results.units.words import Merge
-from .blocks import Piece, Sentence
+from .blocks import Piece
 from .builders.text import legend_of, sentence_of
-from .charts import Legend
 from .describe import facts
 from .html import COLORS, DENSEST, FAINT
 from .layout import layout
@@ -35,28 +33,6 @@ HEADER = """% needs \\usepackage{xcolor}; scripts other than Latin need XeLaTeX 
 {\\setlength{\\fboxsep}{1pt}\\raggedright"""
 
 
-class ColouredText(NamedTuple):
-    """A text in colours, once for each label and layer, and what they mean."""
-
-    rows: tuple[Sentence, ...]
-    legend: Legend
-
-
-def coloured_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = None) -> ColouredText:
-    """Return the text of a result in its colours, without special tokens.
-
-    Raises:
-        DataError: If words are asked for and the result has none.
-    """
-    drawn = layout(a, words=words, merge=merge)
-    rows = []
-    for row in drawn.rows:
-        sentence = sentence_of(drawn, row, signed=a.signed)
-        texts = [(side, [p for p in pieces if p.kind != "special"]) for side, pieces in sentence.texts]
-        rows.append(sentence._replace(texts=texts))
-    return ColouredText(tuple(rows), legend_of(facts(a), drawn, layers=a.layers is not None))
-
-
 def shade(strength: float, *, greys: bool) -> str | None:
     """Return the colour of a strength on white as six hexadecimal digits, None where nothing is coloured."""
     if abs(strength) < FAINT:
@@ -68,14 +44,22 @@ def shade(strength: float, *, greys: bool) -> str | None:
     return "".join(f"{round(255 + (value - 255) * opacity):02X}" for value in ink)
 
 
-def latex_of(text: ColouredText, *, greys: bool = False) -> str:
-    r"""Return coloured text as LaTeX, for a document with `\usepackage{xcolor}`."""
-    lines = [HEADER]
-    for row in text.rows:
-        if row.caption:
-            lines.append(f"\\textbf{{{_escaped(row.caption)}}}\\par")
-        lines += ["".join(_piece(piece, greys=greys) for piece in pieces).strip() + "\\par" for _, pieces in row.texts]
-    keys = zip((1.0, -1.0), text.legend.meanings(FAINT), strict=True)
+def latex_of(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
+    r"""Return the text of a result in its colours, without special tokens, as LaTeX with `\usepackage{xcolor}`.
+
+    Raises:
+        DataError: If words are asked for and the result has none.
+    """
+    drawn, lines = layout(a, words=words, merge=merge), [HEADER]
+    for row in drawn.rows:
+        sentence = sentence_of(drawn, row, signed=a.signed)
+        if sentence.caption:
+            lines.append(f"\\textbf{{{_escaped(sentence.caption)}}}\\par")
+        for _, pieces in sentence.texts:
+            text = "".join(_piece(piece, greys=greys) for piece in pieces if piece.kind != "special")
+            lines.append(text.strip() + "\\par")
+    legend = legend_of(facts(a), drawn, layers=a.layers is not None)
+    keys = zip((1.0, -1.0), legend.meanings(FAINT), strict=True)
     key_boxes = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
     return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(key_boxes)}\\par}}", "}"])) + "\n"
 

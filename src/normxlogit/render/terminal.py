@@ -1,6 +1,7 @@
 """Blocks as coloured text; where there are no colours, as marks and numbers."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,8 +16,8 @@ from rich.text import Text
 
 from ..results.units.characters import safe
 from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
-from .builders.media import PictureBlock, Waveform, region_shares
-from .charts import GREY, Bars, Grid, Legend, Timeline, number
+from .builders.media import MediumBlock
+from .charts import GREY, Bars, Grid, Legend, number
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
@@ -66,6 +67,19 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
         Several lines without a line end after the last.
     """
     color = wants_color(sys.stdout) if color is None else color
+    return _printed(_drawn(blocks, color), color=color)
+
+
+def text_of_markdown(markdown: str) -> str:
+    """Draw headings and tables in Markdown as text; what is underlined, which Markdown knows as HTML, is emphasised."""
+    from rich.markdown import Markdown
+
+    document = Markdown(re.sub("</?u>", "*", safe(markdown)), hyperlinks=False)
+    return _printed([document], color=wants_color(sys.stdout))
+
+
+def _printed(parts: Iterable[RenderableType], *, color: bool) -> str:
+    """Return what a terminal shows, without white space at the ends of lines."""
     buffer = StringIO()
     console = Console(
         file=buffer,
@@ -81,7 +95,7 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
         markup=False,
         emoji=False,
     )
-    for part in _drawn(blocks, color):
+    for part in parts:
         console.print(part)
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).strip("\n")
 
@@ -238,27 +252,16 @@ def _grid(block: Grid, color: bool) -> RenderableType:
     return Group(_text(block.caption, DIM), table)
 
 
-def _timeline(block: Timeline, color: bool) -> RenderableType:
-    """Draw one character for each piece, as high as its score is large; colours or a second line tell the sign."""
-    shares = block.strengths.tolist()
-    line = Text(overflow="fold")
-    for share in shares:
-        height = HEIGHTS[round(abs(share) * (len(HEIGHTS) - 1))]
-        line.append(height, Style(color=_rgb(INK[share > 0])) if color else None)
-    if not color:
-        line.append("\n" + "".join("-" if share < 0 else " " for share in shares))
-    return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
+def _medium(block: MediumBlock, color: bool) -> RenderableType:
+    """Draw a picture or a sound in its colours, and name what is strongest; without colours only that."""
+    shares = [f"{name} {share:.0%}" for name, share in block.shares[:NAMED] if share > 0]
+    strongest = _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    drawn = (_patches(block) if block.medium.kind == "picture" else [_moments(block)]) if color else []
+    return Group(*drawn, strongest)
 
 
-def _strongest(block: PictureBlock | Waveform) -> Text:
-    shares = [f"{name} {share:.0%}" for name, share in region_shares(block)[:NAMED] if share > 0]
-    return _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
-
-
-def _waveform(block: Waveform, color: bool) -> RenderableType:
-    """Draw one character for each two moments, as high as the sound is loud; without colours name the strongest."""
-    if not color:
-        return _strongest(block)
+def _moments(block: MediumBlock) -> Text:
+    """Return one character for each two moments, as high as the sound is loud."""
     line = Text(overflow="fold")
     strengths = np.array([piece.strength for piece in block.parts])
     loudness = block.medium.course
@@ -267,15 +270,12 @@ def _waveform(block: Waveform, color: bool) -> RenderableType:
         part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
         height = HEIGHTS[round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1))]
         line.append(height if height.strip() else HEIGHTS[1], Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
-    return Group(line, _strongest(block))
+    return line
 
 
-def _picture(block: PictureBlock, color: bool) -> RenderableType:
-    """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
-    caption = _strongest(block)
-    if not color:
-        return caption
-    rows, columns = block.medium.boxes.shape[:2]
+def _patches(block: MediumBlock) -> list[Text]:
+    """Return two rows of patches as a line of half blocks."""
+    rows, columns = block.medium.shape
     times = max(1, GRID // columns)
     strengths = np.array([piece.strength for piece in block.parts]).reshape(rows, columns)
     enlarged = strengths.repeat(times, 0).repeat(times, 1)
@@ -285,7 +285,7 @@ def _picture(block: PictureBlock, color: bool) -> RenderableType:
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
             line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))
         lines.append(line)
-    return Group(*lines, caption)
+    return lines
 
 
 def _tone(strength: float) -> str:
@@ -319,9 +319,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,
-    PictureBlock.kind: _picture,
-    Timeline.kind: _timeline,
-    Waveform.kind: _waveform,
+    MediumBlock.kind: _medium,
     Legend.kind: _legend,
 }
 """The blocks that a terminal draws; links and curves are for pages."""

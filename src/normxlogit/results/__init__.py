@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from .citation_test import CitationTest, Swap
     from .citations import Citation, Support
     from .targets import Prediction, Target
-    from .units.media import Medium, MediumScores, WordMoments
+    from .units.media import Medium, MediumScores
     from .units.units import Units
     from .units.words import Word
     from .verification import Removal, Verification
@@ -27,7 +27,6 @@ __all__ = [
     "Units",
     "Verification",
     "Word",
-    "WordMoments",
 ]
 
 _HOMES = {
@@ -45,7 +44,6 @@ _HOMES = {
     "Units": "units.units",
     "Verification": "verification",
     "Word": "units.words",
-    "WordMoments": "units.media",
 }
 
 

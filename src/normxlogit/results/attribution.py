@@ -17,7 +17,7 @@ from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import Columns, Shap, text_pieces, text_row
 from .targets import Prediction, Target
-from .units.media import Medium, MediumScores, WordMoments, word_moments
+from .units.media import Medium, MediumScores
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
 from .units.words import Merge, Word, merge_words
@@ -142,13 +142,6 @@ class Attribution(Record):
     notes: tuple[str, ...] = ()
     diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
-
-    def __post_init__(self) -> None:
-        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
-        super().__post_init__()
-        if self.pairs is not None:
-            for values in self.pairs:
-                values.flags.writeable = False
 
     # What it holds
 
@@ -469,7 +462,6 @@ class Attribution(Record):
         parts: PartSpec = None,
         *,
         merge: "Merging" = "sum",
-        centered: bool = False,
     ) -> "Attribution":
         """Return which sentences, messages or documents of the prompt each part of the answer rests on.
 
@@ -479,17 +471,15 @@ class Attribution(Record):
             sources: The units, as in `group`.
             parts: The targets, as in `group_targets`.
             merge: As in `group`.
-            centered: Subtract from each token's scores their mean over the generated tokens, which removes what they
-                have in common, such as a large norm. Summed over the whole answer they are zero then: use it with
-                parts of the answer, or with "max".
 
         Raises:
             DataError: As `group` and `group_targets`, or if pictures and sounds are not summed.
             InputError: As these.
         """
-        from .units.grouping import sources_of
+        from .units.grouping import grouped, grouped_targets
 
-        return sources_of(self, sources, parts, merge=merge, centered=centered)
+        coarser = grouped(self, sources, merge)
+        return coarser if self.completion is None else grouped_targets(coarser, parts, merge)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
         """Return the `k` units with the highest scores, ties by position.
@@ -520,19 +510,6 @@ class Attribution(Record):
             for i in order.tolist()
             if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
-
-    def moments(self, index: int = 0) -> list[WordMoments]:
-        """Return the generated words, each with the moments of a sound that it rests on.
-
-        Args:
-            index: Which of the sounds.
-
-        Raises:
-            DataError: If there is no such sound, the tokenizer gave no offsets, or there are several layers.
-        """
-        if index not in range(len(self.audio)):
-            raise DataError(f"no sound {index!r}; the result has {len(self.audio)}")
-        return word_moments(self.audio[index], self.words(), self.prompt_tokens or 0)
 
     # Files and tables
 
@@ -661,19 +638,17 @@ class Attribution(Record):
         k: int | None = None,
         words: bool | None = None,
         merge: Merge | None = None,
-        greys: bool = False,
     ) -> "Figure":
         """Return the scores as a matplotlib figure; its `savefig` writes SVG, PDF or PNG.
 
         Args:
             kind: "bars", one for each word in the order of the text; "waterfall", from the bias over the strongest
-                words to the sum, of methods whose scores add up; "heatmap", a row for each target and layer; "text",
-                the text in its colours. By default what fits the scores: pictures and sounds in their colours, a heat
-                map of what each part of an answer rests on, bars of other results.
+                words to the sum, of methods whose scores add up; "heatmap", a row for each target and layer. By default
+                what fits the scores: pictures and sounds in their colours, a heat map of what each part of an answer
+                rests on, bars of other results.
             k: How many words, units or pictures: the strongest.
             words: Whether to merge tokens to words; by default where the result can tell them.
             merge: How, see `words`.
-            greys: Whether coloured text is drawn in greys, what is negative underlined.
 
         Raises:
             InputError: If there is no such kind, or an argument is not for it.
@@ -682,7 +657,7 @@ class Attribution(Record):
         """
         from ..render.figures.plots import plot_attribution
 
-        return plot_attribution(self, kind, k=k, words=words, merge=merge, greys=greys)
+        return plot_attribution(self, kind, k=k, words=words, merge=merge)
 
     def to_latex(self, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
         r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.
@@ -695,9 +670,9 @@ class Attribution(Record):
         Raises:
             DataError: If words are asked for and the result has none.
         """
-        from ..render.latex import coloured_text, latex_of
+        from ..render.latex import latex_of
 
-        return latex_of(coloured_text(self, words=words, merge=merge), greys=greys)
+        return latex_of(self, words=words, merge=merge, greys=greys)
 
     def _blocks(self) -> "list[Block]":
         from ..render.builders.draw import blocks_of

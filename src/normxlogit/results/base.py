@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
 
-    from ..render.blocks import Block
+    from ..render.blocks import Block, Card
 
 
 PAGES = "; to_html writes pages"
@@ -32,7 +32,7 @@ DRAWN = {
 
 
 class Exports(ABC):
-    """The exports of a result or a collection: files and tables."""
+    """The exports of a result or a collection: files, tables and drawings."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -109,6 +109,50 @@ class Exports(ABC):
         from .storage.parquet import to_dataset
 
         return to_dataset(self._results())
+
+    @overload
+    def to_html(self, path: None = None, *, title: str | None = None) -> str: ...
+
+    @overload
+    def to_html(self, path: str | Path, *, title: str | None = None) -> None: ...
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
+        """Return a self-contained HTML page, or write it to `path` if given.
+
+        Args:
+            path: Where to write it.
+            title: Heading of the page.
+
+        Raises:
+            DataError: If the file cannot be written.
+        """
+        from ..render.html import page
+
+        return written(page(self._cards(), title or self._title()), path)
+
+    def _blocks(self) -> "list[Block]":
+        """Return the blocks that drawings consist of."""
+        raise NotImplementedError
+
+    def _cards(self) -> "list[Card]":
+        """Return what a page consists of."""
+        from ..render.blocks import Card
+
+        return [Card(self._blocks())]
+
+    def _repr_html_(self) -> str:
+        from ..render.html import fragment
+
+        return fragment(self._blocks())
+
+    def __str__(self) -> str:
+        from ..render.terminal import text_of_blocks
+
+        return text_of_blocks(self._blocks())
+
+    @abstractmethod
+    def _title(self) -> str:
+        """Return the heading of a page."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -214,43 +258,8 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    @overload
-    def to_html(self, path: None = None) -> str: ...
-
-    @overload
-    def to_html(self, path: str | Path) -> None: ...
-
-    def to_html(self, path: str | Path | None = None) -> str | None:
-        """Return the result as a self-contained HTML page, or write it to `path` if given.
-
-        Raises:
-            DataError: If the file cannot be written.
-        """
-        from ..render.blocks import Card
-        from ..render.html import page
-
-        return written(page([Card(self._blocks())], self._title()), path)
-
-    def _repr_html_(self) -> str:
-        from ..render.html import fragment
-
-        return fragment(self._blocks())
-
-    def __str__(self) -> str:
-        from ..render.terminal import text_of_blocks
-
-        return text_of_blocks(self._blocks())
-
     def _text_row(self) -> Mapping[str, Any]:
         """Return the result as one row of a table."""
-        raise NotImplementedError
-
-    def _blocks(self) -> "list[Block]":
-        """Return the blocks that drawings of the result consist of."""
-        raise NotImplementedError
-
-    def _title(self) -> str:
-        """Return the heading of its page."""
         raise NotImplementedError
 
     def _heading(self) -> str:

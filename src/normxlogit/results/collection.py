@@ -13,7 +13,6 @@ from .attribution import Attribution, prediction_of
 from .base import Exports, Record, naming, read_state
 from .citations import Citations
 from .gold import read_gold
-from .storage.files import json_text, written
 from .storage.schema import setting_text
 from .storage.tables import Columns, stacked, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
@@ -23,6 +22,8 @@ from .units.words import Merge
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from typing_extensions import Self
+
+    from ..render.blocks import Card
 
 
 R = TypeVar("R", bound=Record)
@@ -222,14 +223,6 @@ class Attributions(Sequence[R], Exports):
                 raise DataError(f"result {index}: {error}") from None
         return cls(results)
 
-    def to_json(self, *, ascii_only: bool = False) -> str:
-        """Return the JSON that `save` writes.
-
-        Args:
-            ascii_only: Whether to escape every character beyond ASCII.
-        """
-        return json_text(self.to_dict(), ascii_only=ascii_only)
-
     @classmethod
     def load(cls, path: str | Path) -> "Attributions[Any]":
         """Read a file written by `save`, by `Attribution.save` or by the commands, in JSON or Parquet.
@@ -256,27 +249,14 @@ class Attributions(Sequence[R], Exports):
             raise DataError("no results to show")
         return to_shap([result._shap() for result in self])
 
-    @overload
-    def to_html(self, path: None = None, *, title: str | None = None) -> str: ...
-
-    @overload
-    def to_html(self, path: str | Path, *, title: str | None = None) -> None: ...
-
-    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
-        """Return one page with all results, or write it to `path` if given.
-
-        Args:
-            path: Where to write it.
-            title: Heading of the page.
-
-        Raises:
-            DataError: If the file cannot be written.
-        """
+    def _cards(self) -> "list[Card]":
         from ..render.builders.collection import cards
-        from ..render.html import page
 
+        return cards(self)
+
+    def _title(self) -> str:
         titles = {result._title() for result in self}
-        return written(page(cards(self), title or (titles.pop() if len(titles) == 1 else "Results")), path)
+        return titles.pop() if len(titles) == 1 else "Results"
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment

@@ -1,41 +1,25 @@
 """A comparison of several methods on one text, with their rank agreement."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, InputError
+from ..errors import DataError
 from .attribution import Attribution
+from .base import Exports
 from .collection import Attributions
-from .storage.files import written
 from .storage.schema import FloatArray
 from .units.characters import escaped
-from .units.words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.builders.curves import Curve
+    from ..render.blocks import Block
 
 
 class Comparison(Attributions[Attribution]):
     """The results of several methods for one text and one target, in the order of the methods."""
-
-    @classmethod
-    def of(cls, results: Iterable[Attribution | Attributions[Attribution]]) -> "Comparison":
-        """Return the results of several methods for one text.
-
-        Raises:
-            InputError: If one is a list: there were several texts.
-        """
-        every = list(results)
-        single = [result for result in every if isinstance(result, Attribution)]
-        if len(single) < len(every):
-            raise InputError("methods are compared on one text; pass a single one")
-        return cls(single)
 
     def check(self) -> None:
         """Check that the results can be compared.
@@ -71,65 +55,15 @@ class Comparison(Attributions[Attribution]):
         self.check()
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
 
-    @overload
-    def to_html(
-        self,
-        path: None = None,
-        *,
-        title: str | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        costs: Sequence[str] = (),
-        curves: Sequence["Curve"] = (),
-    ) -> str: ...
-
-    @overload
-    def to_html(
-        self,
-        path: str | Path,
-        *,
-        title: str | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        costs: Sequence[str] = (),
-        curves: Sequence["Curve"] = (),
-    ) -> None: ...
-
-    def to_html(
-        self,
-        path: str | Path | None = None,
-        *,
-        title: str | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        costs: Sequence[str] = (),
-        curves: Sequence["Curve"] = (),
-    ) -> str | None:
-        """Return one page with the methods side by side and their rank agreement, or write it to `path` if given.
-
-        Args:
-            path: Where to write it.
-            title: Heading of the page.
-            words: Whether to merge tokens to words; by default where the tokenizer reports offsets.
-            merge: How, see `Attribution.words`.
-            costs: The cost of each method, in words, where it is known.
-            curves: Deletion curves, drawn below.
-
-        Raises:
-            DataError: If the results are not of the same model, tokens and target.
-        """
-        from ..render.blocks import Card
-        from ..render.builders.comparison import comparison_blocks, curves_card
-        from ..render.html import page
-
-        blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
-        return written(page([Card(blocks), *curves_card(curves)], title or f"{len(self)} methods on one text"), path)
-
-    def _repr_html_(self) -> str:
+    def _blocks(self) -> "list[Block]":
         from ..render.builders.comparison import comparison_blocks
-        from ..render.html import fragment
 
-        return fragment(comparison_blocks(self, self.agreement))
+        return comparison_blocks(self)
+
+    def _title(self) -> str:
+        return f"{len(self)} methods on one text"
+
+    _cards, _repr_html_ = Exports._cards, Exports._repr_html_
 
     def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
         """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
@@ -146,33 +80,8 @@ class Comparison(Attributions[Attribution]):
         self.check()
         return figure_of(comparison_grid(self).strongest(k))
 
-    def to_text(
-        self,
-        *,
-        words: bool | None = None,
-        merge: Merge | None = None,
-        color: bool | None = None,
-        costs: Sequence[str] = (),
-    ) -> str:
-        """Return the methods side by side as text: a line for each, and one table of the strongest words.
-
-        Args:
-            words: Whether to merge tokens to words; by default where the tokenizer reports offsets.
-            merge: How, see `Attribution.words`.
-            color: Whether to colour by ANSI codes; by default only on a terminal.
-            costs: The cost of each method, in words, where it is known.
-
-        Raises:
-            DataError: If there is not one score for each token of the same text by the same model.
-        """
-        from ..render.builders.comparison import comparison_blocks
-        from ..render.terminal import text_of_blocks
-
-        blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
-        return text_of_blocks(blocks, color=color)
-
     def __str__(self) -> str:
-        return self.to_text() if len(self) else "no results"
+        return Exports.__str__(self) if len(self) else "no results"
 
     def __repr__(self) -> str:
         return escaped(f"Comparison({', '.join(result.method for result in self)})")

@@ -8,7 +8,7 @@ from ...results.comparison import Comparison
 from ...results.units.words import Merge
 from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
 from ..charts import number
-from ..describe import method_text, shortened, text_of
+from ..describe import method_text, shortened
 from ..html import page
 from ..layout import layout, strongest
 from .comparison import comparison_blocks, curves_card
@@ -34,6 +34,12 @@ def cards(
 
     Several methods on one text are a card with the comparison.
 
+    Args:
+        results: The results.
+        words: Whether to draw words; by default where they can be told.
+        merge: How a word's score comes from its tokens'.
+        costs: The cost of each result's method, in words.
+
     Raises:
         DataError: If words are asked for and a result has none.
     """
@@ -43,7 +49,7 @@ def cards(
     def blocks(group: Sequence[Record]) -> Sequence[Block]:
         prices = [next(paid) for _ in group]
         if isinstance(group, Comparison):
-            return comparison_blocks(group, group.agreement, words=words, merge=merge, costs=prices)
+            return comparison_blocks(group, words=words, merge=merge, costs=prices)
         (result,) = group
         if isinstance(result, Attribution):
             return blocks_of(result, words=words, merge=merge, cost=prices[0])
@@ -74,29 +80,22 @@ def _groups(results: Sequence[Record]) -> list[Sequence[Record]]:
 
 
 def results_page(
-    results: Sequence[Attribution],
+    results: Sequence[Record],
     *,
     words: bool | None = None,
     merge: Merge | None = None,
     costs: Sequence[str] = (),
     curves: Sequence[Curve] = (),
 ) -> str:
-    """Draw a page of results: several methods on one text side by side, anything else result by result.
-
-    Args:
-        results: The results.
-        words: Whether to draw words; by default where they can be told.
-        merge: How a word's score comes from its tokens'.
-        costs: The cost of each result's method, in words.
-        curves: Deletion curves, drawn below.
+    """Draw a page of results: `cards`, and below them deletion curves, if there are some.
 
     Raises:
         DataError: If words are asked for and a result has none.
     """
-    together = Comparison(results)
-    if together.comparable:
-        return together.to_html(words=words, merge=merge, costs=costs, curves=curves)
-    return page([*cards(results, words=words, merge=merge, costs=costs), *curves_card(curves)], results[0]._title())
+    groups = _groups(results)
+    titles = {(group if isinstance(group, Comparison) else group[0])._title() for group in groups}
+    drawn = cards(results, words=words, merge=merge, costs=costs)
+    return page([*drawn, *curves_card(curves)], titles.pop() if len(titles) == 1 else "Results")
 
 
 def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge: Merge | None) -> Table:
@@ -115,7 +114,7 @@ def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge
     for i, (a, group) in enumerate(zip(results, groups, strict=True)):
         chance = a.prediction.probability
         answer = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
-        cells = [Cell(links={shortened(text_of(a)): f"result-{i + 1}"})]
+        cells = [Cell(links={shortened(a._heading()): f"result-{i + 1}"})]
         cells += [cell(_named(a))] if alone and len(methods) > 1 else []
         cells += [cell(a.prediction.label)] if labels else []
         cells.append(cell(answer, a.prediction.value if chance is None else chance))

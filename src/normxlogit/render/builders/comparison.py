@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from ...errors import DataError
 from ...results.attribution import Attribution
+from ...results.comparison import Comparison
 from ...results.units.words import Merge
 from ..blocks import Block, Card, Cell, Column, Header, Paragraph, Piece, Sentences, Table, cell
 from ..charts import Grid, Legend, number
@@ -23,8 +24,7 @@ Agreement = npt.NDArray[np.float64]
 
 
 def comparison_blocks(
-    results: Sequence[Attribution],
-    agreement: Agreement,
+    results: Comparison,
     *,
     words: bool | None = None,
     merge: Merge | None = None,
@@ -35,6 +35,7 @@ def comparison_blocks(
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
+    agreement = results.agreement
     layouts, facts_by_method = _layouts(results, words, merge), [facts(a) for a in results]
     titles = distinct_methods([(a.method, a.settings) for a in results])
     signed = next((i for i, method_facts in enumerate(facts_by_method) if method_facts.negative), 0)

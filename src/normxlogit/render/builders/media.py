@@ -1,7 +1,7 @@
-"""The blocks of a picture in the colours of its patches, and of a sound in those of its moments."""
+"""The block of a picture in the colours of its patches, or of a sound in those of its moments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,38 +22,15 @@ ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 
 
 @dataclass(frozen=True)
-class PictureBlock(Block):
-    """A grid of patches over a picture.
+class MediumBlock(Block):
+    """The patches of a picture over it, or the moments of a sound over its loudness.
 
     Attributes:
-        medium: The picture.
-        parts: A piece for each patch, row by row.
+        medium: The picture or sound.
+        parts: A piece for each patch, row by row, or for each moment.
     """
 
-    kind: ClassVar = "picture"
-
-    medium: MediumScores
-    parts: Sequence[Piece]
-
-    @property
-    def region_names(self) -> list[str]:
-        """Where each patch's middle is on a grid of three by three, such as "top left"."""
-        areas = self.medium.areas  # (N, 4): left, top, right and bottom as shares of the picture
-        middles = (areas[:, :2] + areas[:, 2:]) / 2
-        cells = np.clip(3 * middles, 0, 2).astype(int)
-        return [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in cells.tolist()]
-
-
-@dataclass(frozen=True)
-class Waveform(Block):
-    """Moments over the loudness of a sound.
-
-    Attributes:
-        medium: The sound.
-        parts: A piece for each moment.
-    """
-
-    kind: ClassVar = "waveform"
+    kind: ClassVar = "medium"
 
     medium: MediumScores
     parts: Sequence[Piece]
@@ -68,38 +45,42 @@ class Waveform(Block):
         return " ".join(above + below[::-1])
 
     @property
-    def region_names(self) -> list[str]:
-        """The time of each moment."""
-        return [piece.name for piece in self.parts]
+    def placed(self) -> list[tuple[str, Piece]]:
+        """Each part with its place as a style, in percent of the picture or sound."""
+        low, high = 100 * self.medium.areas[:, :2], 100 * self.medium.areas[:, 2:]
+        return [
+            (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
+            for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.parts, strict=True)
+        ]
 
+    @property
+    def shares(self) -> list[tuple[str, float]]:
+        """The share of each moment, or third of a picture such as "top left", in what speaks for the answer.
 
-def placed(block: PictureBlock | Waveform) -> list[tuple[str, Piece]]:
-    """Return each part with its place as a style, in percent of the picture or sound."""
-    low, high = 100 * block.medium.areas[:, :2], 100 * block.medium.areas[:, 2:]
-    return [
-        (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
-        for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), block.parts, strict=True)
-    ]
-
-
-def region_shares(block: PictureBlock | Waveform) -> list[tuple[str, float]]:
-    """Return the share of each region in what speaks for the answer, the largest first."""
-    strengths = [max(piece.strength, 0.0) for piece in block.parts]
-    total = sum(strengths) or 1.0
-    shares = dict.fromkeys(block.region_names, 0.0)
-    for name, strength in zip(block.region_names, strengths, strict=True):
-        shares[name] += strength / total
-    return sorted(shares.items(), key=lambda pair: -pair[1])
+        The largest comes first.
+        """
+        names = [piece.name for piece in self.parts]
+        if self.medium.kind == "picture":
+            areas = self.medium.areas  # (N, 4): left, top, right and bottom as shares of the picture
+            thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
+            names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
+        strengths = [max(piece.strength, 0.0) for piece in self.parts]
+        total = sum(strengths) or 1.0
+        shares = dict.fromkeys(names, 0.0)
+        for name, strength in zip(names, strengths, strict=True):
+            shares[name] += strength / total
+        return sorted(shares.items(), key=lambda pair: -pair[1])
 
 
 def coarser(medium: MediumScores) -> MediumScores:
-    """Return the scores with as many patches or moments as a drawing has at most."""
-    return medium.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
+    """Return the scores, 0 where they are not finite, with as many patches or moments as a drawing has at most."""
+    finite = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
+    return finite.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
 
 
 def media_block(
     medium: MediumScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
-) -> PictureBlock | Waveform:
+) -> MediumBlock:
     """Return a picture or a sound in the colours of its parts, each by the largest of all.
 
     Args:
@@ -124,4 +105,4 @@ def media_block(
             strict=True,
         )
     ]
-    return PictureBlock(medium, parts) if medium.kind == "picture" else Waveform(medium, parts)
+    return MediumBlock(medium, parts)

@@ -8,7 +8,7 @@ from ...results.attribution import Attribution, Pairs
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from ..charts import Grid, Legend
-from .media import coarser, media_block
+from .media import MediumBlock
 from .text import attribution_blocks
 
 STRONGEST = 8
@@ -22,8 +22,7 @@ def similarity_blocks(s: Attribution) -> list[Block]:
     """Return what drawings of a similarity consist of: both texts and, where they were asked for, pairs of words."""
     blocks = attribution_blocks(s)
     if not s.has_text:  # two pictures: no sentence, and no word with a bar
-        pictures = [media_block(i, i.scores, signed=s.signed) for i in map(coarser, s.images)]
-        blocks = [blocks[0], *pictures, *(block for block in blocks if isinstance(block, Legend))]
+        blocks = [block for block in blocks if isinstance(block, Header | MediumBlock | Legend)]
     if s.pairs is None:
         return blocks
     states = Fold("The cosine of the words' own states", [_states_grid(s, s.pairs)])

@@ -1,4 +1,4 @@
-"""The blocks of a text, picture or sound: sentence, bars, heat map and table of its scores."""
+"""The blocks of a text, picture or sound: sentence or picture, bars, heat map and table of its scores."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 from ...results.attribution import Attribution
 from ...results.units.words import Merge
 from ..blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
-from ..charts import BarRow, Bars, Grid, Legend, Timeline, number
+from ..charts import BarRow, Bars, Grid, Legend, number
 from ..describe import Facts, facts, prediction_text
 from ..layout import Layout, Row, Segment, layout, strongest
 from .media import coarser, media_block
@@ -48,15 +48,15 @@ def attribution_blocks(
     """
     drawn, described = layout(a, words=words, merge=merge), facts(a)
     alone = _head_alone(a, drawn)
-    pictures = [media_block(m, m.scores, signed=a.signed) for m in map(coarser, (*a.images, *a.audio))]
-    pictures = pictures if a.has_text and a.scores.ndim == 1 else []
-    blocks: list[Block] = [described.header(cost, verdict(a.verified)), *pictures, _sentences(a, drawn, alone)]
+    blocks: list[Block] = [described.header(cost, verdict(a.verified))]
+    if a.scores.ndim == 1:
+        blocks += [media_block(m, m.scores, signed=a.signed) for m in map(coarser, (*a.images, *a.audio))]
+    if a.has_text or a.scores.ndim > 1:
+        blocks.append(_sentences(a, drawn, alone))
     if drawn.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         blocks += [legend_of(described, drawn, layers=a.layers is not None)]
         return blocks + _detail(f"Every {axis}", rows_grid(a, drawn, alone))
-    if shape := signal_block(a, drawn):
-        blocks.append(shape)
     unit = "word" if words or (words is None and a.has_words) else "token"
     strongest_columns = strongest(drawn, drawn.rows[0], STRONGEST)
     bars = bars_of(
@@ -165,20 +165,6 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
         steps=len(a.layers or ()),
         scales=[row.scale for row in drawn.rows],
     )
-
-
-def signal_block(a: Attribution, drawn: Layout) -> Block | None:
-    """Return the patches of a picture as they lie in it, or the frames of a sound in time; None for other results."""
-    if a.has_text or a.scores.ndim > 1:
-        return None
-    label = bars_of(drawn, facts(a), (), signed=a.signed).label
-    medium = a.media[0]
-    scores, strengths = drawn.rows[0].scores[medium.units], drawn.rows[0].strengths[medium.units]
-    if medium.kind == "picture":
-        rows, columns = ([str(i + 1) for i in range(count)] for count in medium.shape)
-        grid = scores.reshape(medium.shape)
-        return Grid(rows, columns, grid, "Patches as they lie in the picture", label, a.signed)
-    return Timeline([(start, end) for start, end in medium.places.tolist()], scores, strengths, label)
 
 
 def opening(a: Attribution) -> int:

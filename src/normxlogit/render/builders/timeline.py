@@ -1,16 +1,13 @@
 """The blocks of a sound beside the words heard in it: which moments each word rests on."""
 
-from dataclasses import replace
-
-import numpy as np
-
 from ...results.attribution import Attribution
 from ...results.units.characters import direction, quoted, visible
-from ...results.units.media import MediumScores, WordMoments, word_moments
+from ...results.units.media import MediumScores
 from ..blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid
 from ..describe import Facts
-from .media import MOST_MOMENTS, media_block
+from ..layout import cut_pieces
+from .media import coarser, media_block
 from .verification import removals_table
 
 BINS = 48
@@ -25,22 +22,17 @@ HINT = (
 
 def heard_blocks(g: Attribution, described: Facts) -> list[Block]:
     """Return what drawings show of words that rest on a sound alone."""
-    audio = g.audio[0].coarser(MOST_MOMENTS)
-    start = g.prompt_tokens or 0
-    words = [word for word in g.words() if word.tokens[-1] >= start]
-    moments = word_moments(audio, words, start)
-    text = g.text or ""
-    pieces, drawn_to = [], len(g.prompt or "")
-    for part, word in enumerate(words):
-        pieces += [
-            Piece(text[drawn_to : word.start] if part else ""),
-            Piece(word.text, 0.0, "strong", quoted(visible(word.text)), part=part),
-        ]
-        drawn_to = word.end
-    pieces.append(Piece(text[drawn_to:]))
-    data = {"signed": g.signed, "scores": [[float(str(score)) for score in word.scores] for word in moments]}
+    spoken, text = _by_word(g), g.text or ""
+    audio = coarser((g if spoken is None else spoken).audio[0])  # scores: (words, n)
+    words = [] if spoken is None else [(*t.span, t.name) for t in spoken.targets if t.span is not None]
+    pieces = [
+        (start, end, Piece("", kind="strong", name=quoted(visible(name)), part=part))
+        for part, (start, end, name) in enumerate(words)
+    ]
+    heard = cut_pieces(text, min((start for start, _, _ in words), default=len(g.prompt or "")), len(text), pieces)
+    data = {"signed": g.signed, "scores": [[float(str(score)) for score in row] for row in audio.scores]}
     return [
-        Sentences([Sentence("transcript", [(direction(text), pieces)])]),
+        Sentences([Sentence("transcript", [(direction(text), heard)])]),
         media_block(audio, audio.scores.sum(0), signed=g.signed, first=0),
         *([Links(data, HINT, described.negative or "less than 0")] if words else []),
         *timeline_blocks(g),
@@ -50,32 +42,37 @@ def heard_blocks(g: Attribution, described: Facts) -> list[Block]:
 
 def timeline_blocks(g: Attribution) -> list[Block]:
     """Return what drawings list of the sounds of a result: each word's strongest moment, and all of them over time."""
-    if g.layers is not None:
-        return []
+    spoken = _by_word(g) if g.audio else None
     blocks: list[Block] = []
-    for index, audio in enumerate(g.audio):
-        words = g.moments(index)
-        if words:
-            blocks += [_strongest(audio, words), Fold("Every word over time", [_over_time(audio, words)])]
+    for audio in () if spoken is None else spoken.audio:
+        names = [visible(target.name) for target in spoken.targets] if spoken is not None else []
+        blocks += [_strongest(audio, names), Fold("Every word over time", [_over_time(audio, names)])]
     return blocks
 
 
-def _strongest(audio: MediumScores, words: list[WordMoments]) -> Table:
+def _by_word(g: Attribution) -> Attribution | None:
+    """Return a result with a target for each word of the answer; None where it has no words."""
+    words = g.words() if g.has_words else []
+    return g.group_targets("word") if any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in words) else None
+
+
+def _strongest(audio: MediumScores, names: list[str]) -> Table:
     rows = []
-    for word in words:
-        positive = word.scores.clip(min=0)  # (n,)
+    for name, scores in zip(names, audio.scores, strict=True):  # (n,)
+        positive = scores.clip(min=0)
+        start, end = audio.times[int(scores.argmax())].tolist()
         share = float(positive.max(initial=0) / max(positive.sum(), 1e-12))
-        moment = cell(f"{word.start:.2f} to {word.end:.2f} s", word.start)
-        rows.append([cell(visible(word.word)), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
+        moment = cell(f"{start:.2f} to {end:.2f} s", start)
+        rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
     columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
     return Table(columns, rows, f"When {visible(audio.name)} supports each word")
 
 
-def _over_time(audio: MediumScores, words: list[WordMoments]) -> Grid:
+def _over_time(audio: MediumScores, names: list[str]) -> Grid:
     """Return words x time."""
-    coarse = replace(audio, scores=np.stack([word.scores for word in words])).coarser(BINS)
+    coarse = audio.coarser(BINS)
     return Grid(
-        rows=[visible(word.word) for word in words],
+        rows=names,
         columns=[f"{start:.2f}" for start in coarse.times[:, 0].tolist()],
         scores=coarse.scores,
         caption=f"What each word rests on, over the seconds of {visible(audio.name)}",

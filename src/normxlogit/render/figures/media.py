@@ -1,4 +1,4 @@
-"""Pictures and sounds with what each part of an answer rests on, as matplotlib figures."""
+"""Pictures and sounds with what an answer rests on, as matplotlib figures."""
 
 import base64
 import io
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
@@ -40,28 +39,23 @@ LABEL = 24
 
 
 def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
-    """Draw what the parts of an answer rest on of its pictures and sounds, each on the scale of its own largest score.
+    """Draw what an answer, or each part of it, rests on of pictures and sounds, on the scale of its own largest score.
 
-    A picture is drawn once for the whole answer and once for each part, with the sum of its patches beside the name. A
-    sound is drawn once, above a row of its moments for each part.
+    A picture is drawn for each part, of several also for the whole answer, with the sum of its patches beside the name.
+    A sound is drawn once, above a row of its moments for each part.
 
     Args:
         g: The result, of one layer; its targets are the parts of the answer.
         k: How many parts: those with the largest sums, in their order.
-
-    Raises:
-        InputError: If k is less than 1.
     """
-    if k is not None and k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
     drawn = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
     for medium in (*g.images, *g.audio):
         picture = medium.kind == "picture"
-        rows = medium.scores  # (parts, ...)
+        rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
-        answer_scores = [medium.scores.sum(0)[None]] if picture and len(parts) > 1 else []
+        answer_scores = [rows.sum(0)[None]] if picture and len(parts) > 1 else []
         names = [*(["the whole answer"] if answer_scores else []), *(one_line(parts[i]) for i in largest)]
         height = 1.4 + ROW * len(names)
         if picture:

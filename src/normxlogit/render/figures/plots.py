@@ -1,7 +1,6 @@
-"""Blocks as matplotlib figures: bars, waterfalls, heat maps and time axes."""
+"""Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,20 +10,17 @@ from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.units.characters import one_line
 from ...results.units.words import Merge
-from ..blocks import Block
 from ..builders.similarity import pairs_grid
 from ..builders.sources import SHARED, scores_grid, shares_grid
-from ..builders.text import bars_of, rows_grid, signal_block
-from ..charts import MOST, BarRow, Bars, Grid, Timeline, number
+from ..builders.text import bars_of, rows_grid
+from ..charts import MOST, BarRow, Bars, Grid, number
 from ..describe import facts, shortened
-from ..latex import coloured_text
 from ..layout import Layout, layout, strongest
 from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .heat_map import LABEL, heat_map
 from .media import media_figure
-from .text import text_figure
 
-PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
+PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 
 def plot_attribution(
@@ -34,22 +30,14 @@ def plot_attribution(
     k: int | None = None,
     words: bool | None = None,
     merge: Merge | None = None,
-    greys: bool = False,
 ) -> PlotFigure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
-        raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
-    if k is not None and kind == "text":
-        raise InputError("k= is not for kind='text', which draws the whole text")
+        raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
     if k is not None and k < 1:
         raise InputError(f"k must be at least 1, not {k}")
-    if greys and kind != "text":
-        raise InputError("greys= is for kind='text'")
     if a.completion is not None:
         return _plot_completion(a, kind, k)
-    if kind == "text":
-        with plot_style():
-            return plain_text(text_figure(coloured_text(a, words=words, merge=merge), greys=greys))
     return _plot_input(a, kind, k, words, merge)
 
 
@@ -58,10 +46,9 @@ def _plot_input(
 ) -> PlotFigure:
     """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
+    if single and not a.has_text and kind in (None, "heatmap"):
+        return media_figure(a, k=k)
     drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
-    shape = signal_block(a, drawn) if single and kind in (None, "heatmap") else None
-    if isinstance(shape, Grid) or (shape is not None and kind is None):
-        return figure_of(shape)
     if a.pairs is not None and kind == "heatmap":
         return figure_of(pairs_grid(a, a.pairs))
     if kind == "heatmap" or (kind is None and not single):
@@ -97,19 +84,13 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
     return figure_of(Bars(rows, max(abs(word.score) for word in words), "mean score (number of texts)"))
 
 
-def figure_of(block: Block) -> PlotFigure:
+def figure_of(block: Bars | Grid) -> PlotFigure:
     """Draw a block in the style of all plots, and take no text for a formula."""
     with plot_style():
-        return plain_text(_draw(block))
+        return plain_text(_bar_chart(block) if isinstance(block, Bars) else heat_map(block))
 
 
-@singledispatch
-def _draw(block: Block) -> PlotFigure:
-    raise DataError(f"a {block.kind} has no plot")
-
-
-@_draw.register
-def _(block: Bars) -> PlotFigure:
+def _bar_chart(block: Bars) -> PlotFigure:
     """Draw horizontal bars from top to bottom, each with its number."""
     if not block.rows:
         raise DataError("no word or token to draw")
@@ -130,21 +111,6 @@ def _(block: Bars) -> PlotFigure:
     axes.margins(x=0.15)
     axes.axvline(0, color="black", linewidth=0.8)
     say_more(axes, len(block.rows), block.more)
-    return figure
-
-
-_draw.register(heat_map)
-
-
-@_draw.register
-def _(block: Timeline) -> PlotFigure:
-    starts, ends = np.array(block.times).T  # (frames,) each
-    figure = PlotFigure(PAGE, 2.2)
-    axes = figure.subplots()
-    colors = [SIGNS[bool(score >= 0)] for score in block.scores]
-    axes.bar(starts, block.scores, ends - starts, align="edge", color=colors)
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set(xlabel="seconds", ylabel=one_line(block.label))
     return figure
 
 

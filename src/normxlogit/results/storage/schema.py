@@ -58,10 +58,11 @@ def plain(value: Any) -> Any:
 
 
 def freeze(record: Any) -> None:
-    """Make the arrays of a record unchangeable."""
-    for values in vars(record).values():
-        if isinstance(values, np.ndarray):
-            values.flags.writeable = False
+    """Make the arrays of a record unchangeable, also those in a tuple of it."""
+    for value in vars(record).values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, np.ndarray):
+                part.flags.writeable = False
 
 
 def same(one: Any, other: Any) -> bool:

@@ -52,7 +52,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
         merge = a.merge if by == "word" and not a.media else "sum"
     check_merging(merge)
     if a.media and merge != "sum":
-        raise DataError("pictures and sounds are units with the sum of their scores: merge='sum', not centered")
+        raise DataError("pictures and sounds are units with the sum of their scores: merge='sum'")
     groups = [*_groups_of_text(a, by), *_groups_of_media(a, by)]
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
@@ -118,14 +118,6 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     bias, sink = (None if values is None else summed(values) for values in (a.bias, a.sink))
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
     return replace(a, scores=scores, targets=part_targets(pieces), bias=bias, sink=sink, **changes)
-
-
-def sources_of(a: Attribution, sources: SourceSpec, parts: PartSpec, *, merge: Merging, centered: bool) -> Attribution:
-    """Return which sources each part of an answer rests on; see `Attribution.sources`."""
-    if a.media and (merge != "sum" or centered):
-        raise DataError("pictures and sounds are sources with the sum of their scores: merge='sum', not centered")
-    result = grouped(_centered(a) if centered else a, sources, merge)
-    return result if a.completion is None else grouped_targets(result, parts, merge)
 
 
 def _check_coarser(a: Attribution, groups: Sequence[Group]) -> None:
@@ -239,13 +231,3 @@ def _merged(scores: FloatArray, group: Group, merge: Merging) -> Floats:
         return np.asarray(merged(values, merge))
     weighted: Floats = values @ np.array(list(group.weights.values()))
     return weighted
-
-
-def _centered(a: Attribution) -> Attribution:
-    """Return scores minus each unit's mean over the generated tokens that have read it."""
-    if a.layers is not None:
-        raise DataError("centered sources need one score for each token; choose with layer(...)")
-    was_read = np.arange(len(a.units)) < (a.prompt_tokens or 0) + np.arange(len(a.targets))[:, None]  # (G, U)
-    means = a.scores.sum(0) / np.maximum(was_read.sum(0), 1)  # (U,)
-    scores = np.where(was_read, a.scores - means, a.scores).astype(np.float32)
-    return replace(a, scores=scores, bias=None, sink=None, sinks=(), settings={**a.settings, "centered": True})

@@ -9,7 +9,6 @@ import numpy as np
 
 from ...errors import DataError
 from ..storage.schema import FloatArray, Index, Number, freeze
-from .words import Word
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,6 +18,9 @@ PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 
 ALPHA = 0.65
 """How much of the strongest patch its colour covers."""
+
+STEPS = 8
+"""Points for each moment of a course that follows scores, so that they are drawn as steps."""
 
 RED, BLUE = (220, 38, 38), (37, 99, 235)
 """For and against, as in the other drawings."""
@@ -132,8 +134,12 @@ class MediumScores(Medium):
 
     @property
     def course(self) -> FloatArray:
-        """The loudness for drawings; silence where it is not known."""
-        return np.zeros(2, np.float32) if self.loudness is None else self.loudness
+        """The loudness for drawings, from 0 to 1; where it is not known the magnitude of the scores."""
+        if self.loudness is not None:
+            return self.loudness
+        sizes = np.abs(self.scores.reshape(-1, *self.shape)).max(0)  # (n,)
+        course: FloatArray = sizes / max(float(sizes.max()), 1e-12)
+        return course.repeat(STEPS)
 
     @property
     def total(self) -> FloatArray:
@@ -154,9 +160,13 @@ class MediumScores(Medium):
     def coarser(self, most: int) -> "MediumScores":
         """Return the same with fewer parts for drawings: neighbours are summed until there are at most `most`."""
         if self.kind == "sound":
-            first = np.arange(0, len(self.places), -(-len(self.places) // most))  # moment of each bin
-            times = np.stack([self.places[first, 0], np.maximum.reduceat(self.places[:, 1], first)], -1)
-            return replace(self, scores=np.add.reduceat(self.scores, first, -1), places=times)
+            starts = np.unique(self.places[:, 0])  # patches of a spectrogram share their times
+            of_bin = np.searchsorted(starts, self.places[:, 0]) // -(-len(starts) // most)  # (n,)
+            order = np.argsort(of_bin, kind="stable")
+            first = np.flatnonzero(np.diff(of_bin[order], prepend=-1))  # moment of each bin
+            ends = np.maximum.reduceat(self.places[order, 1], first)
+            times = np.stack([self.places[order[first], 0], ends], -1)
+            return replace(self, scores=np.add.reduceat(self.scores[..., order], first, -1), places=times)
         result = self
         while result.shape[0] * result.shape[1] > most:
             result = result._halved()
@@ -217,40 +227,3 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> Medium | None:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
     return Medium(kind="sound", name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))
-
-
-@dataclass(frozen=True, eq=False)
-class WordMoments:
-    """One word and the moments that it rests on.
-
-    Attributes:
-        word: The word.
-        start: Where the moment with the largest score begins, in seconds.
-        end: Where it ends.
-        scores: float32, (n,): the sum of its tokens' scores at each moment.
-    """
-
-    word: str
-    start: float
-    end: float
-    scores: FloatArray
-
-
-def word_moments(sound: MediumScores, words: Sequence[Word], prompt_tokens: int) -> list[WordMoments]:
-    """Sum the scores of moments over the tokens of each generated word.
-
-    Args:
-        sound: The moments.
-        words: The words of prompt and completion.
-        prompt_tokens: How many tokens were not generated.
-    """
-    if sound.scores.ndim != 2:
-        raise DataError("the result has several layers; take one with layer(...)")
-    moments = []
-    for word in words:
-        rows = [token - prompt_tokens for token in word.tokens if token >= prompt_tokens]
-        if rows:
-            summed = sound.scores[rows].sum(0)  # (n,)
-            start, end = sound.times[int(np.argmax(summed))].tolist()
-            moments.append(WordMoments(word.text, start, end, summed))
-    return moments
