@@ -17,6 +17,9 @@ from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs
 MODULE_PATH = "normxlogit_place"
 """Under this name a node's `metadata` has the module that it was made in, in a pass that is proved."""
 
+BACKPROPAGATED_AT_ONCE = 8
+"""Quantities that are backpropagated from together: each holds gradients of its own."""
+
 
 def _ignore_constant(_: Tensor) -> None:
     """Do nothing with a constant: no bias is computed of its own."""
