@@ -35,7 +35,7 @@ INPUT = "normxlogit_input"
 """Under this name a node's `metadata` has its input, where torch saves its output alone."""
 
 VALUE = "normxlogit_value"
-"""Under this name a node's `metadata` has its output, in a pass that is proved."""
+"""Under this name a node's `metadata` has its output, in a pass that is proved, where it is held."""
 
 LINEAR = frozenset([
     "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
@@ -330,6 +330,11 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
     if name == "_MeasuredBackward" and node.next_functions[0][0] is not None:
         return (1,)  # its reading, by which the input enters only where nothing flows yet
     return (HELD_INPUT[name],) if name in HELD_INPUT else ()
+
+
+def holds_its_value(node: Any) -> bool:
+    """Return whether the rule of a node may need its output: what is held is part of the bias."""
+    return RULES.get(stem(node)) in (hold_all, divide, power)
 
 
 def _output_of(node: Any) -> Tensor | float:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..copies.autocast import without_autocast
 from ..copies.memory import reraise_out_of_memory
-from ..copies.pool import Pool
+from ..copies.pool import Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
@@ -153,7 +153,7 @@ class FrozenRunner:
     def release(self, run: FrozenPass) -> None:
         """Return the copy of a pass to the pool, whose gradients were read or will not be."""
         if run.lease is not None:
-            self.pool.release(run.lease)
+            self.pool.release(run.lease, kind_of(run.batch.inputs))
 
     def forward(
         self,
