@@ -1,6 +1,6 @@
 """The backward pass of the frozen network: the rules of `rules`, as hooks on the nodes of an autograd graph."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -16,6 +16,9 @@ from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs
 
 MODULE_PATH = "normxlogit_place"
 """Under this name a node's `metadata` has the module that it was made in, in a pass that is proved."""
+
+BACKPROPAGATED_AT_ONCE = 8
+"""Quantities that are backpropagated from together: each holds gradients of its own."""
 
 
 def _ignore_constant(_: Tensor) -> None:
@@ -41,7 +44,7 @@ def frozen_backward(
     try:
         for node in graph.rules.keys() & graph.reached(outputs):
             rule = graph.rules[node]
-            handles.append(node.register_hook(partial(_apply, rule, node, constant)))
+            handles.append(node.register_hook(partial(rule, node, constant)))
         yield
     finally:
         for handle in handles:
@@ -51,12 +54,6 @@ def frozen_backward(
 def nodes_with_gradient(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> set[Any]:
     """Return the nodes that a frozen backward pass gives a gradient."""
     return _FrozenGraph(outputs, leaves).reached(outputs)
-
-
-def _apply(rule: Rule, node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
-    """Call a rule as a hook of a node."""
-    with torch.no_grad():
-        return rule(node, inputs, outputs, constant)
 
 
 class _FrozenGraph:
@@ -69,33 +66,46 @@ class _FrozenGraph:
 
     def __init__(self, outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
         self.rules: dict[Any, Rule] = {}
-        self.gradient_edges: dict[Any, list[Edge]] = {}
+        self.gradient_edges: dict[Any, Sequence[Edge]] = {}
         self._entry_nodes = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
         self._input_edges: dict[Any, list[Edge]] = {}  # by node, the edges over which the input flows into it
-        for node in nodes_of(outputs):
-            name, edges = stem(node), node.next_functions
-            if name in FACTORS:
-                held, rule = self._held_in_product(name, edges)
-            else:
-                held, rule = held_inputs(node, name), RULES.get(name, _refuse_unknown)
-            open_edges = [edge for index, edge in enumerate(edges) if index not in held and edge[0] is not None]
-            from_input = [edge for edge in open_edges if self._depends_on_input(edge)]
-            if from_input:
-                self._input_edges[node] = from_input
-            self.gradient_edges[node] = open_edges
-            if rule is not None and node not in self._entry_nodes:
-                self.rules[node] = rule
+        tensors = [outputs] if isinstance(outputs, Tensor) else outputs
+        waiting: list[tuple[Any, str, Sequence[Edge] | None]] = [(tensor.grad_fn, "", None) for tensor in tensors]
+        while waiting:
+            node, name, edges = waiting.pop()
+            if edges is not None:  # what is before the node is known by now
+                self._add(node, name, edges)
+            elif node is not None and node not in self.gradient_edges and (name := stem(node)) != LEAF:
+                edges = node.next_functions
+                if held := held_inputs(node, name):  # what is behind these gets no gradient
+                    edges = [edge for index, edge in enumerate(edges) if index not in held]
+                self.gradient_edges[node] = edges
+                waiting.append((node, name, edges))
+                waiting += [(parent, "", None) for parent, _ in edges if parent is not None]
+
+    def _add(self, node: Any, name: str, edges: Sequence[Edge]) -> None:
+        """Add a node with the edges to its inputs that are not held."""
+        if name in FACTORS:
+            held, rule = self._held_in_product(name, edges)
+            if held is not None:
+                edges = self.gradient_edges[node] = [edge for index, edge in enumerate(edges) if index != held]
+        else:
+            rule = RULES.get(name, _refuse_unknown)
+        if from_input := [edge for edge in edges if self._depends_on_input(edge)]:
+            self._input_edges[node] = from_input
+        if rule is not None and node not in self._entry_nodes:
+            self.rules[node] = rule
 
     def _depends_on_input(self, edge: Edge) -> bool:
         """Return whether the input flows over an edge."""
         return edge[0] in self._entry_nodes or edge[0] in self._input_edges
 
-    def _held_in_product(self, name: str, edges: Sequence[Edge]) -> tuple[Collection[int], Rule | None]:
+    def _held_in_product(self, name: str, edges: Sequence[Edge]) -> tuple[int | None, Rule | None]:
         """Return which input of a product is held, and its rule; none of one with a single factor in the graph."""
         first, second, matrices = FACTORS[name]
         factors = [edges[index] for index in (first, second) if index < len(edges)]
         if len(factors) < 2 or any(node is None for node, _ in factors):
-            return (), None
+            return None, None
         left, right = map(self._depends_on_input, factors)
         if left and right:
             index = held_factor(
@@ -104,7 +114,7 @@ class _FrozenGraph:
         else:
             index = 1 if left else 0
         held = (first, second)[index]
-        return (held,), hold(held)
+        return held, hold(held)
 
     def reached(self, outputs: Tensor | Sequence[Tensor]) -> set[Any]:
         """Return the nodes that a gradient arrives at."""
@@ -113,7 +123,7 @@ class _FrozenGraph:
         reached = set(waiting)
         while waiting:
             for parent, _ in self.gradient_edges.get(waiting.pop(), ()):
-                if parent not in reached:
+                if parent is not None and parent not in reached:
                     reached.add(parent)
                     waiting.append(parent)
         return reached
@@ -125,7 +135,7 @@ def has_rule(node: Any) -> bool:
     return name in RULES or name in FACTORS or name == LEAF
 
 
-def _refuse_unknown(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> None:
+def _refuse_unknown(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> None:
     """Refuse an operation without a rule if a gradient that is not zero arrives; the rule of all that have none.
 
     The values of a gradient that is batched cannot be looked at, so it counts as one.
@@ -149,13 +159,13 @@ class RecordedInputs(TorchFunctionMode):
         for namespace in (torch, Tensor, torch.special)
         for name in ("tanh", "sigmoid", "expm1", "expit", "log_softmax", "tanh_", "sigmoid_", "expm1_")
         if hasattr(namespace, name)
-    ) | {torch.nn.functional.log_softmax}
+    ) | {torch.nn.functional.log_softmax, torch._C._set_grad_enabled}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
-            return None
         if func not in self._FUNCTIONS:
             return func(*args, **kwargs) if kwargs else func(*args)
+        if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
+            return None
         x = args[0] if args else kwargs["input"]
         x = x.detach().clone() if func.__name__.endswith("_") else x.detach()
         result = func(*args, **(kwargs or {}))

@@ -21,7 +21,7 @@ from ..copies.non_finite import EXCLUDED
 from ..errors import UnsupportedModelError
 from ..parts.proofs import proof, rounding_of
 from .backward import MODULE_PATH, RecordedInputs, frozen_backward, has_rule, operations_without_gradient
-from .rules import VALUE
+from .rules import VALUE, holds_its_value
 
 _ADDITIVE = frozenset([
     "add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "cat", "concat", "concatenate", "stack",
@@ -100,9 +100,9 @@ class _ConstantLeaves(RecordedInputs):
                 self._make_written_leaf(args[0])
         result = super().__torch_function__(func, types, args, kwargs)
         node: Any = result.grad_fn if isinstance(result, Tensor) else None
-        if node is not None:
+        if node is not None and holds_its_value(node):
             node.metadata[VALUE] = result.detach()
-        while node is not None and MODULE_PATH not in node.metadata and not has_rule(node):
+        while node is not None and not has_rule(node) and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self._path()
             node = node.next_functions[0][0] if node.next_functions else None
         return result

@@ -1,20 +1,16 @@
 """Each token's contribution to the logits of a frozen pass, from backward passes through it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..copies.non_finite import mean_logit
-from .backward import RecordedInputs, frozen_backward
+from .backward import BACKPROPAGATED_AT_ONCE, frozen_backward
 from .entry_points import MEDIA, WORDS
 from .frozen_pass import FrozenPass
 from .readout import Readout
-
-BACKPROPAGATED_AT_ONCE = 8
-"""Quantities that are backpropagated from together: each holds gradients of its own."""
 
 
 @dataclass(frozen=True)
@@ -128,36 +124,6 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
         yield remaining[start : start + BACKPROPAGATED_AT_ONCE], torch.zeros_like(sinks)
     for k, exempt in exempt_sinks.items():
         yield [k], exempt
-
-
-def contrasted_logits(
-    head: Callable[[Tensor], Tensor], states: Tensor, ids: Tensor, contrast: Tensor | None = None
-) -> Tensor:
-    """Return the logit of an entry at each place, minus the contrast's or the mean over the vocabulary, (N,).
-
-    Each depends on its own state alone, so the head's gradients are taken here, for few places at a time. No logits are
-    kept for the backward pass: N times the vocabulary, and as many again for each quantity that is explained.
-
-    Args:
-        head: Returns the logits, (n, V), of states, (n, H).
-        states: What the head reads, (N, H), with their graph or without one.
-        ids: The vocabulary entries, (N,).
-        contrast: The entries whose logits are subtracted, (N,).
-    """
-    values, gradients = [], []
-    for part in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
-        leaf = states[part].detach().requires_grad_(states.requires_grad)
-        with torch.set_grad_enabled(states.requires_grad), RecordedInputs():
-            logits = head(leaf).float()  # (n, V)
-        subtracted = mean_logit(logits)[:, 0] if contrast is None else logits.gather(-1, contrast[part, None])[:, 0]
-        value = logits.gather(-1, ids[part, None])[:, 0] - subtracted  # (n,)
-        values.append(value.detach())
-        if states.requires_grad:
-            total = value.sum()
-            with frozen_backward(total, [leaf]):
-                gradients.append(torch.autograd.grad(total, leaf)[0])
-    answer = torch.cat(values)
-    return answer + ((states - states.detach()) * torch.cat(gradients)).sum(-1) if gradients else answer
 
 
 def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:

@@ -23,10 +23,11 @@ from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .conservation import Balance
-from .contributions import Contributions, contrasted_logits, contributions, single_read_position
+from .contributions import Contributions, contributions, single_read_position
 from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints
 from .frozen_pass import FrozenPass
-from .readout import BATCH_FIRST, GivenState, Readout, attention_sinks, layer_readers, read_out
+from .head_answers import contrasted_logits, head_answers
+from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers, read_out, token_norms
 from .runner import FrozenRunner, PassGraph, first_text
 
 
@@ -135,8 +136,9 @@ class FrozenModel:
         readouts: dict[int, Readout] = {}
         for place in range(lowest, last + 1) if sink_threshold is not None else places:
             state = states[place - offset]
-            sinks = attention_sinks(state, run.batch.mask, sink_threshold) if sink_threshold and place else None
-            readouts[place] = GivenState(state, BATCH_FIRST, sinks, sinks)
+            readouts[place] = GivenState(state, BATCH_FIRST, token_norms(state) if place else None)
+        if sink_threshold is not None:
+            hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
         answer = states[-1] if self._passes.ends_at_head else answer_of(outputs)
         leaves = [readouts[lowest].leaf]
         state_nodes = [readout.leaf.grad_fn for readout in readouts.values()]
@@ -197,7 +199,11 @@ class FrozenModel:
             answer = run.answer
             if read_positions is not None:
                 states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
-                answer = self.quantities(states, target, read_positions, weights)  # (B, K)
+                if run.predicted is None or read_positions is not single:
+                    answer = self.quantities(states, target, read_positions, weights)  # (B, K)
+                else:  # the head answered there already
+                    states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
+                    answer = contrasted_logits(run.predicted, states, target.ids, target.contrast)  # (B, K)
                 if weights is not None:
                     read_positions = single_read_position(read_positions, weights)  # (B, K)
                 return contributions(answer, run, places, read_positions)
@@ -212,12 +218,13 @@ class FrozenModel:
         """Return what is explained of a language model, (B, K), of states that its head reads, (B, T, H)."""
         is_read = (read_positions >= 0).to(states.device)  # (B, G)
         texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
+        read = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
         values = contrasted_logits(
-            self._passes.head.tokens,
-            states[texts, read_positions.to(states.device)[is_read]],
-            target.ids.to(states.device)[is_read],
+            head_answers(self._passes.head.tokens, read, gradients=states.requires_grad),
+            read,
+            target.ids.to(states.device)[is_read][:, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
-        )
+        )[:, 0]
         answer = values.new_zeros(is_read.shape).index_put((texts, columns), values)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
@@ -261,7 +268,10 @@ class FrozenModel:
             return replacement
 
         read_words = partial(read_entry, baseline=baseline, point=point)
-        layer_replacements = self._layer_readers(places, batch, sink_threshold, readouts, entries)
+        masks = {False: batch.mask}
+        if batch.has_source:
+            masks[True] = batch.inputs["source_mask"][..., 0].bool()
+        layer_replacements = self._layer_readers(places, batch, masks, readouts, entries, sink_threshold is not None)
         with self.entry_points.replacements(batch, places, read_words, read_entry) as entry_replacements:
             model_pass = self._passes.forward(
                 copy,
@@ -270,6 +280,10 @@ class FrozenModel:
                 replace=in_turn(entry_replacements, layer_replacements),
                 stop=trunk if ends_at_head else None,
             )
+        if sink_threshold is not None:
+            for is_source, mask in masks.items():
+                side = [readout for place, readout in readouts.items() if (place < WORDS) == is_source]
+                hold_sinks(side, mask, sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
         embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
@@ -285,15 +299,14 @@ class FrozenModel:
         self,
         places: Sequence[int],
         batch: Batch,
-        sink_threshold: float | None,
+        masks: Mapping[bool, Tensor],
         readouts: dict[int, Readout],
         entries: Sequence[int],
+        find_sinks: bool,
     ) -> dict[str, Replace]:
         """Return the `replace=` that reads contributions at layers, and at all above them if sinks are to be held."""
         outputs = dict(enumerate(self.model.parts.outputs or (), 1))
-        masks = {False: batch.mask}
         if batch.has_source:
-            masks[True] = batch.inputs["source_mask"][..., 0].bool()
             outputs |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
             self._passes.encoder_layers |= {outputs[place].path for place in outputs if place < 0}
         if self.model.parts.embedding_output is not None:
@@ -301,10 +314,12 @@ class FrozenModel:
         layers = set(places) - {WORDS, SOURCE, MEDIA}
         if missing := layers - outputs.keys():
             raise self._not_returned_error(min(missing))
-        if sink_threshold is not None:
+        if find_sinks:
             lowest = {entry < WORDS: entry for entry in entries if entry != MEDIA}  # of either side
             layers |= {place for place in outputs if place and place > lowest.get(place < WORDS, place)}
-        return layer_readers({place: outputs[place] for place in layers}, masks, sink_threshold, readouts, entries)
+        return layer_readers(
+            {place: outputs[place] for place in layers}, masks, readouts, entries, find_sinks=find_sinks
+        )
 
     def _not_returned_error(self, layer: int) -> UnsupportedModelError:
         """Return the error for a layer, 0 for the embeddings, whose output no module returns."""

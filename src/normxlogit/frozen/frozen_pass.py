@@ -1,5 +1,6 @@
 """The record of a forward pass through which the frozen network backpropagates."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 
 from ..copies.pool import Lease
 from ..model.forward_pass import ForwardPass
+from .head_answers import HeadAnswer
 from .readout import Readout
 
 
@@ -21,12 +23,15 @@ class FrozenPass(ForwardPass):
         entries: By what leaves the input enters the graph.
         lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a
             pass that the caller ran.
+        predicted: Of a language model the head's answers at the position of each text; None where they were not asked
+            for.
     """
 
     readouts: dict[int, Readout]
     answer: Tensor
     entries: list[Tensor]
     lease: Lease[nn.Module] | None
+    predicted: Sequence[HeadAnswer] | None = None
 
     @classmethod
     def of(cls, run: ForwardPass, **graph: Any) -> "FrozenPass":

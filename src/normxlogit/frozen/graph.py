@@ -11,7 +11,11 @@ Edge = tuple[Any, int]
 
 LEAF = "AccumulateGrad"
 
-_STEMS: dict[str, str] = {}
+_STEMS: dict[type, str] = {}
+"""By the class of a node, which is cheaper to ask for than its name."""
+
+_UNREGISTERED = "CppFunction"
+"""The class of all nodes whose operation has none of its own in Python."""
 
 
 def stem(node: Any) -> str:
@@ -19,10 +23,13 @@ def stem(node: Any) -> str:
 
     The names of functions that are written in Python, `_MeasuredBackward`, are returned whole.
     """
-    name: str = node.name()
-    if name not in _STEMS:
-        _STEMS[name] = re.sub(r"Backward(CUDA|CPU)?\d+$", "", name.rpartition("::")[2])
-    return _STEMS[name]
+    kind = type(node)
+    name = _STEMS.get(kind)
+    if name is None:
+        name = re.sub(r"Backward(CUDA|CPU)?\d+$", "", node.name().rpartition("::")[2])
+        if kind.__name__ != _UNREGISTERED:
+            _STEMS[kind] = name
+    return name
 
 
 def nodes_of(tensors: Tensor | Iterable[Tensor]) -> list[Any]:

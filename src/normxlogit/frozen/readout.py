@@ -8,7 +8,7 @@ contribution, summed over the width: no gradient as wide as a state is kept, wha
 # pyright: reportIncompatibleMethodOverride=false
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +36,8 @@ class Readout:
         leaf: Its gradient is the contribution of each token, (B, T), or (T, B) where the module holds time first. T
             may be longer than the text, where the model pads it.
         axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
-        sinks: Which tokens are attention sinks there, (B, T); None where none was looked for.
+        norms: The norm of each token's state, (B, T), by which attention sinks are found; None to look for none.
+        sinks: Which tokens are attention sinks there, (B, T); None without any.
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
         direction: What the gradient is multiplied by instead of the state, of its shape; None for the state.
         length: How many positions are the text's, T; None for all.
@@ -45,8 +46,9 @@ class Readout:
 
     leaf: Tensor
     axes: Axes
-    sinks: Tensor | None
-    detached: Tensor | None
+    norms: Tensor | None = None
+    sinks: Tensor | None = None
+    detached: Tensor | None = None
     direction: Tensor | None = None
     length: int | None = None
     positions: int = 1
@@ -108,7 +110,7 @@ class GivenState(Readout):
 def read_out(
     state: Tensor,
     axes: Axes = BATCH_FIRST,
-    sinks: Tensor | None = None,
+    norms: Tensor | None = None,
     leaf: Tensor | None = None,
     length: int | None = None,
     positions: int = 1,
@@ -118,7 +120,7 @@ def read_out(
     Args:
         state: What flows, held as `axes` say.
         axes: Where (B, T, H) are among its axes; the product is summed over all but texts and positions.
-        sinks: Tokens that no gradient passes, (B, T).
+        norms: As in `Readout`.
         leaf: Of another readout, to which the contributions are added; a new one if not given.
         length: How many positions are the text's, T; None for all.
         positions: How many axes after the first are positions.
@@ -129,7 +131,7 @@ def read_out(
     if leaf is None:
         shape = [size for axis, size in enumerate(state.shape) if axis in axes[: 1 + positions]]
         leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
-    readout = Readout(leaf, axes, sinks, sinks, length=length, positions=positions)
+    readout = Readout(leaf, axes, norms, length=length, positions=positions)
     width = axes[1 + positions :]
     replacement: Tensor = _Measured.apply(state, leaf, width, readout.settings)  # type: ignore[no-untyped-call]
     return replacement, readout
@@ -158,39 +160,47 @@ class _Measured(Function):
         return grad if detached is None else grad.masked_fill(detached, 0.0), contribution, None, None
 
 
-def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
-    """Find the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
+def token_norms(state: Tensor) -> Tensor:
+    """Return the norm of each token's state, (B, T), of (B, T, H) or with an axis of streams."""
+    norms: Tensor = torch.linalg.vector_norm(state.detach().float().flatten(2), dim=-1)
+    return norms
+
+
+def hold_sinks(readouts: Iterable[Readout], mask: Tensor, threshold: float) -> None:
+    """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
 
     Args:
-        state: (B, T, H), or with an axis of streams.
-        mask: Real tokens, (B, T).
+        readouts: Some of one side's.
+        mask: Its real tokens, (B, T).
         threshold: How many times.
-
-    Returns:
-        (B, T).
     """
-    norms = state.detach().float().flatten(2).norm(dim=-1)  # (B, T)
-    real = mask.to(norms.device)  # (B, T)
-    median = norms.masked_fill(~real, torch.nan).nanmedian(-1, keepdim=True).values  # (B, 1)
-    sinks: Tensor = (norms > threshold * median) & real  # (B, T)
-    return sinks
+    measured = [(readout, readout.norms.to(mask.device)) for readout in readouts if readout.norms is not None]
+    if not measured:
+        return
+    norms = torch.stack([norms for _, norms in measured])  # (L, B, T)
+    medians = norms.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
+    sinks = (norms > threshold * medians) & mask  # (L, B, T)
+    for (readout, _), at_layer, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
+        if any_there:
+            readout.sinks = readout.detached = at_layer.to(readout.leaf.device)
 
 
 def layer_readers(
     outputs: Mapping[int, LayerOutput],
     masks: Mapping[bool, Tensor],
-    sink_threshold: float | None,
     readouts: dict[int, Readout],
     entries: Collection[int] = (),
+    *,
+    find_sinks: bool,
 ) -> dict[str, Replace]:
     """Return the `replace=` of `run` with which contributions are read at layers' outputs.
 
     Args:
         outputs: By place, where the outputs are returned.
         masks: Real tokens, (B, T), by whether the place is of a source.
-        sink_threshold: From how many times the median on a state is an attention sink; None for never.
         readouts: By place, what was read; filled by the pass.
         entries: The places at which the input enters the graph.
+        find_sinks: Whether attention sinks are looked for.
     """
     by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
     for place, output in outputs.items():
@@ -204,16 +214,16 @@ def layer_readers(
             if call not in outputs_by_call or state is None:
                 return None
             place, output = outputs_by_call[call]
-            sinks, mask = None, masks[place < 0]
+            norms, mask = None, masks[place < 0]
             with torch._C.DisableTorchFunction():
                 # No sinks among embeddings, where a bright patch among dark ones would be one.
-                if sink_threshold is not None and place:
-                    tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
-                    sinks = attention_sinks(tokens, mask, sink_threshold) if tokens.shape[:2] == mask.shape else None
+                if find_sinks and place:
+                    tokens = state.permute(output.axes)[:, : mask.shape[1]]  # (B, T, H), or with streams
+                    norms = token_norms(tokens) if tokens.shape[:2] == mask.shape else None
                 if place in entries:
                     state = state.detach()  # a hook of the owner's may have made it require a gradient
                 flowing, readouts[place] = read_out(
-                    state, output.axes, sinks, length=mask.shape[1], positions=output.positions
+                    state, output.axes, norms, length=mask.shape[1], positions=output.positions
                 )
             return with_tensor(returned, flowing)
 

@@ -29,13 +29,13 @@ from .graph import stem
 
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None]
-Rule = Callable[[Any, Gradients, Gradients, Constant], Gradients | None]
+Rule = Callable[[Any, Constant, Gradients, Gradients], Gradients | None]
 
 INPUT = "normxlogit_input"
 """Under this name a node's `metadata` has its input, where torch saves its output alone."""
 
 VALUE = "normxlogit_value"
-"""Under this name a node's `metadata` has its output, in a pass that is proved."""
+"""Under this name a node's `metadata` has its output, in a pass that is proved, where it is held."""
 
 LINEAR = frozenset([
     "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
@@ -158,27 +158,27 @@ PASSED_INPUT: dict[str, int] = {
 def hold(index: int) -> Rule:
     """Return the rule that holds one input."""
 
-    def rule(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+    def rule(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
         return (*inputs[:index], None, *inputs[index + 1 :])
 
     return rule
 
 
-def hold_all(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+def hold_all(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
     """Hold the value of an operation."""
     if outputs[0] is not None:
         constant(outputs[0] * _output_of(node))
     return (None,) * len(inputs)
 
 
-def divide(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+def divide(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
     """Hold the denominator; of a constant numerator the quotient."""
     if outputs[0] is not None and node.next_functions[0][0] is None:
         constant(outputs[0] * _output_of(node))
     return (*inputs[:1], None)
 
 
-def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def activation(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Multiply the gradient by f(x) / x (Modarressi et al., 2023, equation 9: the ratio is held)."""
     gradient = outputs[0]
     if gradient is None:
@@ -193,7 +193,7 @@ def activation(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     return ((gradient * ratio).to(gradient.dtype), *(None,) * (len(inputs) - 1))
 
 
-def power(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def power(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold all but one of the factors of x^n; hold roots and reciprocals."""
     if _is_natural_power(node):
         return (None if inputs[0] is None else inputs[0] / node._saved_exponent,)
@@ -209,7 +209,7 @@ def _is_natural_power(node: Any) -> bool:
     return bool(node._saved_exponent > 0 and float(node._saved_exponent).is_integer())
 
 
-def layer_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def layer_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
     gradient, weight = outputs[0], node._saved_weight
     if gradient is None:
@@ -219,7 +219,7 @@ def layer_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     return ((scaled - scaled.mean(axes, keepdim=True)).to(gradient.dtype), None, *inputs[2:])
 
 
-def rms_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def rms_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold the root mean square."""
     gradient, weight = outputs[0], node._saved_weight
     if gradient is None:
@@ -228,7 +228,7 @@ def rms_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constan
     return (scaled.to(gradient.dtype), *(None,) * (len(inputs) - 1))
 
 
-def group_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def group_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold the standard deviation of each group of channels."""
     gradient, weight = outputs[0], node._saved_weight
     if gradient is None:
@@ -241,7 +241,7 @@ def group_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
     return (rows.reshape(gradient.shape).to(gradient.dtype), None, *inputs[2:])
 
 
-def batch_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def batch_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold the standard deviation of each channel; linear in evaluation mode, where the mean is a constant."""
     gradient, weight = outputs[0], node._saved_weight
     if gradient is None:
@@ -262,13 +262,13 @@ def batch_norm(node: Any, inputs: Gradients, outputs: Gradients, constant: Const
 def hold_others(index: int) -> Rule:
     """Return the rule that holds all inputs but one, as attention does all but the values."""
 
-    def rule(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients:
+    def rule(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
         return tuple(gradient if place == index else None for place, gradient in enumerate(inputs))
 
     return rule
 
 
-def log_softmax(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def log_softmax(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold the normaliser, which is subtracted."""
     if outputs[0] is not None:
         x = node.metadata.get(INPUT)
@@ -276,7 +276,7 @@ def log_softmax(node: Any, inputs: Gradients, outputs: Gradients, constant: Cons
     return (outputs[0], *(None,) * (len(inputs) - 1))
 
 
-def gated_linear_unit(node: Any, inputs: Gradients, outputs: Gradients, constant: Constant) -> Gradients | None:
+def gated_linear_unit(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
     """Hold the gate, which is the second half."""
     gradient = outputs[0]
     if gradient is None:
@@ -305,8 +305,18 @@ RULES: dict[str, Rule | None] = {
 """By the name of a node without `Backward0`; None where torch's own gradient is right. `FACTORS` has the products."""
 
 
+_PASS_ALL = frozenset(FACTORS) | {
+    name
+    for name, rule in RULES.items()
+    if rule in (None, activation, log_softmax, gated_linear_unit) and name != "_MeasuredBackward"
+}
+"""Operations of which no input is held by the name alone: nearly every node of a graph."""
+
+
 def held_inputs(node: Any, name: str) -> Collection[int]:
     """Return which inputs of a node are held, so that nothing flows over them; of products none."""
+    if name in _PASS_ALL:
+        return ()
     count = range(len(node.next_functions))
     rule = RULES.get(name)
     if rule is hold_all:
@@ -320,6 +330,11 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
     if name == "_MeasuredBackward" and node.next_functions[0][0] is not None:
         return (1,)  # its reading, by which the input enters only where nothing flows yet
     return (HELD_INPUT[name],) if name in HELD_INPUT else ()
+
+
+def holds_its_value(node: Any) -> bool:
+    """Return whether the rule of a node may need its output: what is held is part of the bias."""
+    return RULES.get(stem(node)) in (hold_all, divide, power)
 
 
 def _output_of(node: Any) -> Tensor | float:

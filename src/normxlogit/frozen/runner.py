@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..copies.autocast import without_autocast
 from ..copies.memory import reraise_out_of_memory
-from ..copies.pool import Pool
+from ..copies.pool import Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
@@ -22,6 +22,7 @@ from ..tasks.positions import logits_at
 from .conservation import Balance, balance, constants_as_leaves, prove_conservation
 from .differentiable import differentiable, with_constant_weights
 from .frozen_pass import FrozenPass
+from .head_answers import HeadAnswer, head_answers
 from .readout import Readout
 
 MAX_TOKENS_KEPT = 2048
@@ -116,6 +117,12 @@ class FrozenRunner:
                             self.pool.release(lease)
                             lease, graph = self.pool.take(), None
                 graph = graph or run_copy(lease.leased, batch)
+            predicted: list[HeadAnswer] = []
+
+            def head(states: Tensor) -> Tensor:
+                predicted.extend(head_answers(self.head.tokens, states))
+                return torch.cat([logits.detach() for _, logits in predicted])
+
             with torch.no_grad():
                 forward = self.model.finish(
                     batch,
@@ -124,11 +131,19 @@ class FrozenRunner:
                     None,
                     None if self.ends_at_head else graph.answer.detach(),
                     predict,
+                    head,
                 )
         except BaseException:
             self.pool.release(lease)
             raise
-        return FrozenPass.of(forward, readouts=graph.readouts, answer=graph.answer, entries=graph.leaves, lease=lease)
+        return FrozenPass.of(
+            forward,
+            readouts=graph.readouts,
+            answer=graph.answer,
+            entries=graph.leaves,
+            lease=lease,
+            predicted=predicted or None,
+        )
 
     def is_proved(self, batch: Batch, entry_place: int) -> bool:
         """Return whether passes like one that begins at a place were proved."""
@@ -138,7 +153,7 @@ class FrozenRunner:
     def release(self, run: FrozenPass) -> None:
         """Return the copy of a pass to the pool, whose gradients were read or will not be."""
         if run.lease is not None:
-            self.pool.release(run.lease)
+            self.pool.release(run.lease, kind_of(run.batch.inputs))
 
     def forward(
         self,

@@ -1,7 +1,7 @@
 """A task model, taken apart, and its forward passes."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -325,6 +325,7 @@ class TaskModel:
         states: tuple[Tensor, ...] | None,
         logits: Tensor | None,
         predict: bool = True,
+        head: Callable[[Tensor], Tensor] | None = None,
     ) -> ForwardPass:
         """Return a `ForwardPass` made from the output of a run of the model.
 
@@ -335,6 +336,7 @@ class TaskModel:
             states: Every layer's output, if they are kept.
             logits: The model's answer; None where the head has not run.
             predict: As for `run`.
+            head: What is called for a language model's logits, (B, V), of states, (B, H), instead of its head.
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
         if hidden is not None and logits is None and not vocabulary:
@@ -349,7 +351,7 @@ class TaskModel:
             token_logits = None if vocabulary else self.head_logits(hidden, batch)  # (N, C)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
-            logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
+            logits = (head or self.head.tokens)(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
             logits = logits_at(logits, positions)  # (B, C)
         if logits is None:
