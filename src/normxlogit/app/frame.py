@@ -69,7 +69,12 @@ document.addEventListener("change", async (event) => {
 // Where the window is narrow, a result is below its button. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
   const places = {explain: "explained", generate: "generated", cite: "cited", look: "looked"};
-  const place = document.getElementById(places[event.target.id]);
+  const example = event.target.closest && event.target.closest(".nxl-tab:has(#explained) .gallery-item");
+  if (example) {  // which is explained at once, and takes the place of a text with words struck out
+    earlier.length = 0;
+    document.body.classList.remove("nxl-struck");
+  }
+  const place = document.getElementById(example ? "explained" : places[event.target.id]);
   if (place && place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView();
 });
 document.addEventListener("click", (event) => {

@@ -111,7 +111,9 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                 elem_id="text",
             )
             button = gr.Button("Explain", variant="primary", elem_id="explain")
-            gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
+            examples = gr.Examples(
+                list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private"
+            )
             with _options():
                 methods = gr.Dropdown(
                     label="Methods",
@@ -183,6 +185,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
     # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then. One
     # that typing began may still run; should it end later, it is not shown.
     gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
+    examples.load_input_event.then(explain, fields, result, trigger_mode="always_last", **event)
     text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
     gr.on([model.change], relabel, model, [target, contrast, result], show_progress="minimal", **event)
 
@@ -350,7 +353,7 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]
     hint = MODEL_HINT
     if not choices and label == "Model for pictures":
-        choices = [(f"{READER}, from the hub (0.5 GB)", READER)]
+        choices = [("SmolVLM 256M (hub, 0.5 GB)", READER)]
     elif not choices:
         hint = f"{MODEL_HINT} {NO_WRITER}"
     return gr.Dropdown(

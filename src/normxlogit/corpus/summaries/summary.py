@@ -346,8 +346,8 @@ class _Run(RunTables):
         if not isinstance(labels, list):  # a vocabulary
             return {}
         counts = self.ask(
-            f"SELECT right_labels.shown AS label, count(*) AS n FROM {rows} "  # noqa: S608  # quoted names
-            "WHERE right_labels.shown IS NOT NULL GROUP BY label ORDER BY n DESC, label"
+            f"SELECT right_labels.shown, count(*) FROM {rows} "  # noqa: S608  # quoted names
+            "WHERE right_labels.shown IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
         )
         known = set(map(str, labels))
         return {label: n for label, n in counts if label not in known}
