@@ -118,7 +118,7 @@ CSS = """
 .min_value, .max_value { color: var(--body-text-color-subdued); }
 .nxl-result { margin: 0; }
 @media (max-width: 48em) {
-  .nxl-tab { flex-direction: column; align-items: stretch; }
+  .nxl-tab { flex-direction: column; align-items: stretch; overflow-anchor: none; }
   .nxl-tab > .nxl-form { display: contents; }
   .nxl-tab > .nxl-shown { order: 1; } .nxl-tab .nxl-options { order: 2; }
 }
