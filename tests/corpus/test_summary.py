@@ -9,6 +9,7 @@ import pytest
 from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpus.summaries.page import page
 from normxlogit.errors import DataError, InputError
+from tests import tiny
 from tests.commands import run as command
 
 from .corpora import explainer, results, texts
@@ -53,10 +54,8 @@ def test_the_sums(runs):
         best = max(wanted[unit.label, unit.text], key=lambda place: place[0])
         assert any(row["id"] in unit.examples for s, row in wanted[unit.label, unit.text] if s == best[0])
     for label in {unit.label for unit in summary.highest}:
-        means = [unit.mean for unit in summary.highest if unit.label == label]
-        totals = [unit.total for unit in summary.totals if unit.label == label]
-        assert means == sorted(means, reverse=True)
-        assert totals == sorted(totals, reverse=True)
+        surest = [unit.low for unit in summary.highest if unit.label == label]
+        assert surest == sorted(surest, reverse=True)
     assert sum(mass.mass for mass in summary.mass) == pytest.approx(1)
     every = [
         (s, abs(v))
@@ -69,16 +68,37 @@ def test_the_sums(runs):
 
 def test_right_and_wrong_answers(runs):
     folder, _ = runs
-    summary = summarize(folder / "one", gold="gold", min_count=1, top=1000)
+    summary = summarize(folder / "one", gold="gold", min_count=1)
     table = results(folder / "one").to_pylist()
     right = {r["row"]: r["gold"] in (r["prediction"], str(r["prediction_id"])) for r in table}
     assert summary.accuracy == pytest.approx(np.mean(list(right.values())))
-    wrong = defaultdict(int)
-    for (_, token), values in places(folder / "one").items():
-        wrong[token] += sum(not right[row["row"]] for _, row in values)
-    assert {rate.text: rate.wrong for rate in summary.mistakes} == dict(wrong)
     with pytest.raises(DataError, match="no column 'label' in the results; keep it with --keep label"):
         summarize(folder / "one", gold="label")
+
+
+def test_words_of_wrong_answers_are_told_from_chance(tmp_path):
+    """A word that stands in wrong answers alone is found among fifty that stand in both, and none where all do."""
+    generator = np.random.default_rng(0)
+    words = tiny.WORDS[:40]
+    one, drawn = explainer(seed=0), [" ".join(generator.choice(words, 6)) for _ in range(80)]
+    labels = list(one.model.config.id2label.values())
+    rows = [{"text": t, "right": a.prediction.label} for t, a in zip(drawn, one(drawn), strict=True)]
+    for row in rows:
+        if "cat" in row["text"].split():
+            row["right"] = next(label for label in labels if label != row["right"])
+    attribute(one, rows, tmp_path / "cat", keep=["right"])
+    summary = summarize(tmp_path / "cat", gold="right")
+    assert summary.accuracy < 1
+    assert summary.mistakes[0].text == "cat"
+    assert summary.mistakes[0].right == 0
+    assert summary.mistakes[0].chance < 0.05 / summary.tried
+
+    for row in rows:
+        row["right"] = labels[generator.integers(len(labels))]
+    attribute(one, rows, tmp_path / "random", keep=["right"])
+    summary = summarize(tmp_path / "random", gold="right")
+    assert summary.mistakes == []
+    assert "is more often in wrong answers than chance would have it" in page(summary)
 
 
 @pytest.mark.parametrize("keep_text", [True, False])
@@ -159,7 +179,7 @@ def test_what_deleting_a_word_changes_is_what_the_callers_own_model_says(tmp_pat
         ids = one.tokenizer(text, return_tensors="pt")
         return one.model(**ids).logits[0].detach().numpy()
 
-    for unit in [*summary.highest[:4], *summary.totals[:2], *summary.against[:2]]:
+    for unit in [*summary.highest[:4], *summary.against[:2]]:
         changes, changed = [], []
         for row in results(tmp_path / "run").to_pylist():
             if row["target"] != [unit.label]:

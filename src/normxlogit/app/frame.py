@@ -66,10 +66,15 @@ document.addEventListener("change", async (event) => {
   area.value = texts.map((text) => text.trim()).filter(Boolean).join("\\n---\\n");
   area.dispatchEvent(new Event("input", {bubbles: true}));
 });
-// Where the window is narrow, a result is below its form. It is scrolled to at once: frames out of sight do not grow.
+// Where the window is narrow, a result is below its button. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
   const places = {explain: "explained", generate: "generated", cite: "cited", look: "looked"};
-  const place = document.getElementById(places[event.target.id]);
+  const example = event.target.closest && event.target.closest(".nxl-tab:has(#explained) .gallery-item");
+  if (example) {  // which is explained at once, and takes the place of a text with words struck out
+    earlier.length = 0;
+    document.body.classList.remove("nxl-struck");
+  }
+  const place = document.getElementById(example ? "explained" : places[event.target.id]);
   if (place && place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView();
 });
 document.addEventListener("click", (event) => {
@@ -112,7 +117,11 @@ CSS = """
 .dark { --color-accent: #a5b4fc; }
 .min_value, .max_value { color: var(--body-text-color-subdued); }
 .nxl-result { margin: 0; }
-@media (max-width: 48em) { #explained, #generated, #cited, #looked { min-height: 90vh; } }
+@media (max-width: 48em) {
+  .nxl-tab { flex-direction: column; align-items: stretch; overflow-anchor: none; }
+  .nxl-tab > .nxl-form { display: contents; }
+  .nxl-tab > .nxl-shown { order: 1; } .nxl-tab .nxl-options { order: 2; }
+}
 .nxl-page { display: block; width: 100%; height: 32rem; border: 0; border-radius: 12px; color-scheme: light dark; }
 .nxl-buttons { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: 0 0 .75rem; }
 .nxl-buttons button { margin: 0; font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;

@@ -100,8 +100,8 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
 
 def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) -> None:
     labels = app.labels(None)
-    with gr.Row(equal_height=False):
-        with gr.Column(scale=2, min_width=300):
+    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
+        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             text = gr.Textbox(
                 label="Text",
                 info="A click on a word of the explanation strikes it out, and the model answers again",
@@ -111,39 +111,42 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                 elem_id="text",
             )
             button = gr.Button("Explain", variant="primary", elem_id="explain")
-            gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
-            methods = gr.Dropdown(
-                label="Methods",
-                info="One, or several side by side. With settings: lime:samples=200",
-                choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
-                value=list(chosen),
-                multiselect=True,
-                allow_custom_value=True,
-                elem_id="methods",
+            examples = gr.Examples(
+                list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private"
             )
-            model = _model_field(app, models, "model", "Model")
-            target = gr.Dropdown(
-                label="Explain",
-                info="Labels or tokens; the prediction if empty",
-                choices=labels,
-                multiselect=True,
-                allow_custom_value=True,
-                elem_id="target",
-            )
-            contrast = gr.Dropdown(
-                label="Rather than",
-                info="A label or token to subtract",
-                choices=["", *labels],
-                value="",
-                allow_custom_value=True,
-                elem_id="contrast",
-            )
-            words = gr.Radio(["words", "tokens"], value="words", label="Show", elem_id="words")
-            with gr.Row():
-                layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
-                live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
-            with gr.Accordion("Second text, for models of pairs", open=False):
-                pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
+            with _options():
+                methods = gr.Dropdown(
+                    label="Methods",
+                    info="One, or several side by side. With settings: lime:samples=200",
+                    choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
+                    value=list(chosen),
+                    multiselect=True,
+                    allow_custom_value=True,
+                    elem_id="methods",
+                )
+                model = _model_field(app, models, "model", "Model")
+                target = gr.Dropdown(
+                    label="Explain",
+                    info="Labels or tokens; the prediction if empty",
+                    choices=labels,
+                    multiselect=True,
+                    allow_custom_value=True,
+                    elem_id="target",
+                )
+                contrast = gr.Dropdown(
+                    label="Rather than",
+                    info="A label or token to subtract",
+                    choices=["", *labels],
+                    value="",
+                    allow_custom_value=True,
+                    elem_id="contrast",
+                )
+                words = gr.Radio(["words", "tokens"], value="words", label="Show", elem_id="words")
+                with gr.Row():
+                    layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
+                    live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
+                with gr.Accordion("Second text, for models of pairs", open=False):
+                    pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
         result = _result(_example(app, chosen), "explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
     latest = Latest()
@@ -182,6 +185,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
     # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then. One
     # that typing began may still run; should it end later, it is not shown.
     gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
+    examples.load_input_event.then(explain, fields, result, trigger_mode="always_last", **event)
     text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
     gr.on([model.change], relabel, model, [target, contrast, result], show_progress="minimal", **event)
 
@@ -199,20 +203,21 @@ def _example(app: App, methods: Sequence[str]) -> str:
 
 
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
-    with gr.Row(equal_height=False):
-        with gr.Column(scale=2, min_width=300):
+    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
+        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
             button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
-            common = _common_fields(app, models, "generate", 20, generates=True)
-            chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
+            with _options():
+                common = _common_fields(app, models, "generate", 20, generates=True)
+                chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result(busy("Nothing written yet."), "generated")
     fields = {"prompt": prompt, **common, "chat": chat}
     _on_click(app, button, app.generate, fields, result, "Generated text and what it rests on")
 
 
 def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
-    with gr.Row(equal_height=False):
-        with gr.Column(scale=2, min_width=300):
+    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
+        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
             documents = gr.Textbox(
                 label="Documents",
@@ -235,16 +240,17 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
                 cache_examples=False,
                 api_visibility="private",
             )
-            common = _common_fields(app, models, "cite", 40, generates=True)
-            verify = gr.Checkbox(True, label="Test it: leave sources out, swap values", elem_id="verify")
+            with _options():
+                common = _common_fields(app, models, "cite", 40, generates=True)
+                verify = gr.Checkbox(True, label="Test it: leave sources out, swap values", elem_id="verify")
         result = _result(busy("Nothing answered yet."), "cited")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     _on_click(app, button, app.cite, fields, result, "An answer and its sources")
 
 
 def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
-    with gr.Row(equal_height=False):
-        with gr.Column(scale=2, min_width=300):
+    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
+        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             gr.HTML(PICTURE_FILE)
             picture = gr.Textbox(visible=False)
             text = gr.Textbox(
@@ -256,7 +262,8 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
                 elem_id="picture-text",
             )
             button = gr.Button("Explain the picture", variant="primary", elem_id="look")
-            common = _common_fields(app, models, "look", 20, generates=False)
+            with _options():
+                common = _common_fields(app, models, "look", 20, generates=False)
         result = _result(busy("Nothing looked at yet."), "looked")
     read_file = READ.replace("MOST", str(app.limits.picture_bytes))
     _on_click(
@@ -319,9 +326,14 @@ def _told(error: Exception) -> str:
     return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))
 
 
+def _options() -> gr.Column:
+    """Return the place of what few people change: below the form, and below the result where the window is narrow."""
+    return gr.Column(elem_classes="nxl-options")
+
+
 def _result(content: str, name: str) -> gr.HTML:
-    """Return the place of a result: beside the form, and below it where the window is narrow."""
-    with gr.Column(scale=3, min_width=300):
+    """Return the place of a result: beside the form, and below its button where the window is narrow."""
+    with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
         return gr.HTML(content, elem_id=name)
 
 
@@ -336,12 +348,12 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
     """
     task = app.models(None)._model.task
     own_model = LocalModel("", "", task.generates, task.reads_tokens, task.name in PICTURES)
-    default_name = model_text(app.models.name) if app.models.name else "the small sentiment model in the package"
+    default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
     offered = [own_model._replace(label=default_name), *models]
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]
     hint = MODEL_HINT
     if not choices and label == "Model for pictures":
-        choices = [(f"{READER}, from the hub (0.5 GB)", READER)]
+        choices = [("SmolVLM 256M (hub, 0.5 GB)", READER)]
     elif not choices:
         hint = f"{MODEL_HINT} {NO_WRITER}"
     return gr.Dropdown(

@@ -13,7 +13,7 @@ def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
     gold: Annotated[str | None, typer.Option(help="A kept column with the right labels, by name or number.")] = None,
     against: Annotated[str | None, typer.Option(help="Another run of the same texts to compare with.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 20,
+    top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
     verify: Annotated[
         int | None,

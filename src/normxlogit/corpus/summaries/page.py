@@ -39,6 +39,12 @@ LABELS = 50
 WITHOUT = ["deleting it takes", "prediction changes"]
 """Columns of what deleting a word changes, in the unit of its score."""
 
+MEANS = "Those that speak for it or against it most surely, by their mean score with its 95% interval."
+
+DELETED = (
+    ' "deleting it takes": what the label\'s logit loses where the model reads a text without the word; "prediction '
+    'changes": in that share of these texts.'
+)
 
 FITTING = 5
 """Most columns that fit beside each other on a narrow page."""
@@ -129,7 +135,10 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
             [Line(answer_texts) for answer_texts in lines],
         )
         return _card(section, {})
-    note = "Red speaks for the prediction, blue against it; each text by its own largest score. The surest come first."
+    note = (
+        "Red speaks for the prediction, blue against it; each text by its own largest score. The surest come first, "
+        "each with its id, or its row from 0 on."
+    )
     sentences = []
     for answer in answers:
         largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
@@ -150,9 +159,17 @@ def _piece(text: str, score: float | None, largest: float) -> Piece:
 def _limits(summary: Summary) -> Card:
     """Return what a reader must know of the figures."""
     notes = [] if summary.complete else ["the run is not finished"]
-    notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
+    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    if summary.unknown:
+        listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
+        more = ", ..." if len(summary.unknown) > FITTING else ""
+        notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
     if summary.grids > 1:
         notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
+    if summary.tried and not summary.mistakes:
+        notes.append(
+            f"none of {summary.tried:,} {summary.unit} is more often in wrong answers than chance would have it"
+        )
     if summary.rare:
         left_out = f"{summary.rare:,} {summary.unit} that stand at fewer than {summary.min_count} places"
         notes.append(f"{left_out} under a label are in no list")
@@ -190,7 +207,7 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
     tested = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if summary.verify is not None else ""
     notes = [f"a sentence rests on the {names.sources} from a share of {summary.threshold:.0%} on{tested}"]
     notes += ["nothing was left out to test it: attribute with --verify auto"] if summary.verify is None else []
-    notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
+    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     answer_cards = [Card([Header("", facts, notes)], what, result=False)]
     sections = [*used, *_flawed_answers(summary, names)]
@@ -286,27 +303,28 @@ def _sections(summary: Summary) -> Iterator[Section]:
     """Yield the tables of words, or other units: those of wrong answers, those of each label, and a difference."""
     unit_heading, inputs = NAMES[summary.unit]
     wrong = [
-        Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.z:+.1f}", f"{r.error_rate:.1%}"], r.error_rate)
+        Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.chance:.1g}", f"{r.error_rate:.1%}"], r.error_rate)
         for r in summary.mistakes
-        if r.z > 0
     ]
     if wrong:
-        names = [unit_heading, "in wrong answers", "in right answers", "standard errors from all", "share wrong"]
+        names = [unit_heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
         what = "Words" if unit_heading == "token" else summary.unit.capitalize()
-        yield Section(f"{what} that are more often in wrong answers", names, wrong, "")
+        note = f'"by chance": at most so probable for any of {summary.tried:,} {summary.unit}, if they did not matter.'
+        yield Section(f"{what} that are more often in wrong answers", names, wrong, "", note)
     for label, units in _by_label(summary).items():
-        effect_headings = WITHOUT if any(unit.effect for unit in units) else []
-        names = [unit_heading, "places", "total", *effect_headings, "mean (± 95%)"]
-        yield Section(f"{label}: {summary.unit} for and against", names, [_unit_line(unit) for unit in units], SIDES)
+        deleted = any(unit.effect for unit in units)
+        names = [unit_heading, "places", *(WITHOUT if deleted else []), "mean score"]
+        note = MEANS + (DELETED if deleted else "")
+        lines = [_unit_line(unit) for unit in units]
+        yield Section(f"{label}: {summary.unit} for and against", names, lines, SIDES, note)
     if summary.difference is not None:
         yield from _difference(summary.difference, unit_heading, inputs)
 
 
 def _by_label(summary: Summary) -> dict[str, list[Unit]]:
     """Return the listed units of each label by their mean scores; those that are against it have a negative one."""
-    against = [unit for unit in summary.against if unit.mean < 0]
     listed: dict[str, dict[str, Unit]] = {}
-    for listed_unit in (*summary.highest, *summary.totals, *against):
+    for listed_unit in (*summary.highest, *summary.against):
         listed.setdefault(listed_unit.label, {}).setdefault(listed_unit.text, listed_unit)
     return {label: sorted(units.values(), key=lambda unit: -unit.mean) for label, units in listed.items()}
 
@@ -329,7 +347,7 @@ def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[
 
 
 def _unit_line(unit: Unit) -> Line:
-    cells = [unit.text, f"{unit.count:,}", f"{unit.total:.4g}"]
+    cells = [unit.text, f"{unit.count:,}"]
     if (effect := unit.effect) is not None:
         cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
     cells.append(_with_half(unit.mean, unit.high))

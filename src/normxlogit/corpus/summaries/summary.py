@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = 3
 
+CHANCE = 0.05
+"""Highest probability with which chance would put a listed unit into so many wrong answers."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -43,14 +46,16 @@ class Summary:
         rare: Units that stand at fewer places.
         complete: Whether the run was finished, so that these are all rows.
         labels: How often each label was predicted.
-        highest: For each label the units with the largest mean score above 0.
-        totals: For each label those with the largest sum above 0.
-        against: Units that most often speak against the prediction; empty for methods without a sign.
+        highest: For each label the units that speak for it most surely: of a mean score above 0, those whose 95%
+            interval begins highest.
+        against: For each label those that speak against its predictions most surely; empty for methods without a sign.
         mass: Where the scores are.
         accuracy: Share of right answers, None without a gold column.
         right: For each label the share of its predictions that are right; empty without a gold column.
+        unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
-        mistakes: Units that tell wrong answers from right ones.
+        mistakes: Units that are in wrong answers more often than chance would have it.
+        tried: Units that were compared for `mistakes`.
         texts: The texts of the examples by id, where they were kept.
         difference: What another run says differently, None without one.
         grids: How many different grids the patches form; 0 for texts and sounds.
@@ -68,13 +73,14 @@ class Summary:
     complete: bool
     labels: dict[str, int]
     highest: list[Unit]
-    totals: list[Unit]
     against: list[Unit]
     mass: list[Mass]
     accuracy: float | None
     right: dict[str, float]
+    unknown: dict[str, int]
     wrong: list[WrongAnswer]
     mistakes: list[Rate]
+    tried: int
     texts: dict[str, str]
     difference: dict[str, Any] | None
     grids: int
@@ -91,7 +97,7 @@ def summarize(
     *,
     gold: str | None = None,
     against: str | Path | None = None,
-    top: int = 20,
+    top: int = 15,
     min_count: int = 5,
     verify: int | None = None,
     explainer: "Explainer | None" = None,
@@ -137,8 +143,8 @@ def summarize(
         from .effects import check_model, with_effects  # which import torch
 
         model = check_model(run, explainer)
-        lists = with_effects(run, model, [summary.highest, summary.totals, summary.against], count)
-        return replace(summary, highest=lists[0], totals=lists[1], against=lists[2])
+        lists = with_effects(run, model, [summary.highest, summary.against], count)
+        return replace(summary, highest=lists[0], against=lists[1])
 
 
 class _Run(RunTables):
@@ -198,13 +204,14 @@ class _Run(RunTables):
             self.collect(into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
         (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
-        lists = [self._units("mean", top, least), self._units("total", top, least), []]
+        lists = [self._units(top, least), []]
         if self.common.get("signed"):
-            lists[2] = self._units("against", top, least, "predicted AND negative > 0", "lowest")
+            lists[1] = self._units(top, least, against=True)
+        mistakes, tried = ([], 0) if gold is None else self._mistakes(top, least)
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
         example_rows = {row for units in lists for _, examples in units for row in examples}
         texts = self._texts(sorted(example_rows))
-        highest, totals, against = (
+        highest, against = (
             [replace(unit, examples=[texts[row][0] for row in examples]) for unit, examples in units] for units in lists
         )
         return Summary(
@@ -220,13 +227,14 @@ class _Run(RunTables):
             complete=self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
             labels=labels,
             highest=highest,
-            totals=totals,
             against=against,
             mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
             accuracy=None if gold is None else self.ask(f"SELECT avg(({right})::INT) FROM {rows}")[0][0],  # noqa: S608
             right={} if gold is None else self._right(rows, right),
+            unknown={} if gold is None else self._unknown(rows),
             wrong=[] if gold is None else self._wrong(rows, right, top),
-            mistakes=[] if gold is None else self._mistakes(top, least),
+            mistakes=mistakes,
+            tried=tried,
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if compared_run is None else self._difference(compared_run, top, least),
             grids=self.ask('SELECT count(DISTINCT ("rows", "columns")) FROM shards')[0][0]
@@ -234,24 +242,27 @@ class _Run(RunTables):
             else 0,
         )
 
-    def _units(
-        self, order: str, top: int, least: int, where: str = "true", extremes: str = "highest"
-    ) -> list[tuple[Unit, list[int]]]:
-        """Return the first units of each label in the order of a column, with the rows of their examples."""
-        against = "sum(negative) / n" if self.common.get("signed") else "NULL"
+    def _units(self, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
+        """Return the units that speak for (or against) each label most surely, with the rows of their examples.
+
+        They are ordered by the end of their interval that is nearer to 0: by the mean alone, the first places would go
+        to the rarest units. A unit at one place has no interval; it comes after those that have one.
+        """
+        negative = "sum(negative) / n" if self.common.get("signed") else "NULL"
+        sign, where, extremes, order = (-1, "predicted", "lowest", "ASC") if against else (1, "true", "highest", "DESC")
         rows = self.ask(
             f"""
             WITH grouped AS (
                 SELECT label, text, sum(count)::BIGINT AS n, sum(total) AS total, sum(total) / n AS mean,
                        {Z} * sqrt(greatest(sum(squares) / n - mean * mean, 0) / greatest(n - 1, 1)) AS half,
-                       {against} AS against, flatten(list({extremes})) AS places
+                       {negative} AS against, flatten(list({extremes})) AS places
                 FROM units_words WHERE {where} GROUP BY label, text
             )
             SELECT label, text, n, mean, mean - half, mean + half, total, against, []::VARCHAR[],
-                   list_sort(places, '{"DESC" if extremes == "highest" else "ASC"}')
-            FROM grouped WHERE n >= ? AND {order} > 0
-            QUALIFY row_number() OVER (PARTITION BY label ORDER BY {order} DESC, text) <= ?
-            ORDER BY label, {order} DESC, text
+                   list_sort(places, '{order}')
+            FROM grouped WHERE n >= ? AND {sign} * mean > 0
+            QUALIFY row_number() OVER (PARTITION BY label ORDER BY n > 1 DESC, {sign} * mean - half DESC, text) <= ?
+            ORDER BY label, n > 1 DESC, {sign} * mean - half DESC, text
             """,  # noqa: S608  # no user's words
             least,
             top,
@@ -329,6 +340,18 @@ class _Run(RunTables):
         shares = self.ask(f"SELECT prediction, avg(({right})::INT) FROM {rows} GROUP BY 1")  # noqa: S608  # quoted names
         return {label: share for label, share in shares if share is not None}
 
+    def _unknown(self, rows: str) -> dict[str, int]:
+        """Return the right labels that the model does not have, the most frequent first."""
+        labels = self.common.get("labels")
+        if not isinstance(labels, list):  # a vocabulary
+            return {}
+        counts = self.ask(
+            f"SELECT right_labels.shown, count(*) FROM {rows} "  # noqa: S608  # quoted names
+            "WHERE right_labels.shown IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        known = set(map(str, labels))
+        return {label: n for label, n in counts if label not in known}
+
     def _wrong(self, rows: str, right: str, top: int) -> list[WrongAnswer]:
         """Return the rows with a wrong answer of which the model is surest."""
         answers = self.ask(
@@ -355,8 +378,13 @@ class _Run(RunTables):
             drawn[row] = [[(s.text, None if s.column is None else scores[s.column]) for s in t] for t in cut.texts]
         return drawn
 
-    def _mistakes(self, top: int, least: int) -> list[Rate]:
-        """Return the units that tell wrong answers from right ones; rows without a right label do not count."""
+    def _mistakes(self, top: int, least: int) -> tuple[list[Rate], int]:
+        """Return the units that are in wrong answers more often than chance would have it, and how many were tried.
+
+        Of n places at which a share p is wrong by chance, a share q or more is with a probability of at most
+        exp(-n KL(q || p)), Chernoff's bound, which holds for few places too. It is multiplied by the number of units
+        that were tried (Bonferroni). Rows without a right label do not count.
+        """
         rows = self.ask(
             """
             WITH every AS (
@@ -366,16 +394,22 @@ class _Run(RunTables):
                 SELECT text, sum(count)::BIGINT AS n, coalesce(sum(count) FILTER (NOT correct), 0)::BIGINT AS wrong,
                        wrong / n AS rate, sum(total) FILTER (NOT correct) / wrong AS mean_wrong,
                        sum(total) FILTER (correct) / (n - wrong) AS mean_right
-                FROM units_words WHERE correct IS NOT NULL GROUP BY text
+                FROM units_words WHERE correct IS NOT NULL GROUP BY text HAVING n >= ?
+            ), tested AS (
+                SELECT *, count(*) OVER () AS tried,
+                       CASE WHEN rate <= share THEN 0 WHEN rate = 1 THEN -n * ln(share)
+                            ELSE n * (rate * ln(rate / share) + (1 - rate) * ln((1 - rate) / (1 - share)))
+                       END AS divergence
+                FROM rates, every
             )
-            SELECT text, wrong, n - wrong, rate, mean_wrong, mean_right,
-                   (rate - share) / sqrt(greatest(share * (1 - share), 1e-12) / n) AS z
-            FROM rates, every WHERE n >= ? ORDER BY z DESC, text LIMIT ?
+            SELECT text, wrong, n - wrong, rate, mean_wrong, mean_right, least(tried * exp(-divergence), 1), tried
+            FROM tested ORDER BY divergence DESC, text
             """,
             least,
-            top,
         )
-        return [Rate(*row) for row in rows]
+        tried = rows[0][-1] if rows else 0
+        rates = [Rate(*row) for *row, _ in rows]
+        return [rate for rate in rates if rate.chance <= CHANCE][:top], tried
 
     def _texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
         """Return what some rows are called, and their texts where they were kept.

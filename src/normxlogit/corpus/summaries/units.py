@@ -127,7 +127,7 @@ class Rate:
         error_rate: Share of its occurrences in texts that it got wrong.
         mean_wrong: Mean score in these.
         mean_right: Mean score in the others.
-        z: How far the share is from that of all texts, in standard errors.
+        chance: Highest probability that chance puts any of the units that were tried into so many wrong answers.
     """
 
     text: str
@@ -136,4 +136,4 @@ class Rate:
     error_rate: float
     mean_wrong: float | None
     mean_right: float | None
-    z: float
+    chance: float

@@ -151,7 +151,7 @@ def _support(cited: Citations) -> list[Block]:
     measured = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if cited.verified is not None else ""
     question = f"Does the answer rest on the {names.sources}?"
     caption = f"{question} A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
-    return [Table(columns, rows, caption)]
+    return [Table(columns, rows, caption, stacked=True)]
 
 
 class _Source(NamedTuple):
