@@ -6,7 +6,7 @@ import pytest
 from normxlogit import Explainer
 from normxlogit.model.map_batches import run_batches
 from tests import tiny
-from tests.architectures.base import build, stir
+from tools.survey.base import build, stir
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
 TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
