@@ -33,7 +33,6 @@ from tests.pipeline.test_two_towers import model_and_processor as two_towers
 from tools.survey import page as architectures
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 BUILT = {"docs/cli.md"}
 """Pages that the site makes of the code."""
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]

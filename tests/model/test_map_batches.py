@@ -13,7 +13,7 @@ TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
 
 
 def bert():
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert")
 
 
 def groups(explainer, encodings, work=lambda places: places):
