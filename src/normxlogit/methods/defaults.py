@@ -145,6 +145,4 @@ def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[
 
 def use_for(task: "Task") -> Use:
     """Return the name under `DEFAULTS` for explaining inputs of a task."""
-    if task.vocabulary:
-        return "tokens"
-    return "labels" if task.reads_tokens else "signals"
+    return task.use

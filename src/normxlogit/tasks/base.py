@@ -73,6 +73,8 @@ class Task(TaskInputs):
         labelled: Whether the outputs are classes with names.
         purpose: What the model is for, as errors say it.
         target_kind: What a target is: a label, a token or a value.
+        quantity: What scores add up to: the logit of a label or token, or a value.
+        measured: What the answers to shortened inputs are compared by.
         outcomes: Whether one of the outputs is true or each by itself; None where they have no probabilities.
         classifies_texts: Whether the answer to a text is one label of several, or a value.
         shown_labels: The names of what the model can answer.
@@ -84,9 +86,10 @@ class Task(TaskInputs):
         left_to_right: Whether a token's answer cannot depend on later ones.
         generates: Whether the model continues prompts.
         is_speech: Whether the model answers sounds with texts.
-        reads_pictures: Whether the messages of a prompt may hold pictures.
+        reads_pictures: Whether an input, or a message of a prompt, can hold a picture.
         per_frame: Whether it does so at every frame of a sound.
         result_kind: Whether results are of a text, a picture or a sound.
+        use: What is explained, by which the default method is chosen.
     """
 
     name: ClassVar[TaskName]
@@ -110,11 +113,14 @@ class Task(TaskInputs):
     reads_pictures: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
     result_kind: ClassVar[Literal["text", "image", "audio"]] = "text"
+    use: ClassVar[Literal["labels", "signals", "tokens"]] = "labels"
     output_names: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""
 
     target_kind: Literal["label", "token", "value"] = "label"
+    quantity: Literal["logit", "value"] = "logit"
+    measured: Literal["probability", "value"] = "probability"
     outcomes: Literal["exclusive", "independent"] | None = "exclusive"
     classifies_texts: bool = False
 
@@ -184,6 +190,16 @@ class Task(TaskInputs):
         if len(self.shown_labels) > MAX_SUMMARY_LABELS:
             labels.append(f"... {len(self.shown_labels) - MAX_SUMMARY_LABELS} more")
         return f"task={self.purpose!r}" + (f", labels=[{', '.join(labels)}]" if labels else "")
+
+    @property
+    def answers_at_token(self) -> bool:
+        """Whether the answer that is explained is that of a single token."""
+        return self.per_token and not self.extractive
+
+    @property
+    def reads_one_text(self) -> bool:
+        """Whether an input is a text (or a pair) that is read at once: no picture, no sound, no texts to compare."""
+        return self.reads_tokens and not self.compares
 
     # How the model is called
 

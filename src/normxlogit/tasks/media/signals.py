@@ -51,6 +51,7 @@ class SignalTask(Classification):
     plain = False
     peft_type = ""
     reads_tokens = False
+    use = "signals"
     medium: ClassVar[str]
     """What it reads, a picture or a sound."""
 
