@@ -61,7 +61,8 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     check_target(model, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
-    results = with_verifications(model, encodings, results, options.verify)
+    if options.verify is not None:
+        results = with_verifications(model, encodings, results, options.verify)
     return results[0] if single else Attributions(results)
 
 

@@ -22,7 +22,6 @@ from ..results.removable import Part, Removable, removable
 from ..results.targets import Prediction
 from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
 from .explain import to_host
-from .options import Verify
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
@@ -59,7 +58,7 @@ Search = Generator[list[Tokens], list[Answer], Verification]
 
 
 def with_verifications(
-    model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: Verify
+    model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: int | Literal["auto"]
 ) -> list[Attribution]:
     """Return results with what the model answers without the units of the highest scores.
 
@@ -67,10 +66,8 @@ def with_verifications(
         model: The model that was explained.
         encodings: What it read for each result.
         results: The results.
-        verify: How many units are removed; None for no verification.
+        verify: How many units are removed.
     """
-    if verify is None:
-        return list(results)
     limit, verified = model.encoder.limit, list(results)
     groups: dict[Hashable, list[int]] = {}  # signals of one shape are read together; texts are padded
     for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -24,10 +25,10 @@ from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
 from ...parts.signal_entry import patch_embedding
+from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ..classification import Classification, Problem
 from ..interfaces import ModelInterface
-from ..task_inputs import naming_input
 
 MASK_INPUT = "signal_mask"
 """The frames that a feature extractor masks, which `_call_without_tokens` gives a model as its attention mask."""
@@ -35,11 +36,26 @@ MASK_INPUT = "signal_mask"
 MAX_REPEATS = 16
 """Places before the patches that a head may leave out: the class token and the registers."""
 
+LONGEST_PATH = 1000
+"""Characters from which on a string is data and not the path of a file."""
+
+NAMED = 60
+"""Characters of an input that an error about it repeats at least."""
+
 TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
 
 Grid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
+@contextmanager
+def naming_input(place: int, item: Any) -> Iterator[None]:
+    """Name an input in the errors about it: by its place, and by its path where that is not named yet."""
+    try:
+        yield
+    except InputError as error:
+        is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
+        path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
+        raise InputError(f"input {place}{path}: {error}") from None
 
 class SignalTask(Classification):
     """Classification of pictures or sounds.
@@ -260,7 +276,6 @@ class SignalTask(Classification):
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
 
-
 @contextmanager
 def _naming_reader(reader: str) -> Iterator[None]:
     """Turn any error of a processor or a model, which `reader` names, into an `InputError`."""
@@ -273,7 +288,6 @@ def _naming_reader(reader: str) -> Iterator[None]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
-
 def _no_states(model: ModelInterface) -> str:
     """Return why a model without a state for each patch has no head that reads one."""
     return (
@@ -281,12 +295,10 @@ def _no_states(model: ModelInterface) -> str:
         "its head could read"
     )
 
-
 def _split_signals(inputs: Any) -> list[dict[str, Tensor]]:
     """Return the inputs of each picture or sound in a processor's output of several."""
     (name,) = (name for name in inputs if name in ("pixel_values", "input_values", "input_features"))
     return [{name: row} for row in torch.as_tensor(inputs[name])]
-
 
 def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> Grid:
     """Return the grid of the patches of a signal of `count` tokens."""
@@ -304,12 +316,10 @@ def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int)
     tokens_before = count - height * width
     return (height, width, tokens_before) if tokens_before >= 0 else (0, 1, 0)
 
-
 def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
     """Return the patches or frames of a signal as units; class and register tokens among them are special tokens."""
     kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
     return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
-
 
 def _call_without_tokens(
     original: Callable[..., Any],
