@@ -47,6 +47,7 @@ TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have n
 Grid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
+
 @contextmanager
 def naming_input(place: int, item: Any) -> Iterator[None]:
     """Name an input in the errors about it: by its place, and by its path where that is not named yet."""
@@ -56,6 +57,7 @@ def naming_input(place: int, item: Any) -> Iterator[None]:
         is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
         path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
         raise InputError(f"input {place}{path}: {error}") from None
+
 
 class SignalTask(Classification):
     """Classification of pictures or sounds.
@@ -276,6 +278,7 @@ class SignalTask(Classification):
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
 
+
 @contextmanager
 def _naming_reader(reader: str) -> Iterator[None]:
     """Turn any error of a processor or a model, which `reader` names, into an `InputError`."""
@@ -288,6 +291,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
+
 def _no_states(model: ModelInterface) -> str:
     """Return why a model without a state for each patch has no head that reads one."""
     return (
@@ -295,10 +299,12 @@ def _no_states(model: ModelInterface) -> str:
         "its head could read"
     )
 
+
 def _split_signals(inputs: Any) -> list[dict[str, Tensor]]:
     """Return the inputs of each picture or sound in a processor's output of several."""
     (name,) = (name for name in inputs if name in ("pixel_values", "input_values", "input_features"))
     return [{name: row} for row in torch.as_tensor(inputs[name])]
+
 
 def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> Grid:
     """Return the grid of the patches of a signal of `count` tokens."""
@@ -316,10 +322,12 @@ def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int)
     tokens_before = count - height * width
     return (height, width, tokens_before) if tokens_before >= 0 else (0, 1, 0)
 
+
 def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
     """Return the patches or frames of a signal as units; class and register tokens among them are special tokens."""
     kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
     return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
+
 
 def _call_without_tokens(
     original: Callable[..., Any],
