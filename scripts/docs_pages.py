@@ -12,7 +12,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 import cli_page  # noqa: E402
 import proof_table  # noqa: E402
 
-from tests.architectures import page as architectures  # noqa: E402
+from tools.survey import page as architectures  # noqa: E402
 
 
 def on_files(files: Files, config: Any) -> None:

@@ -100,17 +100,3 @@ class Recurrent(nn.Module):
     def forward(self, x):
         hidden, _ = self.lstm(self.words(x))
         return self.out(hidden.mean(1))
-
-
-class TimeFirst(nn.Module):
-    """Works with time before the texts."""
-
-    def __init__(self):
-        super().__init__()
-        self.words = nn.Embedding(tiny.SIZE, 16)
-        self.lstm = nn.LSTM(16, 16)
-        self.out = nn.Linear(16, 3)
-
-    def forward(self, input_ids):
-        hidden, _ = self.lstm(self.words(input_ids).transpose(0, 1))
-        return self.out(hidden.transpose(0, 1).mean(1))

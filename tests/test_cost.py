@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from normxlogit import ALL, Explainer
+from normxlogit import ALL
 from normxlogit.inputs.batching import batches
 from normxlogit.inputs.encoding import Encoding
 from tests import tiny
@@ -19,7 +19,7 @@ WIDE = 997
 
 
 def explainer(family="bert", kind="SequenceClassification", **options):
-    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    return tiny.explainer(family, kind, **options)
 
 
 def warm(e):

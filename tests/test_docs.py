@@ -26,14 +26,13 @@ from normxlogit.methods import method_named, registry
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny, vlm
-from tests.architectures import page as architectures
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
 from tests.pipeline.test_speech import frame_model
 from tests.pipeline.test_two_towers import model_and_processor as two_towers
+from tools.survey import page as architectures
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 BUILT = {"docs/cli.md"}
 """Pages that the site makes of the code."""
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]

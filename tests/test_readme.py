@@ -1,13 +1,8 @@
 """The README keeps its word."""
 
-from pathlib import Path
-
 import pytest
 
 from normxlogit import Explainer
-
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

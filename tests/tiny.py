@@ -5,6 +5,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from normxlogit import Explainer
+
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = (  # noqa: SIM905  # a list would be one word a line
     "the a movie film is was are were not never good bad great awful mediocre maybe even very keys key to cabinet "
@@ -146,3 +148,22 @@ def model(
             elif parameter.ndim == 1:  # biases start at zero and norms at one: move them, or mistakes there hide
                 parameter.add_(torch.randn_like(parameter) * 0.1)
     return made.eval()
+
+
+def explainer(family: str = "bert", kind: str = "SequenceClassification", **options) -> Explainer:
+    """The explainer of a random model of a family with its tokenizer; arguments as of `model`."""
+    return Explainer(model(family, kind, **options), tokenizer_for(family))
+
+
+def save(folder, family: str, kind: str = "SequenceClassification", **options):
+    """Write a random model of a family and its tokenizer to a folder, and return the folder."""
+    model(family, kind, **options).save_pretrained(folder)
+    tokenizer_for(family).save_pretrained(folder)
+    return folder
+
+
+def writer(*, length: int = 300, template: str | None = None, name: str | None = None) -> Explainer:
+    """The explainer of a language model that reads long prompts, and chats by a template."""
+    made = tokenizer_for("llama")
+    made.chat_template, made.model_max_length = template, length
+    return Explainer(model("llama", "CausalLM", max_position_embeddings=length), made, name=name)

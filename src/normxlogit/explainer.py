@@ -19,7 +19,7 @@ from .inputs.texts import Text, repeatable
 from .loading.load import load
 from .loading.wrappers import wrapped_state
 from .methods import Method
-from .methods.defaults import completion_methods, named_or_default, use_for
+from .methods.defaults import completion_methods, named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
@@ -161,7 +161,7 @@ class Explainer:
             UnsupportedModelError: If the method does not work on the model, or a proof fails (`HeadMismatchError`).
         """
         method = options.get("method")
-        explained = Options.of(options, method=named_or_default(method, use_for(self._model.task)))
+        explained = Options.of(options, method=named_or_default(method, self._model.task.use))
         return (explain_by_default if method is None else explain_inputs)(self._model, inputs, explained)
 
     @overload

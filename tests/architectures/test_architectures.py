@@ -3,13 +3,13 @@
 import pytest
 import transformers
 
-from tests.architectures.base import MAPPINGS, MEDIA, SIGNALS
-from tests.architectures.calls import call_all
-from tests.architectures.checks import check
-from tests.architectures.known import BROKEN_BEFORE, PADDING, REFUSED, SKIPPING
-from tests.architectures.outcomes import kind
-from tests.architectures.page import COLUMNS, IN_MAPPING, column_of_data, version_of_data
-from tests.architectures.survey import every_pair, families, survey
+from tools.survey.base import MAPPINGS, MEDIA, SIGNALS
+from tools.survey.calls import call_all
+from tools.survey.checks import check
+from tools.survey.known import BROKEN_BEFORE, PADDING, REFUSED, SKIPPING
+from tools.survey.outcomes import kind
+from tools.survey.page import COLUMNS, IN_MAPPING, column_of_data, version_of_data
+from tools.survey.workers import every_pair, families, survey
 
 PART = {
     "sequence-classification": (
@@ -67,7 +67,7 @@ def test_the_data_are_of_this_version_and_name_every_family(task):
     written, here = version_of_data(), transformers.__version__
     if written.split(".")[:2] != here.split(".")[:2]:
         pytest.skip(f"the data are of transformers {written}, this is {here}")
-    assert set(column_of_data(task, "Class")) == set(families(task)), "run: python -m tests.architectures.survey"
+    assert set(column_of_data(task, "Class")) == set(families(task)), "run: python -m tools.survey"
     for title in IN_MAPPING.get(task, COLUMNS):
         if task == "causal-lm" or title not in ("Generation", "Completion", "Sources"):
             assert "error" not in column_of_data(task, title).values(), title

@@ -3,8 +3,8 @@
 import pytest
 import transformers
 
-from tests.architectures.calls import call_all
-from tests.architectures.survey import families
+from tools.survey.calls import call_all
+from tools.survey.workers import families
 
 PART = {
     "sequence-classification": "bart bloom canine ctrl funnel ibert nystromformer perceiver squeezebert t5 yoso",

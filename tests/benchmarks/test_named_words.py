@@ -1,12 +1,11 @@
 """Named words: the prompts, and what is counted as a person would count it."""
 
 from benchmarks.named_words import RAREST, NamedPrompt, evaluate_named_words, named_words_table
-from normxlogit import Explainer
 from tests import tiny
 
 
 def test_what_is_first_is_counted_by_hand():
-    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    explainer = tiny.explainer("gpt2", "CausalLM")
     prompt = "the movie is bad and a cat"
     a = explainer(prompt, method="frozen-gradient")
     ranked = sorted((w for w in a.words() if len(a.tokens) - 1 not in w.tokens), key=lambda w: -w.score)

@@ -46,8 +46,7 @@ def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, t
         (tmp_path / "data" / task).mkdir(parents=True)
         (tmp_path / "data" / task / "validation.jsonl").write_text(json.dumps(row))
     for kind, labels in (("classifier", 2), ("regression", 1)):
-        tiny.model("bert", num_labels=labels).save_pretrained(tmp_path / kind)
-        tiny.tokenizer_for("bert").save_pretrained(tmp_path / kind)
+        tiny.save(tmp_path / kind, "bert", num_labels=labels)
     data = ["--data-dir", tmp_path / "data", "--methods", "random", "--output", tmp_path / "out"]
     for task, kind, reason in (
         ("mnli", "classifier", "answers with 2 labels, and mnli needs 3 labels"),

@@ -21,16 +21,14 @@ LABELS = {0: "bad", 1: "good", 2: "0"}
 def three(tmp_path_factory):
     """A classifier of three labels, one of which is called "0"."""
     folder = tmp_path_factory.mktemp("three")
-    tiny.model("bert", num_labels=3, id2label=LABELS).save_pretrained(folder)
-    tiny.tokenizer_for("bert").save_pretrained(folder)
+    tiny.save(folder, "bert", num_labels=3, id2label=LABELS)
     return str(folder)
 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory):
     folder = tmp_path_factory.mktemp("masked")
-    tiny.model("bert", "MaskedLM").save_pretrained(folder)
-    tiny.tokenizer_for("bert").save_pretrained(folder)
+    tiny.save(folder, "bert", "MaskedLM")
     return str(folder)
 
 

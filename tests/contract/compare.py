@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from normxlogit import Explainer
 from tests import tiny
 
 
 def explainer(family="bert", kind="SequenceClassification", **options):
     """Return the explainer of a tiny model."""
-    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    return tiny.explainer(family, kind, **options)
 
 
 def close(actual, expected, tolerance=1e-5):

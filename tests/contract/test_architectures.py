@@ -13,7 +13,7 @@ import torch
 from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
 from tests import tiny
-from tests.architectures.base import build, stir
+from tools.survey.base import build, stir
 
 TEXT = "the movie is never bad , but the plot was awful !"
 TEXTS = [TEXT, "a great film"]

@@ -10,12 +10,12 @@ TEXT = "the movie is not good"
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert")
 
 
 @pytest.fixture(scope="module")
 def writer():
-    return Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    return tiny.explainer("llama", "CausalLM")
 
 
 @pytest.mark.parametrize(

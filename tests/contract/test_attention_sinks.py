@@ -63,7 +63,7 @@ def test_the_sink_is_what_its_token_had_where_it_is_one_and_the_others_keep_thei
 
 
 def test_below_the_threshold_no_number_changes():
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    explainer = tiny.explainer("llama", "CausalLM")
     for text in (PLAIN, TEXT):
         a, b = (explainer(text, method=f"frozen-gradient:sink_threshold={t}") for t in ("10.0", "none"))
         np.testing.assert_array_equal(a.scores, b.scores)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from normxlogit import Citations, Explainer, InputError
+from normxlogit import Citations, InputError
 from tests import tiny
 
 DOCUMENTS = {"a": "The movie is good. The plot is bad.", "b": "The keys are here."}
@@ -15,9 +15,7 @@ TEMPLATE = "{% for m in messages %}<s>{{ m['role'] }} : {{ m['content'] }} </s>{
 
 
 def made(template=None, length=40):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template, tokenizer.model_max_length = template, length
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=length), tokenizer)
+    return tiny.writer(template=template, length=length)
 
 
 def test_an_answer_is_a_completion_explained_by_sources():
@@ -155,7 +153,7 @@ def test_special_tokens_in_an_answer_are_read_as_their_text(template):
 
 
 def test_several_questions_are_cited_one_by_one():
-    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    explainer = tiny.explainer("gpt2", "CausalLM")
     questions = ["is it good ?", "who sat ?"]
     documents, answers = ["the movie is good . a cat sat ."], ["it is good .", "a cat ."]
     for given, each in ((documents, [documents] * 2), ([documents, ["a cat saw the movie ."]],) * 2):

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Citations, Comparison, Completions, Explainer, attribute
+from normxlogit import Attribution, Attributions, Citations, Comparison, Completions, attribute
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -17,14 +17,12 @@ DOCUMENTS = {"cats.txt": "the cat sat on the mat . it is good .", "films.txt": "
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert")
 
 
 @pytest.fixture(scope="module")
 def writer():
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 400
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=400), tokenizer)
+    return tiny.writer(length=400)
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def kinds(tmp_path_factory) -> dict[str, Kind]:
 @pytest.fixture(scope="module")
 def explainers() -> dict[str, Explainer]:
     return {
-        "text": Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert")),
+        "text": tiny.explainer("bert", num_labels=3),
         "image": Explainer(vit(), PROCESSOR),
         "audio": Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor()),
     }

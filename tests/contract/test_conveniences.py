@@ -14,7 +14,7 @@ TEXTS = ["the movie is good", "bad", "a cat sat", "it is not bad"]
 
 @pytest.fixture(scope="module")
 def many() -> Attributions:
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXTS)
+    return tiny.explainer("bert")(TEXTS)
 
 
 @pytest.mark.parametrize(

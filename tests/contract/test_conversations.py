@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit import Citations, DataError, Explainer, InputError
+from normxlogit import Citations, DataError, InputError
 from tests import tiny
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"movie":"the cat"}'}}
@@ -73,10 +73,8 @@ PLAIN = {
 """What is rendered as plain text, by the note of the result."""
 
 
-def made(template=None, length=300):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template, tokenizer.model_max_length = template, length
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=length), tokenizer)
+def made(template=None):
+    return tiny.writer(template=template)
 
 
 def sources_of(cited):
@@ -220,9 +218,7 @@ def test_messages_that_do_not_fit_the_text_are_refused():
 
 
 def test_a_conversation_that_is_too_long_names_its_longest_messages() -> None:
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 200
-    reader = Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=200), tokenizer)
+    reader = tiny.writer(length=200)
     long = [*TRACE[:1], {"role": "user", "content": "the cat sat . " * 80}, *TRACE[2:]]
     for messages in (long, long[:-1]):
         with pytest.raises(InputError, match=r"the model reads 200: leave out .* the longest are user \(about 3\d\d "):

@@ -202,23 +202,3 @@ def test_a_parquet_result_with_a_column_of_another_type(tmp_path, name):
         pq.write_table(table.set_column(table.column_names.index(name), name, column), path)
         with pytest.raises(DataError, match=str(path)):
             Attributions.load(path)
-
-
-LARGE = "99999999999999999999"
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        f"integrated-gradients:steps={LARGE}",
-        f"integrated-gradients:internal_batch_size={LARGE}",
-        f"lime:samples={LARGE}",
-        f"lime:samples=-{LARGE}",
-        f"kernel-shap:samples={LARGE}",
-        f"random:seed={LARGE}",
-    ],
-)
-def test_a_number_of_too_many_digits_is_one_line(capsys, method):
-    code, out, err = command(capsys, "explain", "a good film", "--method", method)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "it has too many digits" in err

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from datasets import Dataset
 
-from normxlogit import DataError, Explainer, InputError
+from normxlogit import DataError, InputError
 from tests import tiny
 from tests.commands import run
 
@@ -19,7 +19,7 @@ ONE, TWO = "the movie is good .", "the plot is bad ."
 
 @pytest.fixture(scope="module")
 def names():
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    explainer = tiny.explainer("llama", "CausalLM")
 
     def of(documents):
         answer = explainer.cite("is it good ?", documents, answer="the movie was great")
@@ -166,8 +166,7 @@ def test_the_pages_of_a_pdf_are_documents(names, tmp_path):
 
 def test_the_command_reads_a_folder_of_all_kinds(tmp_path, capsys):
     model = tmp_path / "model"
-    tiny.model("llama", "CausalLM").save_pretrained(model)
-    tiny.tokenizer_for("llama").save_pretrained(model)
+    tiny.save(model, "llama", "CausalLM")
     folder = tmp_path / "documents"
     folder.mkdir()
     (folder / "a.html").write_text(f"<p>{ONE}")

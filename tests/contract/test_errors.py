@@ -21,11 +21,8 @@ from normxlogit import (
     NormXLogitError,
     TargetError,
     UnsupportedModelError,
-    attribute,
     register,
-    summarize,
 )
-from normxlogit.methods import IntegratedGradients, method_named
 from tests import tiny
 from tests.commands import run
 from tests.factories import labels_and_layers, make_attribution, make_generation, make_image, pair
@@ -100,16 +97,9 @@ CALLS = {
     "a plot of no word": lambda: make_attribution().plot(k=0),
     "bars of several rows": lambda: labels_and_layers().plot("bars"),
     "a page of a name that cannot be": lambda: make_attribution().to_html("a\0b.html"),
-    "a file of another kind": lambda: make_attribution().save("why.xyz"),
-    "a file that is not there": lambda: Attribution.load("nowhere.json"),
     "a result of another kind": lambda: Citations.from_dict(make_image().to_dict()),
     "a dictionary of nothing": lambda: Attribution.from_dict({}),
-    "an unknown setting": lambda: method_named("lime:colour=red"),
-    "an unknown method": lambda: method_named("nope"),
     "a method class that scores nothing": lambda: register("x", paper="", needs="")(type("X", (), {})),
-    "no number of steps": lambda: IntegratedGradients(steps=0),
-    "a corpus that is not there": lambda: attribute(explainer(), "nowhere.jsonl", "out"),
-    "a summary of nothing": lambda: summarize("nowhere"),
 }
 
 
@@ -120,7 +110,7 @@ def test_a_bad_call_is_an_error_of_the_library(call, tmp_path, monkeypatch):
         call()
     assert 10 < len(str(error.value)) <= 1000
     assert "\n" not in str(error.value).strip()
-    assert list(tmp_path.iterdir()) in ([], [tmp_path / "out"])
+    assert not list(tmp_path.iterdir())
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

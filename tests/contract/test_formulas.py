@@ -92,7 +92,7 @@ def test_regression_is_the_distance_to_the_models_output():
 
 
 def test_each_text_of_a_batch_is_as_far_from_its_own_output_as_it_is_alone():
-    e = Explainer(tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert"))
+    e = tiny.explainer("bert", num_labels=1)
     texts = ["the movie is good", "a bad film !"]
     together = e(texts, method="logat")
     assert len(together[0]) == len(together[1]), "of one length, so that one batch holds both"

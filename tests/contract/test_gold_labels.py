@@ -200,7 +200,7 @@ def test_a_regression_has_no_right_labels(tmp_path):
 
 
 def test_a_number_is_a_token_id_and_a_string_a_token():
-    model = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    model = tiny.explainer("gpt2", "CausalLM")
     found = model(tiny.TEXTS)
     ids, names = ([getattr(result.prediction, field) for result in found] for field in ("id", "label"))
     for gold in (ids, list(map(float, ids)), names):

@@ -22,27 +22,20 @@ def explainer(bert):
     return Explainer(*bert)
 
 
-def columns():
-    arrow, polars, datasets = (pytest.importorskip(name) for name in ("pyarrow", "polars", "datasets"))
-    table = {"text": TEXTS, "label": [0, 1]}
-    data = datasets.Dataset.from_dict(table)
-    yield "pandas column of bytes", pd.Series([text.encode() for text in TEXTS])
-    yield "pandas frame of one column", pd.DataFrame({"text": TEXTS})
-    yield "pandas frame of one column of texts", pd.DataFrame(table)
-    yield "polars frame of one column", polars.DataFrame({"text": TEXTS})
-    yield "polars frame of one column of texts", polars.DataFrame(table)
-    yield "Arrow column", arrow.array(TEXTS)
-    yield "Arrow column of bytes", arrow.array([text.encode() for text in TEXTS])
-    yield "Arrow column in chunks", arrow.chunked_array([TEXTS[:1], TEXTS[1:]])
-    yield "Arrow column with a dictionary", arrow.array(TEXTS).dictionary_encode()
-    yield "Arrow table", arrow.table(table)
-    yield "data set", data
-    yield "rows of a data set", [data[0], data[1]]
-    yield "slice of a data set", data[:2]
-    yield "data set that is streamed", data.to_iterable_dataset()
-    yield "frame with other texts", pd.DataFrame({"text": TEXTS, "label": ["good", "bad"]})
-    yield "frame that is not computed yet", polars.LazyFrame({"text": TEXTS})
-    yield "array of one column", np.array(TEXTS)[:, None]
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda arrow: pd.Series([text.encode() for text in TEXTS]),
+        lambda arrow: pd.DataFrame({"text": TEXTS, "label": ["good", "bad"]}),
+        lambda arrow: np.array(TEXTS)[:, None],
+        lambda arrow: arrow.array([text.encode() for text in TEXTS]),
+        lambda arrow: arrow.chunked_array([TEXTS[:1], TEXTS[1:]]),
+        lambda arrow: arrow.array(TEXTS).dictionary_encode(),
+    ],
+    ids=["bytes", "other texts beside", "one column", "Arrow bytes", "Arrow in chunks", "Arrow dictionary"],
+)
+def test_columns_of_texts_as_other_packages_hold_them(explainer, make):
+    assert [result.text for result in explainer(make(pytest.importorskip("pyarrow")))] == TEXTS
 
 
 def test_one_text_in_other_clothes(explainer):

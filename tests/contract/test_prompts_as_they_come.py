@@ -92,7 +92,7 @@ def test_several_sequences_are_the_models_own(gpt2) -> None:
         expected += [row[row != 0].tolist() for row in written]
     assert [list(result.token_ids) for result in results] == expected
     assert len(gpt2.generate(prompts[0], **settings)) == 2
-    bart = Explainer(tiny.model("bart", "Seq2SeqLM"), tiny.tokenizer_for("bart"))
+    bart = tiny.explainer("bart", "Seq2SeqLM")
     assert len({result.completion for result in bart.generate(TEXT, **settings)}) == 2
 
 
@@ -155,7 +155,7 @@ def test_answers_that_hardly_vary_have_weights_too(method) -> None:
 
 
 def test_a_row_of_a_question_and_its_context(tmp_path) -> None:
-    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", "QuestionAnswering")
     row = {"id": "7", "title": "film", "question": "what is it ?", "context": "the movie is good", "answers": {}}
     expected = explainer((row["question"], row["context"]))
     (framed,) = explainer(pd.DataFrame([row]).drop(columns="answers"))
@@ -184,7 +184,7 @@ def test_folders_and_pages_of_an_unknown_encoding_are_documents(gpt2, tmp_path) 
 
 
 def test_a_mask_behind_the_limit_is_called_so() -> None:
-    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", "MaskedLM")
     with pytest.raises(TargetError, match="stands behind the 40 tokens that are read"), pytest.warns(match="truncated"):
         explainer("the movie " * 30 + "[MASK]")
 

@@ -200,7 +200,7 @@ def explainer():
 
 
 def test_what_is_explained_of_a_hostile_model_and_text(explainer):
-    harmless = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    harmless = tiny.explainer("bert")
     text = f"the cat {HOSTILE}".replace("\ud800", "")
     result = explainer(text)
     check_page(result.to_html(), harmless(tiny.TEXTS[0]).to_html())
@@ -270,9 +270,7 @@ NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
 
 @pytest.mark.parametrize("documents", ["a list", "named"])
 def test_a_cited_answer(documents):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 1000
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer, name=HOSTILE)
+    explainer = tiny.writer(length=1000, name=HOSTILE)
     texts = [f"the cat {NAME} sat .", "bad"]
     harmless = ["the cat sat .", "bad"]
     if documents == "named":

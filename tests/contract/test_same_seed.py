@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer, list_methods
+from normxlogit import list_methods
 from tests import tiny
 
 from .compare import explainer
@@ -50,14 +50,14 @@ PROGRAM = """
 import sys
 from normxlogit import Explainer
 from tests import tiny
-e = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+e = tiny.explainer("bert")
 for method in sys.argv[1:]:
     print(*[repr(float(score)) for score in e(tiny.TEXTS[2], method=method).scores])
 """
 
 
 def test_another_process_gives_the_same_numbers():
-    e = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    e = tiny.explainer("bert")
     command = [sys.executable, "-c", PROGRAM, *SEEDED]
     environment = {"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(filter(None, sys.path))}
     done = subprocess.run(

@@ -5,7 +5,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from normxlogit import Explainer, InputError
+from normxlogit import InputError
 from tests import tiny
 
 MESSAGES = [
@@ -19,9 +19,7 @@ DOCUMENTS = {"a": "The movie was good. The plot is bad.", "b": "The cat is here.
 
 @pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE], ids=["text", "chat"])
 def reader(request):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template, tokenizer.model_max_length = request.param, 300
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=300), tokenizer)
+    return tiny.writer(template=request.param)
 
 
 def cut(text, length):

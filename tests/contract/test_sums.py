@@ -1,13 +1,12 @@
 """Scores and bias add up to what is explained, wherever they are taken; a result without a bias does not claim so."""
 
-import json
 import sys
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attributions, Explainer, Predictions, attribute
+from normxlogit import ALL, Attributions, Explainer
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -158,41 +157,6 @@ def test_shap_begins_at_the_bias(explainer):
     totals = mixed.values[0].sum(0) + mixed.base_values[0]
     np.testing.assert_allclose(totals, labels.scores.sum(-1) + labels.bias, **CLOSE)
     assert explainer(TEXT, method="normxlogit").to_shap().base_values == 0
-
-
-@pytest.mark.parametrize("options", [{}, {"target": ALL}, {"layers": ALL, "target": ALL}], ids=str)
-@pytest.mark.parametrize("suffix", ["json", "parquet"])
-def test_files_keep_the_bias(explainer, tmp_path, suffix, options):
-    many = explainer([TEXT, "bad"], method=FROZEN, **options)
-    many.save(tmp_path / f"many.{suffix}")
-    assert Attributions.load(tmp_path / f"many.{suffix}") == many
-    for one in many:
-        again = type(one).from_dict(json.loads(json.dumps(one.to_dict())))
-        np.testing.assert_array_equal(again.bias, one.bias)
-
-
-@pytest.mark.parametrize("options", [{}, {"target": ALL}, {"layers": [1, 3]}, {"long_text": "window"}], ids=str)
-def test_a_corpus_keeps_the_bias(explainer, tmp_path, options):
-    texts = [TEXT, "bad", LONG]
-    attribute(
-        explainer,
-        [{"text": text} for text in texts],
-        tmp_path / "out",
-        Predictions(**options),
-        method=FROZEN,
-        keep_text=True,
-    )
-    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
-    alone = explainer(texts, method=FROZEN, **options)
-    for one, row in zip(alone, Attributions.load(shard), strict=True):
-        np.testing.assert_allclose(row.bias, one.bias, **CLOSE)
-        np.testing.assert_allclose(row.scores.sum(-1) + row.bias, one.scores.sum(-1) + one.bias, **CLOSE)
-
-
-def test_a_corpus_of_scores_that_do_not_add_up_has_no_bias(explainer, tmp_path):
-    attribute(explainer, [{"text": TEXT}], tmp_path / "out", method="normxlogit")
-    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
-    assert Attributions.load(shard)[0].bias is None
 
 
 def test_generated_tokens_have_a_bias_each(completion, language_model):

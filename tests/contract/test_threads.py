@@ -144,7 +144,7 @@ def child(explainer, pipe):
 
 
 if __name__ == "__main__":
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     expected = scores(explainer)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()

@@ -160,8 +160,7 @@ def test_a_default_dtype_of_the_callers_is_kept():
 
 
 def test_the_command_line_leaves_this_process_as_it_was(capsys, tmp_path):
-    tiny.model("bert").save_pretrained(tmp_path / "model")
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "model")
+    tiny.save(tmp_path / "model", "bert")
     lines = (["explain", "the cat", "--model", tmp_path / "model"], ["explain", "x", "--target", "nope"], ["methods"])
     for words in lines:
         run(capsys, *words)

@@ -139,8 +139,7 @@ def test_a_settings_file_is_written_as_before(tmp_path):
 
 
 def test_the_command_line_leaves_the_files_of_a_model_as_they_were(tmp_path, capsys):
-    tiny.model("bert").save_pretrained(tmp_path / "model")
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "model")
+    tiny.save(tmp_path / "model", "bert")
     before = {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()}
     code, _, err = run(capsys, "explain", "the cat", "--model", tmp_path / "model", "--method", "lime:samples=4")
     assert (code, err) == (0, "")

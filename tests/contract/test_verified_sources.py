@@ -14,7 +14,7 @@ DOCUMENTS = {
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    return tiny.explainer("llama", "CausalLM")
 
 
 def test_measured_sources_are_ranked_by_what_the_answer_loses(explainer):

@@ -20,7 +20,7 @@ def nothing_built(monkeypatch):
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
 def test_a_model_of_another_process_is_read_in_the_middle_as_here(family, kind, request):
-    explainer = Explainer(tiny.model(family, kind), tiny.tokenizer_for(family))
+    explainer = tiny.explainer(family, kind)
     wanted = explainer(TEXT, method="frozen-gradient:read_at=middle").scores
     assert not np.allclose(wanted, explainer(TEXT, method="frozen-gradient").scores, atol=1e-4)
     sent = pickle.dumps(explainer)

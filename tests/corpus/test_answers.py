@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Answers, Attributions, Explainer, attribute, summarize
+from normxlogit import Answers, Attributions, attribute, summarize
 from normxlogit.errors import InputError
 from tests import tiny
 
@@ -41,9 +41,7 @@ FAILED = {
 
 @pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE])
 def reader(request):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template = request.param
-    return Explainer(tiny.model("llama", "CausalLM"), tokenizer, name="reader")
+    return tiny.writer(template=request.param, name="reader")
 
 
 def test_answers_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):

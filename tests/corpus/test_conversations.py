@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Attributions, Conversations, Explainer, attribute, summarize
+from normxlogit import Attributions, Conversations, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run
@@ -51,9 +51,7 @@ ROWS = [
 
 @pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE])
 def reader(request):
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template, tokenizer.model_max_length = request.param, 300
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=300), tokenizer, name="reader")
+    return tiny.writer(template=request.param, name="reader")
 
 
 def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from normxlogit import Attributions, Completions, Explainer, attribute, summarize
+from normxlogit import Attributions, Completions, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.completions.sources import explain_sources
@@ -40,10 +40,7 @@ FAILED = {
 
 @pytest.fixture(scope="module")
 def writer():
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template = tiny.CHAT_TEMPLATE
-    tokenizer.model_max_length = 400
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=400), tokenizer, name="writer")
+    return tiny.writer(length=400, template=tiny.CHAT_TEMPLATE, name="writer")
 
 
 @pytest.mark.parametrize("method", [None, "normxlogit", "occlusion"])

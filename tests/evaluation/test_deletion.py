@@ -94,7 +94,7 @@ def test_a_label_is_read_at_the_last_token_before_its_own_that_is_left(text, spe
 
 
 def test_tokens_are_taken_away_where_words_cannot_be_told():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     a = explainer("the cats", method="random")
     scores = np.array([9, 1, 3, 2, 9], np.float32)
     assert a.tokens[1:-1] == ("the", "cat", "##s")
@@ -112,7 +112,7 @@ def test_tokens_are_taken_away_where_words_cannot_be_told():
     ("options", "points"), [({"points": 4}, 4), ({"points": 5}, 5), ({"points": 99}, 33), ({}, 20)]
 )
 def test_long_texts_lose_several_words_at_once(options, points):
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     a = explainer(" ".join(["good", "bad", "cat"] * 11), method="random")
     curve = deletion_curve(explainer, a, **options)
     assert curve.shares == tuple(round(33 * place / points) / 33 for place in range(points + 1))

@@ -108,7 +108,7 @@ def test_regression_gives_pearson_with_gold():
 
 
 def test_ties_go_to_the_earlier_position():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     (encoding,) = explainer.encode(["the movie is not good"])
     top, rest = faithfulness.split(encoding, np.zeros(7), 0.4, "default")
     assert (top, rest) == ([1, 2], [3, 4, 5])
@@ -117,7 +117,7 @@ def test_ties_go_to_the_earlier_position():
 
 
 def test_scores_of_another_library():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     ours = explainer([e.text for e in EXAMPLES], method="normxlogit")
     labels = [e.label for e in EXAMPLES]
     measured = faithfulness.measure_attributions(explainer, ours, labels)
@@ -135,7 +135,7 @@ def test_scores_of_another_library():
 
 
 def test_each_distinct_text_is_asked_once():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     keys = [(0, ()), (0, (1,)), (1, ()), (0, (1,))]
     rows = []
     handle = explainer._model.module.register_forward_pre_hook(
@@ -184,7 +184,7 @@ def test_the_published_protocol_reads_ninety_tokens():
 
 
 def test_labels_and_models_that_do_not_fit():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):
         faithfulness.evaluate(explainer, [Example("fine", 0), Example("fine", 2)])
     with pytest.raises(DataError, match="no examples"):
@@ -193,7 +193,7 @@ def test_labels_and_models_that_do_not_fit():
         with pytest.raises(DataError, match=f"example 0 has label {label};"):
             faithfulness.evaluate(explainer, [Example("fine", label), Example("fine", 1)])
     for kind, name in (("MaskedLM", "masked-lm"), ("TokenClassification", "token-classification")):
-        other = Explainer(tiny.model("bert", kind), tiny.tokenizer_for("bert"))
+        other = tiny.explainer("bert", kind)
         with pytest.raises(UnsupportedModelError, match=f"regression models, not on {name}"):
             faithfulness.evaluate(other, EXAMPLES)
         with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
@@ -208,7 +208,7 @@ def test_labels_and_models_that_do_not_fit():
 @pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
 def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
     for given in (1, 2, 3):
-        model = Explainer(tiny.model("bert", num_labels=given), tiny.tokenizer_for("bert"))._model
+        model = tiny.explainer("bert", num_labels=given)._model
         if given == outputs:
             faithfulness.check_head(model, task_named(task))
             continue

@@ -16,7 +16,7 @@ EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], s
 
 @pytest.fixture
 def explainer():
-    return Explainer(tiny.model("bert", scale=8.0), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert", scale=8.0)
 
 
 def maskless():
@@ -89,7 +89,7 @@ def test_the_frontier_is_what_no_cheaper_setting_reaches():
 
 
 def test_layers_are_compared_where_there_are_any():
-    specs = [method.spec for method in frontier_methods(Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")))]
+    specs = [method.spec for method in frontier_methods(tiny.explainer("bert"))]
     assert "frozen-gradient:read_at=-2" in specs, "half of three layers"
     plain_module = plain.grown(plain.Recurrent())
     explainer = Explainer(plain_module, tiny.tokenizer(), task="sequence-classification", labels=list("abc"))

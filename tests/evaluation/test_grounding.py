@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from normxlogit import DataError, Explainer, InputError
+from normxlogit import DataError, InputError
 from normxlogit.evaluation.grounding.cases import Case, load_cases
 from normxlogit.evaluation.grounding.evaluation import (
     REGRESSION,
@@ -41,7 +41,7 @@ def written(path, rows):
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    return tiny.explainer("llama", "CausalLM")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def run_all(*arguments, **options):
 
 @pytest.fixture
 def explainer():
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     run_all(explainer, EXAMPLES, [Random()], folder=tmp_path)
     run_all(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
     run_all(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
-    other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
+    other = tiny.explainer("bert", seed=1)
     run_all(other, EXAMPLES, [Random()], folder=tmp_path)
     named = Explainer(explainer._model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
     run_all(named, EXAMPLES, [Random()], folder=tmp_path)

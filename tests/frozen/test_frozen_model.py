@@ -16,33 +16,6 @@ def made(family, kind="SequenceClassification", **options):
     return task, batch
 
 
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        ("bert", "SequenceClassification"),
-        ("bert", "TokenClassification"),
-        ("roberta", "MaskedLM"),
-        ("llama", "CausalLM"),
-    ],
-)
-@pytest.mark.parametrize("places", [(0,), (1, 3), (2,)])
-def test_its_answers_are_the_models_own(family, kind, places):
-    if kind == "MaskedLM":
-        task = TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
-        batch = task.batch(task.encoder(["the cat [MASK] on the mat", "the [MASK] is good"]), [0, 1])
-        task.prepare(batch)
-    else:
-        task, batch = made(family, kind)
-    with torch.no_grad():
-        plain = task.run(batch)
-    frozen = FrozenModel.of(task).run(batch, places)
-    torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
-    assert set(frozen.readouts) == set(places)
-    assert not frozen.logits.requires_grad
-
-
 def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
@@ -50,25 +23,6 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     monkeypatch.setattr(frozen, "_layer_readers", lambda *_: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, (1, 3))
-
-
-def test_what_a_pass_writes_is_not_part_of_the_next_one():
-    options = {
-        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
-        "max_position_embeddings": 8,
-    }
-    task, _ = made("llama", **options)
-    # Dynamic positions go back to their first form after a text that they were made for, and only then.
-    short = "the movie is very good but the plot is bad"
-    long = " ".join([short] * 3)
-
-    def logits(text):
-        batch = task.batch(task.encoder([text], long_text="window"), [0])
-        return FrozenModel.of(task).run(batch, (0,)).logits
-
-    alone = logits(short)
-    logits(long)
-    torch.testing.assert_close(logits(short), alone)
 
 
 class Bent(torch.nn.Module):

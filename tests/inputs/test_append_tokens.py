@@ -1,6 +1,5 @@
 """A prompt and the tokens that follow it: nothing is tokenised again, and every character belongs to one token."""
 
-import pytest
 from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
@@ -8,12 +7,6 @@ from transformers import PreTrainedTokenizerFast
 from normxlogit.inputs.append_tokens import append_tokens
 from normxlogit.inputs.encoder import Encoder
 from tests import tiny
-
-
-@pytest.fixture
-def prompt():
-    made = tiny.tokenizer_for("llama")
-    return made, Encoder(made, tiny.model("llama").config, None).opening("the cat sat", special=True)
 
 
 def test_text_after_a_prompt_of_one_token_is_as_the_tokenizer_spells_it():

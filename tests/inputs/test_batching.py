@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from normxlogit import Explainer
 from normxlogit.inputs.batching import batches, collate
 from normxlogit.inputs.columns import EncodingColumns
 from normxlogit.inputs.encoding import Encoding
@@ -14,7 +13,7 @@ TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
 
 
 def test_lengths_do_not_mix_where_they_must_not():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     encodings = explainer.encode(TEXTS * 3)
     groups = list(batches(encodings, 8192, pad=False))
     assert sorted(i for group in groups for i in group) == list(range(len(encodings)))

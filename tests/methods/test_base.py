@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, Method, MethodError, Request, Scores, list_methods, register
+from normxlogit import ALL, Method, MethodError, Request, Scores, list_methods, register
 from normxlogit.cli import main
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
@@ -28,7 +28,7 @@ def fresh(monkeypatch):
 
 @pytest.fixture
 def explainer():
-    return Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert", num_labels=3)
 
 
 def place_method():
@@ -76,7 +76,7 @@ def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys)
             np.testing.assert_array_equal(alone.scores, found.scores)
     (measured,) = evaluate(explainer, [Example(text, 0) for text in tiny.TEXTS], [place(factor=3)])
     assert measured.method == "place:factor=3.0"
-    writer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    writer = tiny.explainer("llama", "CausalLM")
     written = writer.explain_completion("the cat", " sat on", method="place:factor=2")
     np.testing.assert_array_equal(written.scores, [[2, 4, 0, 0], [2, 4, 6, 0]])
     with pytest.raises(SystemExit) as stop:

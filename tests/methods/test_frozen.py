@@ -24,7 +24,7 @@ def without_biases(model):
 
 
 def explainer(family, kind="SequenceClassification", **options):
-    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    return tiny.explainer(family, kind, **options)
 
 
 @pytest.mark.parametrize("family", ["bert", "electra", "distilbert"])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attribution, Explainer, UnsupportedModelError
+from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
@@ -68,28 +68,6 @@ def test_integrated_gradients_equal_a_plain_loop():
     close(sizes.scores, expected.abs().sum(-1))
     in_pieces = e(tiny.TEXTS[2], target=1, method="integrated-gradients:steps=7,internal_batch_size=2")
     close(in_pieces.scores, expected.sum(-1))
-
-
-def test_integrated_gradients_are_complete_and_say_how_far():
-    model, made = classifier(scale=8.0)
-    ids = made(tiny.TEXTS[2], return_tensors="pt")
-    with torch.no_grad():
-        whole = model(**ids).logits[0]
-        words = torch.zeros(1, ids["input_ids"].shape[1], 32)
-        nothing = model(inputs_embeds=words, attention_mask=ids["attention_mask"]).logits[0]
-    e = Explainer(model, made)
-    errors = []
-    for steps in (1, 50):
-        result = e(tiny.TEXTS[2], target=ALL, method=f"integrated-gradients:steps={steps}")
-        gap = result.scores.sum(-1) - (whole - nothing).numpy()
-        np.testing.assert_allclose(result.diagnostics["convergence_error"], gap, atol=1e-4)
-        assert result[1].diagnostics["convergence_error"] == result.diagnostics["convergence_error"][1]
-        errors.append(np.abs(gap).max())
-    assert errors[1] < 0.02 * np.abs((whole - nothing).numpy()).max()
-    assert errors[1] < errors[0]
-    assert errors[0] > 1e-3, "or its sign would not be seen"
-    assert Attribution.from_dict(result.to_dict()) == result
-    assert isinstance(e(tiny.TEXTS[0], method="integrated-gradients").diagnostics["convergence_error"], float)
 
 
 @pytest.mark.parametrize("baseline", ["pad", "mask"])

@@ -144,6 +144,3 @@ def test_every_method_reads_back_from_its_spec(info):
     assert {name for name in info.settings if f"{name}=" in other.spec} >= set(info.settings) - {"baseline", "read_at"}
     spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
     assert method_named(spelled_out) == plain, "defaults may be written too"
-
-
-# --- what the docs say ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from transformers.models.auto import modeling_auto
 from normxlogit import Explainer
 from normxlogit.model.input_limits import position_limit, vocabulary_limit
 from tests import tiny
-from tests.architectures.base import MAPPINGS, build
+from tools.survey.base import MAPPINGS, build
 
 CLASSIFIER, MASKED, CAUSAL = "sequence-classification", "masked-lm", "causal-lm"
 BOUNDED = {

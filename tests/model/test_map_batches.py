@@ -6,14 +6,14 @@ import pytest
 from normxlogit import Explainer
 from normxlogit.model.map_batches import run_batches
 from tests import tiny
-from tests.architectures.base import build, stir
+from tools.survey.base import build, stir
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
 TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
 
 
 def bert():
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert")
 
 
 def groups(explainer, encodings, work=lambda places: places):

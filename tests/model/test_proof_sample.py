@@ -8,7 +8,7 @@ from normxlogit.errors import InputError
 from normxlogit.model.proof_sample import reading, sample_of
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
-from tests.architectures.base import build
+from tools.survey.base import build
 
 
 def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():

@@ -10,7 +10,7 @@ from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.copies.trace import Call
 from normxlogit.parts.early_exit import chained_layers
 from tests import tiny
-from tests.architectures.base import build, stir
+from tools.survey.base import build, stir
 
 STACKS = {"reformer": "reformer.encoder.layers", "cpmant": "cpmant.encoder.layers", "xlstm": "backbone.blocks"}
 

@@ -8,7 +8,7 @@ from normxlogit.copies.run import run
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.embeddings import WordEmbeddings
 from tests import tiny
-from tests.architectures.base import build
+from tools.survey.base import build
 
 
 def task_model(family, kind="SequenceClassification"):

@@ -1,7 +1,5 @@
 """Generated text: the array against plain loops over the model's own logits, the causal mask, chat, and the text."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -50,24 +48,6 @@ def test_the_array_equals_a_loop_over_prefixes_and_tokens(family):
     ids = list(found.token_ids)
     assert found.scores.shape == (len(found), len(ids))
     np.testing.assert_allclose(found.scores, by_hand(model, ids, found.prompt_tokens), rtol=2e-3, atol=1e-3)
-
-
-def test_the_model_writes_what_its_own_generate_writes_and_stays_as_it_was():
-    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
-    config = copy.deepcopy(model.generation_config)
-    ids = tokenizer(PROMPT, return_tensors="pt").input_ids
-    with torch.inference_mode():
-        wanted = model.generate(
-            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=9, do_sample=False, pad_token_id=0
-        )[0].tolist()
-    explainer = Explainer(model, tokenizer)
-    assert list(explainer.generate(PROMPT, max_new_tokens=9).token_ids) == wanted
-    assert model.generation_config == config
-    beams = explainer.generate(PROMPT, max_new_tokens=5, num_beams=3)
-    assert len(beams) == 5
-    torch.manual_seed(1)
-    sampled = [explainer.generate(PROMPT, max_new_tokens=8, do_sample=True, temperature=3.0).token_ids for _ in "ab"]
-    assert sampled[0] != sampled[1]
 
 
 def test_a_given_completion_is_explained_as_the_generated_one():

@@ -32,7 +32,10 @@ def test_every_method_takes_completions_in_batches(method):
         same(found, alone.explain_completion(prompt, completion, method=method, contrast="the"))
 
 
-@pytest.mark.parametrize("options", [{"repetition_penalty": 1.5}, {"do_sample": True, "top_k": 1}, {"num_beams": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{"repetition_penalty": 1.5}, {"repetition_penalty": 0.5}, {"do_sample": True, "top_k": 1}, {"num_beams": 2}],
+)
 def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monkeypatch):
     explainer, sizes = explainer_for(), []
     generated = writer._call_generate

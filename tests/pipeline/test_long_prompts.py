@@ -109,9 +109,7 @@ def test_no_logits_of_all_explained_tokens_are_kept():
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
     def explainer():
-        return (
-            explainer_for(name) if name != "t5" else Explainer(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5"))
-        )
+        return explainer_for(name) if name != "t5" else tiny.explainer("t5", "Seq2SeqLM")
 
     whole = explainer().explain_completion(PROMPT, AFTER)
     monkeypatch.setattr(runner, "PROOF_TOKENS", 4)

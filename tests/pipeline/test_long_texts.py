@@ -28,7 +28,7 @@ def by_hand(length, first, last, limit=LIMIT):
 
 @pytest.fixture(scope="module")
 def explainer():
-    return Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert", num_labels=3)
 
 
 def test_windows_share_a_quarter_and_end_with_the_text(explainer):
@@ -139,20 +139,16 @@ def test_of_a_pair_the_longer_text_is_cut(explainer):
 def test_nothing_is_cut_in_silence(explainer):
     with pytest.warns(UserWarning, match="long_text='window' reads them whole"):
         assert "only the first 40 were read" in explainer(LONG).notes[0]
-    with pytest.raises(InputError, match="long_text='window'"):
-        explainer(LONG, long_text="error")
     encoded = tiny.tokenizer_for("bert")([LONG], return_tensors="pt", verbose=False)
     with pytest.raises(InputError, match="128 tokens and the model reads 40"):
         explainer(encoded)
     np.testing.assert_allclose(
         explainer(encoded, long_text="window")[0].scores, explainer(LONG, long_text="window").scores, rtol=1e-4
     )
-    with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
-        explainer("bad", long_text="slide")
 
 
 def test_a_mask_is_read_in_the_window_around_it():
-    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", "MaskedLM")
     place = 70
     text = " ".join([*WORDS[: place - 1], "[MASK]", *WORDS[place:]])
     a = explainer(text, long_text="window", target="cat")
@@ -168,7 +164,7 @@ def test_a_mask_is_read_in_the_window_around_it():
 
 
 def test_a_causal_model_reads_the_end():
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    explainer = tiny.explainer("llama", "CausalLM")
     a = explainer(LONG, long_text="window")
     end = explainer(" ".join(WORDS[-LIMIT:]))
     np.testing.assert_allclose(a.scores[-LIMIT:], end.scores, rtol=1e-3, atol=1e-4)
@@ -177,7 +173,7 @@ def test_a_causal_model_reads_the_end():
 
 
 def test_an_answer_comes_from_the_window_that_has_the_best_one():
-    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", "QuestionAnswering")
     question = "is the cat here ?"
     a = explainer((question, LONG), long_text="window", target="start")
     encoding = explainer._model.encoder([(question, LONG)], long_text="window")[0]
@@ -195,7 +191,7 @@ def test_an_answer_comes_from_the_window_that_has_the_best_one():
 
 
 def test_a_chosen_token_is_read_in_its_window():
-    explainer = Explainer(tiny.model("bert", "TokenClassification", num_labels=3), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", "TokenClassification", num_labels=3)
     a = explainer(LONG, long_text="window", position=100)
     assert a.target.position == 100
     assert (a.scores != 0).sum() == LIMIT

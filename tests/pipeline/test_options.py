@@ -58,9 +58,6 @@ def test_targets_are_one_call_each(family, kind):
         assert found.scores.ndim == 2, "one target is no axis"
 
 
-# --- layers and methods ---------------------------------------------------------------------------------------------
-
-
 # --- what an input cannot take --------------------------------------------------------------------------------------
 
 

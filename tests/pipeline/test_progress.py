@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from normxlogit import Explainer
 from normxlogit.pipeline import progress
 from tests import tiny
 
@@ -13,7 +12,7 @@ TEXTS = [*tiny.TEXTS, *tiny.TEXTS]
 
 @pytest.fixture
 def explainer():
-    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    return tiny.explainer("bert")
 
 
 @pytest.fixture

@@ -88,6 +88,21 @@ def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     np.testing.assert_allclose(result.pairs.scores.sum(0)[:-1], side(result, 1), atol=1e-5)
 
 
+def test_regions_of_two_pictures_are_replaced_to_test_their_cosine():
+    _, _, explainer = explained("clip")
+    first, second = picture(0), picture(1)
+    result = explainer.similarity(first, second, verify="auto")
+    verified = result.verified
+    assert (verified.unit, verified.removed_by) == ("region", "replaced")
+    assert verified.original.value == pytest.approx(result.prediction.value, abs=1e-6)
+    (_, *patches), (_, *second_patches) = ([i for i, s in enumerate(result.units.sequence) if s == k] for k in (0, 1))
+    for removal in verified.single:
+        (unit,), (name,) = removal.tokens, removal.units
+        assert name == f"{result.tokens[unit]} of picture {1 if unit in patches else 2}"
+        assert unit in patches + second_patches
+        assert removal.value != pytest.approx(verified.original.value, abs=1e-6)
+
+
 def test_what_cannot_be_compared_is_refused():
     _, _, explainer = explained("clip")
     with pytest.raises(InputError, match="one kind at a time"):

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from normxlogit import Citations, Explainer
+from normxlogit import Citations
 from tests import tiny
 
 HOSTILE = "</div><script>alert(1)</script>"
@@ -16,9 +16,7 @@ FIELDS = {f"key {i}": "the cat is here and the keys are there ." for i in range(
 
 @cache
 def reader():
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template, tokenizer.model_max_length = tiny.CHAT_TEMPLATE, 900
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=900), tokenizer)
+    return tiny.writer(length=900, template=tiny.CHAT_TEMPLATE)
 
 
 def conversation(turns: int = 1, text: str = "the movie is good ."):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Attribution, Attributions, Comparison
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import DataError
 from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
 from tests.factories import (
@@ -33,15 +33,9 @@ def several() -> Attributions:
 def test_results_are_chosen_by_what_the_model_said():
     a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
     assert a.filter(label="positive") == a[1:]
-    assert a.filter(gold=["negative", "negative", 1]) == [a[0], a[2]]
-    assert a.filter(gold=["negative", "negative", 1], correct=False) == [a[1]]
     assert a.filter(lambda r: r.prediction.id == 0, label="negative") == [a[0]]
     assert a.filter(lambda r: r.prediction.id == 0, label="positive") == []
     assert type(a.filter()) is Attributions
-    with pytest.raises(InputError, match="1 gold labels for 3"):
-        a.filter(gold=["negative"])
-    with pytest.raises(InputError, match="one label for each result"):
-        a.filter(gold="abc")
 
 
 def test_the_strongest_words_over_all_texts():

@@ -5,7 +5,6 @@ import pytest
 
 from normxlogit.errors import DataError
 from normxlogit.results.storage import files
-from tests.factories import make_attribution
 
 
 @pytest.fixture
@@ -13,13 +12,6 @@ def old(tmp_path):
     path = tmp_path / "why.json"
     path.write_text("old and good")
     return path
-
-
-@pytest.mark.parametrize("name", ["why.html", "why.png", "why"])
-def test_a_result_is_not_saved_under_the_name_of_something_else(name, tmp_path):
-    with pytest.raises(DataError, match=r"must end in \.json, \.parquet or \.csv"):
-        make_attribution().save(tmp_path / name)
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupt_leaves_the_old_file(old):

@@ -27,9 +27,6 @@ def ran(family="bert", kind="SequenceClassification", **options):
         return task, task.run(batch)
 
 
-LABELS = {"id2label": {0: "all", 1: "7", 2: "Good"}, "label2id": {"all": 0, "7": 1, "Good": 2}}
-
-
 def test_a_token_is_the_start_of_a_word_where_there_is_one():
     backend = Tokenizer(models.WordLevel({"[UNK]": 0, "good": 1, "Ġgood": 2, "ly": 3}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -11,7 +11,7 @@ from tests import tiny
 
 
 def test_a_position_chooses_among_several_masks():
-    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", "MaskedLM")
     text = "the [MASK] sat on the [MASK] here"
     with pytest.raises(TargetError, match="choose one with position="):
         explainer(text)
@@ -114,7 +114,7 @@ def test_an_answer_of_a_reader_ends_with_its_last_token():
     pair = ("is the cat here ?", text := "once upon a time the cat sat on the mat , without wit .")
     encoded = tiny.tokenizer_for("bert")(*pair)
     for seed in range(6):
-        explainer = Explainer(tiny.model("bert", "QuestionAnswering", seed=seed), tiny.tokenizer_for("bert"))
+        explainer = tiny.explainer("bert", "QuestionAnswering", seed=seed)
         start, end = explainer(pair), explainer(pair, target="end")
         first, last = start.target.position, end.target.position
         if first == 0:

@@ -104,7 +104,7 @@ class App:
             model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.models(model)
         task_model = explainer._model
-        if task_model.task.compares or not task_model.task.reads_tokens:
+        if not task_model.task.reads_one_text:
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
         named = [target for target in targets if target.strip()]
         options: dict[str, Any] = typed_targets(task_model, named, contrast) | ({"layers": ALL} if every_layer else {})
@@ -226,7 +226,7 @@ class App:
         explainer = self.models(model)
         chosen = self._method(method)
         task = explainer._model.task
-        if task.reads_tokens and not task.generates:
+        if not task.reads_pictures:
             raise UnsupportedModelError(
                 "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
                 f"{explainer._model.name} is for {_task(explainer)}"

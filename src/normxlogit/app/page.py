@@ -9,7 +9,7 @@ import gradio as gr
 from gradio.themes import Base
 
 from ..errors import NormXLogitError
-from ..loading.local_models import PICTURES, SMALL, LocalModel
+from ..loading.local_models import SMALL, LocalModel
 from ..methods import list_methods
 from ..methods.defaults import DEFAULTS
 from ..render.describe import model_text
@@ -347,7 +347,7 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         label: What it is called: one of the keys of `FITTING`.
     """
     task = app.models(None)._model.task
-    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.name in PICTURES)
+    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)
     default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
     offered = [own_model._replace(label=default_name), *models]
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]

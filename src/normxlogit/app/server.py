@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..loading.local_models import local_models
-from ..methods.defaults import default_methods, use_for
+from ..methods.defaults import default_methods
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
@@ -158,7 +158,7 @@ def make(
 
     app = App(LoadedModels(model, limits.models, load), limits)
     task = app.models(None)._model.task
-    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(use_for(task))[:1])]
+    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(task.use)[:1])]
     offered = local_models() if host in LOOPBACK else []  # what else is on a machine is nobody else's business
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(

@@ -90,7 +90,7 @@ def _shared_by_predictions(
             "contrast": None if contrast is None else name_of(model, contrast),
             "contrast_id": contrast,
         },
-        "quantity": "value" if model.task.target_kind == "value" else "logit",
+        "quantity": model.task.quantity,
         "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
         "merge": method.word_merge,

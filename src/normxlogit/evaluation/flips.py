@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..pipeline.verification import Answer, AnswersWithout, parts_of
+from ..pipeline.verification import Answer, AnswersWithout, removable_of
 from ..results.attribution import Attribution
 
 __all__ = ["COUNTS", "MOST", "Deletions", "delete_words"]
@@ -52,7 +52,9 @@ def delete_words(
     answers = AnswersWithout(model, encodings, attributions, masked=masked)
     keys: list[tuple[int, tuple[int, ...]]] = []
     for text, attribution in enumerate(attributions):
-        order = sorted(parts_of(model, attribution), key=lambda part: -part.score)  # stable: ties go to the earlier one
+        order = sorted(
+            removable_of(model, attribution).parts, key=lambda part: -part.score
+        )  # stable: ties go to the earlier one
         keys += [
             (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
             for count in range(min(MOST, len(order)) + 1)

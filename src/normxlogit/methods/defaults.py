@@ -133,18 +133,17 @@ def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[
     Raises:
         UnsupportedModelError: If no method works.
     """
-    *preferred, last = default_methods(use)
+    *preferred, last = DEFAULTS[use].methods
     note: tuple[str, ...] = ()
-    for method in preferred:
+    for name in preferred:
+        method = method_named(name)
         try:
             return explain(method), note
-        except UnsupportedModelError as error:  # noqa: PERF203
+        except UnsupportedModelError as error:
             note = (f"{method.info.name}, the default, does not work on this model: {error}",)
-    return explain(last), note
+    return explain(method_named(last)), note
 
 
 def use_for(task: "Task") -> Use:
     """Return the name under `DEFAULTS` for explaining inputs of a task."""
-    if task.vocabulary:
-        return "tokens"
-    return "labels" if task.reads_tokens else "signals"
+    return task.use

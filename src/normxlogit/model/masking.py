@@ -1,10 +1,11 @@
-"""Remove tokens from texts: on the token ids, never by decoding and tokenising again."""
+"""Remove tokens from inputs: on the token ids, never by decoding and tokenising again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.media.removed_signals import without_parts
 from .input_limits import autoregressive
 from .task_model import TaskModel
 
@@ -29,11 +30,13 @@ def remove_tokens(
     """Return the text with tokens masked in place, or deleted; by default as `masks` says.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
-    of no tokens has no answer.
+    of no tokens has no answer. Regions of a picture are replaced by what surrounds them, moments of a sound silenced.
 
     Returns:
         What the model reads.
     """
+    if encoding.signal is not None:
+        return without_parts(encoding, positions)
     if masks(model) if masked is None else masked:
         ids = list(encoding.ids)
         for position in positions:

@@ -138,7 +138,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 notes=notes,
                 predictions=(texts[row],),  # type: ignore[index]
                 targets=targets,
-                quantity="value" if model.task.target_kind == "value" else "logit",
+                quantity=model.task.quantity,
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 **provenance(model, method),

@@ -18,16 +18,16 @@ from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution, Pairs
 from ..results.collection import Attributions
+from ..results.removable import removable
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
-from ..results.verification import Unit
 from ..tasks.base import units_of_tokens
 from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
-from .verification import Answer, MeasuredQuantity, Tokens, parts_of, run_searches
+from .verification import Answer, MeasuredQuantity, Tokens, run_searches
 
 
 class Side(NamedTuple):
@@ -147,8 +147,8 @@ def _verified(
     results: Sequence[Attribution],
     verify: int | Literal["auto"],
 ) -> list[Attribution]:
-    """Return results with the cosine without the words of either text that have the highest scores."""
-    count = len(_without_places(query.encoding))
+    """Return results with the cosine without the words of either text, or regions, that have the highest scores."""
+    origins = [_origins(query, document) for document in documents]
 
     def vectors(model: TaskModel, sides: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
         encodings = [remove_tokens(model, side.encoding, removed, masked=False) for side, removed in sides if removed]
@@ -156,14 +156,17 @@ def _verified(
         return [next(changed).vector if removed else side.vector for side, removed in sides]
 
     def answers(keys: list[tuple[int, Tokens]]) -> list[Answer]:
-        firsts = vectors(models[0], [(query, [i for i in tokens if i < count]) for _, tokens in keys])
-        seconds = [(documents[place], [i - count for i in tokens if i >= count]) for place, tokens in keys]
+        removed = [[origins[place][unit] for unit in units] for place, units in keys]
+        firsts = vectors(models[0], [(query, [i for side, i in each if side == 0]) for each in removed])
+        seconds = [
+            (documents[place], [i for side, i in each if side == 1])
+            for (place, _), each in zip(keys, removed, strict=True)
+        ]
         pairs = zip(firsts, vectors(models[1], seconds), strict=True)
         return [Answer(None, float(left.double() @ right.double()), None) for left, right in pairs]
 
-    questions = [
-        (parts_of(models[0], s), MeasuredQuantity("the cosine", "cosine", _part_of(s), "deleted")) for s in results
-    ]
+    found = [removable(s) for s in results]
+    questions = [(r.parts, MeasuredQuantity("the cosine", "cosine", r.unit, r.removed_by)) for r in found]
     places = [place for place, (parts, _) in enumerate(questions) if parts]
 
     def of_places(keys: list[tuple[int, Tokens]]) -> list[Answer]:
@@ -175,10 +178,6 @@ def _verified(
     ):
         verified[place] = replace(results[place], verified=verification)
     return verified
-
-
-def _part_of(s: Attribution) -> Unit:
-    return "word" if s.has_words else "token"
 
 
 def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
@@ -302,6 +301,14 @@ def _without_places(encoding: Encoding) -> list[int]:
     """Return the tokens that are no parts of a picture with places."""
     picture = None if encoding.signal is None else encoding.signal.picture
     return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
+
+
+def _origins(query: Side, document: Side) -> list[tuple[int, int]]:
+    """Return for each unit of a result which side it is of, 0 or 1, and which of its tokens it is."""
+    encodings = list(enumerate((query.encoding, document.encoding)))
+    pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
+    plain = [(side, i) for side, encoding in encodings for i in _without_places(encoding)]
+    return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
 
 
 def _spelled(units: Units, partner: Units) -> Units:

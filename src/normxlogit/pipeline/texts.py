@@ -14,7 +14,7 @@ from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
-from ..methods.defaults import first_working, use_for
+from ..methods.defaults import first_working
 from ..model.given_outputs import read_outputs
 from ..model.map_batches import map_batches
 from ..model.task_model import TaskModel
@@ -33,7 +33,7 @@ def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attri
     """Explain inputs by the first default method that works on the model; results note why others did not."""
     inputs = repeatable(inputs)  # each method that is tried reads them
     results, notes = first_working(
-        use_for(model.task), lambda method: explain_inputs(model, inputs, replace(options, method=method))
+        model.task.use, lambda method: explain_inputs(model, inputs, replace(options, method=method))
     )
     if not notes:
         return results
@@ -61,7 +61,8 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     check_target(model, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
-    results = with_verifications(model, encodings, results, options.verify)
+    if options.verify is not None:
+        results = with_verifications(model, encodings, results, options.verify)
     return results[0] if single else Attributions(results)
 
 
@@ -103,7 +104,7 @@ def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
     """Add up what a text and each module's constants contribute to an answer."""
     model.refresh()
     model.task.check_explains_inputs(model)
-    if model.task.compares or not model.task.reads_tokens:
+    if not model.task.reads_one_text:
         raise InputError(f"{model.task.purpose} has no report of a frozen network: it is of single texts")
     encodings = model.task.locate(model.encoder([text]), None)
     check_target(model, target, None, None)

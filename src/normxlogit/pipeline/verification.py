@@ -7,48 +7,28 @@ parts in the order of their measured effects, and made irreducible by putting pa
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from ..inputs.encoding import Encoding
-from ..inputs.media.removed_signals import silenced, without_regions
 from ..methods.perturbation import PerturbedAnswers
 from ..model.forward_pass import ForwardPass
 from ..model.masking import moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.storage.schema import FloatArray
+from ..results.removable import Part, Removable, removable
 from ..results.targets import Prediction
 from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
 from .explain import to_host
-from .options import Verify
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
 SHOWN = 5
 """Units that are removed one at a time by "auto", and where a person looks."""
 
-REGIONS = 8
-"""Most regions of a picture in a row or a column: a single patch of many seldom matters."""
-
-MOMENT = 0.25
-"""Seconds of a sound that are silenced at a time, at least."""
-
 Tokens = tuple[int, ...]
-
-
-class Part(NamedTuple):
-    """What is removed at a time.
-
-    Attributes:
-        score: What the explanation gives it.
-    """
-
-    text: str
-    tokens: Tokens
-    score: float
 
 
 class MeasuredQuantity(NamedTuple):
@@ -78,7 +58,7 @@ Search = Generator[list[Tokens], list[Answer], Verification]
 
 
 def with_verifications(
-    model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: Verify
+    model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: int | Literal["auto"]
 ) -> list[Attribution]:
     """Return results with what the model answers without the units of the highest scores.
 
@@ -86,16 +66,14 @@ def with_verifications(
         model: The model that was explained.
         encodings: What it read for each result.
         results: The results.
-        verify: How many units are removed; None for no verification.
+        verify: How many units are removed.
     """
-    if verify is None:
-        return list(results)
     limit, verified = model.encoder.limit, list(results)
     groups: dict[Hashable, list[int]] = {}  # signals of one shape are read together; texts are padded
     for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):
         if limit is not None and len(encoding) > limit:
             verified[place] = _with_note(result, NOT_VERIFIED)
-        elif not parts_of(model, result):
+        elif not removable_of(model, result).parts:
             verified[place] = _with_note(result, "not verified: there is nothing that could be removed")
         else:
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
@@ -106,26 +84,14 @@ def with_verifications(
     return verified
 
 
-def parts_of(model: TaskModel, a: Attribution) -> list[Part]:
-    """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
+def removable_of(model: TaskModel, a: Attribution) -> Removable:
+    """Return what can be removed from an input.
 
     The token whose own label or prediction is explained stays, and so does the one at which an answer is read, unless
     there is nothing else.
     """
     a = ranked_scores(a)
-    if not a.has_text and not model.task.reads_tokens:
-        if model.task.result_kind == "image":
-            return _regions(a)
-        return _moments(a)
-    reads_token = model.task.per_token and not model.task.extractive
-    fixed = a.target.position if reads_token else None
-    if a.has_words:
-        parts = [Part(word.text, word.tokens, float(cast(float, word.score))) for word in a.words()]
-    else:
-        plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
-        parts = [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
-    parts = [part for part in parts if part.text.strip()]  # white space is a word to nobody
-    return [part for part in parts if fixed not in part.tokens] or parts
+    return removable(a, a.target.position if model.task.answers_at_token else None)
 
 
 def ranked_scores(a: Attribution) -> Attribution:
@@ -150,7 +116,7 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         self, model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], *, masked: bool = False
     ) -> None:
         self._results, self._masked = [ranked_scores(a) for a in results], masked
-        at_token = model.task.per_token and not model.task.left_to_right and not model.task.extractive
+        at_token = model.task.answers_at_token and not model.task.left_to_right
         self._encodings = [
             replace(encoding, position=result.target.position) if at_token else encoding
             for encoding, result in zip(encodings, self._results, strict=True)
@@ -162,16 +128,10 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         encoding = self._encodings[place]
         if not removed:
             return encoding
-        if encoding.signal is None:
-            without = remove_tokens(self.model, encoding, removed, masked=self._masked)
-            if encoding.position is None:
-                return without
-            return replace(
-                without, position=moved_position(self.model, encoding.position, removed, masked=self._masked)
-            )
-        if self.model.task.result_kind == "image":
-            return without_regions(encoding, removed)
-        return silenced(encoding, removed)
+        without = remove_tokens(self.model, encoding, removed, masked=self._masked)
+        if encoding.position is None:
+            return without
+        return replace(without, position=moved_position(self.model, encoding.position, removed, masked=self._masked))
 
     def _answers(self, encodings: list[Encoding], keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
         task = self.model.task
@@ -204,11 +164,11 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
 def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
     """Test several explanations with the answers of their model."""
     model = answers.model
-    quantity: Quantity = "value" if model.task.outcomes is None and not model.task.extractive else "probability"
-    questions = [
-        (parts_of(model, a), MeasuredQuantity(ranked_scores(a).target.name, quantity, *_unit(model, a)))
-        for a in results
-    ]
+    questions = []
+    for a in results:
+        found, target = removable_of(model, a), ranked_scores(a).target
+        measured = MeasuredQuantity(target.name, model.task.measured, found.unit, found.removed_by)
+        questions.append((found.parts, measured))
     return run_searches(questions, verify, answers)
 
 
@@ -326,65 +286,6 @@ def _smallest(
 
 def _tokens(parts: Sequence[Part], members: Sequence[int]) -> Tokens:
     return tuple(sorted(token for i in members for token in parts[i].tokens))
-
-
-def _unit(model: TaskModel, a: Attribution) -> tuple[Unit, RemovedBy]:
-    if model.task.result_kind == "image":
-        return "region", "replaced"
-    if model.task.result_kind == "audio":
-        return "moment", "silenced"
-    return "word" if a.has_words else "token", "deleted"
-
-
-def _regions(a: Attribution) -> list[Part]:
-    """Return squares of patches, at most `REGIONS` in a row or column."""
-    if not a.media:
-        return []
-    (height, width), first = a.media[0].shape, a.media[0].first
-    side = -(-max(height, width) // REGIONS)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for patch, (row, column) in enumerate(np.ndindex(height, width), start=first):
-        groups.setdefault((row // side, column // side), []).append(patch)
-    last = side - 1
-    return [
-        Part(
-            f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
-            tuple(patches),
-            _sum(a.scores, patches),
-        )
-        for (row, column), patches in groups.items()
-    ]
-
-
-def _moments(a: Attribution) -> list[Part]:
-    """Return the moments of a sound as they lie among the units."""
-    if not a.media:
-        return []
-    medium = a.media[0]
-    parts = moment_parts(medium.places.tolist(), a.scores[medium.units])
-    return [part._replace(tokens=tuple(medium.first + moment for moment in part.tokens)) for part in parts]
-
-
-def moment_parts(times: Sequence[Sequence[float]], scores: FloatArray) -> list[Part]:
-    """Return moments of `MOMENT` seconds, or of a frame where frames are longer.
-
-    Args:
-        times: Beginning and end of each frame.
-        scores: Of each frame.
-    """
-    groups: dict[int, list[int]] = {}
-    for token, (start, end) in enumerate(times):
-        if end > start:
-            groups.setdefault(int((start + end) / 2 / MOMENT), []).append(token)
-    parts = []
-    for tokens in groups.values():
-        start, end = min(times[i][0] for i in tokens), max(times[i][1] for i in tokens)
-        parts.append(Part(f"{start:.2f}-{end:.2f} s", tuple(tokens), _sum(scores, tokens)))
-    return parts
-
-
-def _sum(scores: FloatArray, tokens: Sequence[int]) -> float:
-    return float(scores[list(tokens)].sum())
 
 
 def _with_note(result: Attribution, note: str) -> Attribution:

@@ -10,7 +10,10 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch, collate
+from ..inputs.chat import ReadPrompt
+from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
@@ -20,7 +23,6 @@ from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.units import Units
 from .interfaces import ForwardInterface, ModelInterface
-from .task_inputs import TaskInputs
 
 TaskName = Literal[
     "sequence-classification",
@@ -45,11 +47,13 @@ MAX_LISTED_LABELS = 20
 MAX_SUMMARY_LABELS = 6
 """Most labels that a summary lists."""
 
+EXAMPLE_TEXT = "Is it so?"
+
 NO_ID = -1
 """A padding id that belongs to no token: a head that looks for the first padding finds none."""
 
 
-class Task(TaskInputs):
+class Task:
     """A task: how inputs are encoded and a model called, and what its outputs mean.
 
     A subclass overrides what is different: how an input is encoded, how the model is called, where its answer is read,
@@ -73,6 +77,8 @@ class Task(TaskInputs):
         labelled: Whether the outputs are classes with names.
         purpose: What the model is for, as errors say it.
         target_kind: What a target is: a label, a token or a value.
+        quantity: What scores add up to: the logit of a label or token, or a value.
+        measured: What the answers to shortened inputs are compared by.
         outcomes: Whether one of the outputs is true or each by itself; None where they have no probabilities.
         classifies_texts: Whether the answer to a text is one label of several, or a value.
         shown_labels: The names of what the model can answer.
@@ -84,9 +90,10 @@ class Task(TaskInputs):
         left_to_right: Whether a token's answer cannot depend on later ones.
         generates: Whether the model continues prompts.
         is_speech: Whether the model answers sounds with texts.
-        reads_pictures: Whether the messages of a prompt may hold pictures.
+        reads_pictures: Whether an input, or a message of a prompt, can hold a picture.
         per_frame: Whether it does so at every frame of a sound.
         result_kind: Whether results are of a text, a picture or a sound.
+        use: What is explained, by which the default method is chosen.
     """
 
     name: ClassVar[TaskName]
@@ -110,11 +117,14 @@ class Task(TaskInputs):
     reads_pictures: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
     result_kind: ClassVar[Literal["text", "image", "audio"]] = "text"
+    use: ClassVar[Literal["labels", "signals", "tokens"]] = "labels"
     output_names: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""
 
     target_kind: Literal["label", "token", "value"] = "label"
+    quantity: Literal["logit", "value"] = "logit"
+    measured: Literal["probability", "value"] = "probability"
     outcomes: Literal["exclusive", "independent"] | None = "exclusive"
     classifies_texts: bool = False
 
@@ -185,6 +195,16 @@ class Task(TaskInputs):
             labels.append(f"... {len(self.shown_labels) - MAX_SUMMARY_LABELS} more")
         return f"task={self.purpose!r}" + (f", labels=[{', '.join(labels)}]" if labels else "")
 
+    @property
+    def answers_at_token(self) -> bool:
+        """Whether the answer that is explained is that of a single token."""
+        return self.per_token and not self.extractive
+
+    @property
+    def reads_one_text(self) -> bool:
+        """Whether an input is a text (or a pair) that is read at once: no picture, no sound, no texts to compare."""
+        return self.reads_tokens and not self.compares
+
     # How the model is called
 
     def adapt(self, module: PreTrainedModel) -> bool:
@@ -218,6 +238,51 @@ class Task(TaskInputs):
         return collate(encodings, indices, pad_id=model.pad_id, left=model.pad_left, device=model.device)
 
     # What is read
+
+    def encode(
+        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+    ) -> tuple[list[Encoding], bool]:
+        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
+
+        Raises:
+            InputError: If something cannot be read.
+        """
+        return model.encoder.encode_input(inputs, long_text=long_text)
+
+    def encode_rows(
+        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
+    ) -> tuple[Sequence[Encoding], dict[int, str]]:
+        """Encode rows of a corpus.
+
+        Returns:
+            The encodings of the rows that can be read, in their order, and what is wrong with the others by place.
+        """
+        return model.encoder.columns(rows, long_text=long_text)
+
+    def example_input(self, model: ModelInterface) -> Any:
+        """Return an input on which a model shows what works on it before there is any other."""
+        return EXAMPLE_TEXT
+
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
+        raise NotImplementedError
+
+    def read_completion(
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode a prompt, of which `read_prompt` made `before`, with a completion.
+
+        Returns:
+            Both, and how many of the tokens are the prompt's.
+
+        Raises:
+            InputError: If the completion is empty or cannot be told from the prompt.
+        """
+        raise NotImplementedError
+
+    def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
+        """Return a prompt and the tokens that follow it."""
+        return append_tokens(self.tokenizer, before, ids)
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose prediction is to be explained.

@@ -20,6 +20,7 @@ class LanguageTask(Task):
     """The base of language tasks: targets and predictions are tokens."""
 
     vocabulary = True
+    use = "tokens"
     per_token = True
     outputs = "the tokens of the vocabulary"
     target_kind = "token"

@@ -163,7 +163,7 @@ def test_the_published_protocol_counts_first_pieces(bert):
 
 
 def test_causal_models_score_every_token_of_the_prefix():
-    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    explainer = tiny.explainer("gpt2", "CausalLM")
     made = items(explainer, causal=True)
     (target, _) = align(explainer._model, made, "logat")
     shares = []

@@ -12,7 +12,13 @@ SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
 
 
-def without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
+def without_parts(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
+    """Return a sound without some moments, or a picture without some patches; only sounds have times."""
+    remove = _silenced if _signal_of(encoding).times else _without_regions
+    return remove(encoding, tokens)
+
+
+def _without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
     """Return a picture in which patches have the mean colour of the patches around them that stay.
 
     Args:
@@ -46,7 +52,7 @@ def without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
     return replace(encoding, signal=replace(signal, inputs=inputs))
 
 
-def silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
+def _silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
     """Return a sound without some moments: samples are zero, spectra as low as the lowest of the sound.
 
     Args:

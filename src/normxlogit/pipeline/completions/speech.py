@@ -25,8 +25,8 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.targets import Prediction, Target
 from ...results.units.units import Units
+from ...tasks.media.signals import naming_input
 from ...tasks.media.speech import Emitted
-from ...tasks.task_inputs import naming_input
 from ..media import appended, with_media
 from ..options import Options, provenance
 from ..verification import NOT_VERIFIED

@@ -12,8 +12,9 @@ from ...copies.pool import private_clone
 from ...inputs.media.sounds import Sound
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
+from ...results.removable import moments_of
 from ..options import Verify
-from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, moment_parts, run_searches
+from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, run_searches
 
 
 def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, verify: Verify) -> Attribution:
@@ -28,7 +29,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
     if verify is None:
         return g
     audio = g.audio[0]
-    parts = moment_parts(audio.times.tolist(), audio.scores.sum(0))
+    parts = moments_of(audio)
     if len(parts) < 2 or sound.rate is None:
         return replace(g, notes=(*g.notes, "not verified: the sound has no two moments that could be silenced"))
     count = min(SHOWN if verify == "auto" else verify, len(parts) - 1)

@@ -33,6 +33,7 @@ class ImageClassification(SignalTask):
     auto_class = "AutoModelForImageClassification"
     processor_class = AutoImageProcessor
     result_kind = "image"
+    reads_pictures = True
     medium = "picture"
     is_item = staticmethod(is_picture)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -24,10 +25,10 @@ from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
 from ...parts.signal_entry import patch_embedding
+from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ..classification import Classification, Problem
 from ..interfaces import ModelInterface
-from ..task_inputs import naming_input
 
 MASK_INPUT = "signal_mask"
 """The frames that a feature extractor masks, which `_call_without_tokens` gives a model as its attention mask."""
@@ -35,10 +36,27 @@ MASK_INPUT = "signal_mask"
 MAX_REPEATS = 16
 """Places before the patches that a head may leave out: the class token and the registers."""
 
+LONGEST_PATH = 1000
+"""Characters from which on a string is data and not the path of a file."""
+
+NAMED = 60
+"""Characters of an input that an error about it repeats at least."""
+
 TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
 
 Grid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
+
+
+@contextmanager
+def naming_input(place: int, item: Any) -> Iterator[None]:
+    """Name an input in the errors about it: by its place, and by its path where that is not named yet."""
+    try:
+        yield
+    except InputError as error:
+        is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
+        path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
+        raise InputError(f"input {place}{path}: {error}") from None
 
 
 class SignalTask(Classification):
@@ -51,6 +69,7 @@ class SignalTask(Classification):
     plain = False
     peft_type = ""
     reads_tokens = False
+    use = "signals"
     medium: ClassVar[str]
     """What it reads, a picture or a sound."""
 

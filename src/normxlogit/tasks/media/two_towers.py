@@ -132,6 +132,7 @@ class TwoTowers(Task):
     processor_class = AutoProcessor
     outputs = "vectors"
     reads_tokens = False
+    reads_pictures = True
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 
     def check_explains_inputs(self, model: ModelInterface) -> None:

@@ -17,11 +17,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from normxlogit import ALL, Explainer
 from normxlogit.errors import NormXLogitError
 from normxlogit.methods import list_methods
-from tests.architectures.base import MEDIA, SIGNALS, Broken, build, stir, tokenizer_for
-from tests.architectures.checks import check
-from tests.architectures.media_calls import calls_for
-from tests.architectures.outcomes import Call, adds_up, attempt, line_of, same
-from tests.architectures.signals import samples_for, unread
+from tools.survey.base import MEDIA, SIGNALS, CheckError, build, stir, tokenizer_for
+from tools.survey.checks import check
+from tools.survey.media_calls import calls_for
+from tools.survey.outcomes import Call, adds_up, attempt, line_of, same
+from tools.survey.signals import samples_for, unread
 
 TEXTS = ["the movie is never bad , but the plot was awful !", "a great film"]
 INPUTS: dict[str, list[Any]] = {
@@ -100,7 +100,8 @@ class TextCalls:
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.model, self.tokenizer = model, tokenizer
+        self.model: Any = model
+        self.tokenizer = tokenizer
         self.explainer = Explainer(model, tokenizer)
         self.task = self.explainer._model.task.name  # XLM's language model is in two mappings
         self.inputs = INPUTS.get(self.task, TEXTS)
@@ -152,7 +153,7 @@ class TextCalls:
         alone = [self.explainer(given, method=method) for given in self.inputs]
         for given, result in zip(self.inputs, alone, strict=True):
             if len(result.scores) != len(result.tokens):
-                raise Broken(f"{result.scores.shape} scores for {len(result.tokens)} tokens")
+                raise CheckError(f"{result.scores.shape} scores for {len(result.tokens)} tokens")
             if self.task != "question-answering":
                 logits, place = self.logits(given), result.target.position
                 same(result.prediction.value, (logits if place is None else logits[place]).max(), "the predicted logit")
@@ -172,7 +173,7 @@ class TextCalls:
         alone = [self.explainer(given, method=name, layers=ALL) for given in self.inputs]
         for given, result in zip(self.inputs, alone, strict=True):
             if result.scores.shape != (len(result.layers), len(result.tokens)):
-                raise Broken(f"{result.scores.shape} scores of {len(result.layers)} layers")
+                raise CheckError(f"{result.scores.shape} scores of {len(result.layers)} layers")
             if name == "normxlogit":
                 same(result.scores[-1], self.explainer(given, method=name).scores, "the last layer and no layers")
             elif self._reads_one_target(result):
@@ -196,9 +197,9 @@ class TextCalls:
         several = self.explainer.generate(self.inputs, max_new_tokens=NEW_TOKENS)
         for ids, alone, result in zip(self.generates_alone(), single, several, strict=True):
             if list(alone.token_ids) != ids:
-                raise Broken(f"generated {list(alone.token_ids)}, the model's own generate {ids}")
+                raise CheckError(f"generated {list(alone.token_ids)}, the model's own generate {ids}")
             if alone.token_ids != result.token_ids:
-                raise Broken(f"generated {result.token_ids} in a batch and {alone.token_ids} alone")
+                raise CheckError(f"generated {result.token_ids} in a batch and {alone.token_ids} alone")
             same(result.scores, alone.scores, "generated in a batch and alone")
 
     def _centred(self, text: str, completion: str) -> Tensor:
@@ -240,7 +241,8 @@ class SignalCalls:
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self.model, self.explainer = model, Explainer(model, unread)
+        self.model: Any = model
+        self.explainer = Explainer(model, unread)
         self.values = samples_for(model)
 
     def each(self) -> dict[str, tuple[Call, Call]]:

@@ -9,15 +9,15 @@ import torch
 from transformers import PreTrainedModel
 
 from normxlogit import ALL, Attribution, Explainer
+from normxlogit.copies.non_finite import EXCLUDED
 from normxlogit.inputs.batching import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of
-from normxlogit.parts.proofs import EXCLUDED
 from normxlogit.tasks.positions import logits_at
 from normxlogit.tasks.targets import resolve
-from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read
-from tests.architectures.known import ALIKE
-from tests.architectures.signals import check_signal
+from tools.survey.base import SIGNALS, TOLERANCE, CheckError, build, near, stir, tokenizer_for, tokens_read
+from tools.survey.known import ALIKE
+from tools.survey.signals import check_signal
 
 TEXTS = ["the movie is never bad , but the plot was awful and the wit mediocre !", "a great film with charm"]
 MASKED = [text.replace("bad", "[MASK]").replace("great", "[MASK]") for text in TEXTS]
@@ -26,6 +26,7 @@ STRENGTHS = (2.0, 8.0, 32.0)
 APART = 50
 """Times the tolerance by which answers must differ, or a head that says the same of everything would pass."""
 PAIRS = [("the cat sat here ?", "the cat never sat on the mat and the key"), ("is it bad ?", "a film with charm")]
+INPUTS: dict[str, list[Any]] = {"masked-lm": MASKED, "question-answering": PAIRS, "multiple-choice": PAIRS}
 
 
 def check(task: str, family: str) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def check(task: str, family: str) -> dict[str, Any]:
         whether the later ones must rest for it.
 
     Raises:
-        Broken: If a check fails.
+        CheckError: If a check fails.
     """
     if task in SIGNALS:
         return check_signal(task, family)
@@ -46,12 +47,12 @@ def check(task: str, family: str) -> dict[str, Any]:
         stir(model, strength)
         explainer = Explainer(model, tokenizer)
         name = explainer._model.task.name  # XLM's language model stands in two mappings
-        texts: list[Any] = {"masked-lm": MASKED, "question-answering": PAIRS, "multiple-choice": PAIRS}.get(name, TEXTS)
+        texts = INPUTS.get(name, TEXTS)
         with torch.no_grad():
             if family in ALIKE or _told_apart(explainer, model, texts):
                 break
     else:
-        raise Broken("the model answers all texts alike: this proves nothing")
+        raise CheckError("the model answers all texts alike: this proves nothing")
     facts: dict[str, Any] = {"class": type(model).__name__, "strength": strength}
     with torch.no_grad():
         _whole(explainer, model, texts)
@@ -69,14 +70,14 @@ def _batch(explainer: Explainer, texts: list[Any]) -> Batch:
 
 
 def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: Any) -> tuple[torch.Tensor, Any]:
-    """The plain model's logits and outputs; every row of a multiple-choice batch as a question of one choice."""
+    """Return the plain model's logits and outputs; every row of a multiple-choice batch as a question of one choice."""
     inputs = batch.inputs
     if explainer._model.task.name == "multiple-choice":
         inputs = {name: value[:, None] for name, value in inputs.items()}
     outputs = model(**inputs, **options)
     logits = answer_of(outputs)
     if logits is None:
-        raise Broken("the model gives no logits")
+        raise CheckError("the model gives no logits")
     return logits, outputs
 
 
@@ -93,7 +94,7 @@ def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) 
 
 
 def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> None:
-    """The head on the trunk's output gives the model's logits, padding and all; and on each token the token's."""
+    """Check the head on the trunk's output: the model's logits, padding and all, and each token's on that token."""
     batch = _batch(explainer, texts)
     own, _ = _own(explainer, model, batch)
     run = explainer._model.run(batch)
@@ -123,7 +124,9 @@ def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attrib
         return list(zip(texts, explainer(texts, method="normxlogit"), strict=True))
     prompt, choices = texts[0][0], [choice for _, choice in texts]
     result = explainer((prompt, choices), method="normxlogit")
-    return [((prompt, choices[result.target.id]), result)]
+    best = result.target.id
+    assert best is not None
+    return [((prompt, choices[best]), result)]
 
 
 def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> None:
@@ -155,7 +158,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
 
 
 def _each_alone(explainer: Explainer, model: PreTrainedModel, batch: Batch, hidden: torch.Tensor) -> torch.Tensor:
-    """What the caller's whole model answers where the state at every position is one token's, (T, C).
+    """Return what the caller's whole model answers where the state at every position is one token's, (T, C).
 
     The head stays where it is, in the model: the states are written over where the first of its modules gives what
     reaches the head. Nothing of the library's own head is used.
@@ -177,7 +180,7 @@ def _each_alone(explainer: Explainer, model: PreTrainedModel, batch: Batch, hidd
     with _hooked(model.modules(), watch):
         _own(explainer, model, batch)
     if not made:
-        raise Broken("no module gives the states that reach the head")
+        raise CheckError("no module gives the states that reach the head")
     module, (texts, width) = made[0]
 
     def overwrite(module: torch.nn.Module, args: Any, output: Any) -> Any:
@@ -194,7 +197,7 @@ def _each_alone(explainer: Explainer, model: PreTrainedModel, batch: Batch, hidd
         return _own(explainer, model, replace(batch, inputs=rows))[0]
 
 
-def _first_tensor(output: Any) -> torch.Tensor | None:
+def _first_tensor(output: Any) -> Any:
     found = output[0] if isinstance(output, tuple) and output else output
     return found if isinstance(found, torch.Tensor) else None
 
@@ -215,6 +218,6 @@ def _layers(explainer: Explainer, text: Any) -> int:
         text = (text[0], [text[1], "a film"])
     layered = torch.tensor(explainer(text, method="normxlogit", layers=ALL).scores)  # (L, T)
     if not layered.isfinite().all():
-        raise Broken("scores of a layer are not finite")
+        raise CheckError("scores of a layer are not finite")
     near(layered[-1], torch.tensor(explainer(text, method="normxlogit").scores), "last layer against the default")
     return len(layered)

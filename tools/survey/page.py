@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import transformers
 
-from tests.architectures.base import MAPPINGS, MEDIA, SIGNALS
-from tests.architectures.calls import DEFAULT
-from tests.architectures.known import PADDING, REFUSED, SKIPPING
-from tests.architectures.outcomes import kind
+from tools.survey.base import MAPPINGS, MEDIA, SIGNALS
+from tools.survey.calls import DEFAULT
+from tools.survey.known import PADDING, REFUSED, SKIPPING
+from tools.survey.outcomes import kind
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 DATA = PAGE.with_suffix(".json")
@@ -143,7 +143,7 @@ mappings, a small model with random weights is built, and the calls that a user 
 again:
 
 ```console
-$ python -m tests.architectures.survey
+$ python -m tools.survey
 ```
 
 Every call is made on two inputs of different lengths (two pictures or two sounds of one size): each alone, and both in
@@ -185,7 +185,7 @@ NOTES = """## Notes
 - A trunk that pools (Funnel) has fewer states than tokens. Each token takes the state that it is pooled into.
 - A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
 - On transformers 5.5, the oldest version that is supported, the same calls work, but for four classes that fail on
-  these inputs by themselves (listed in `tests/architectures/known.py`).
+  these inputs by themselves (listed in `tools/survey/known.py`).
 """
 
 
@@ -291,7 +291,7 @@ def _head() -> str:
 def _summary(rows: Classes) -> str:
     lines = [
         "## Summary\n\nHow many classes of each mapping have a *yes*.\n",
-        "<!-- generated: python -m tests.architectures.survey -->\n",
+        "<!-- generated: python -m tools.survey -->\n",
         f"| Mapping | Classes | {' | '.join(IN_SUMMARY)} |",
         "|---" * (len(IN_SUMMARY) + 2) + "|",
     ]
@@ -307,7 +307,7 @@ def _summary(rows: Classes) -> str:
     lines += [
         "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how "
         "many have a *yes* in every column, are refused somewhere with a reason, or are wrong.\n",
-        "<!-- generated: python -m tests.architectures.survey -->\n",
+        "<!-- generated: python -m tools.survey -->\n",
         "| Mapping | Classes | Run | Explained | Refused | Wrong |\n|---|---|---|---|---|---|",
     ]
     for task in MEDIA:

@@ -7,9 +7,9 @@ import torch
 from PIL import Image
 
 from normxlogit import Explainer
-from tests.architectures.base import Broken
-from tests.architectures.media import encoded, speech, towers, vision_language
-from tests.architectures.outcomes import Call, adds_up, same
+from tools.survey.base import CheckError
+from tools.survey.media import encoded, speech, towers, vision_language
+from tools.survey.outcomes import Call, adds_up, same
 
 NEW_TOKENS = 3
 RATE = 16_000
@@ -75,15 +75,15 @@ class _Writing:
             ids, logits = self.own(seed)
             written = list(single.token_ids[single.prompt_tokens :])
             if written != ids:
-                raise Broken(f"generated {written}, the model's own generate {ids}")
+                raise CheckError(f"generated {written}, the model's own generate {ids}")
             adds_up(single, logits, "scores and bias of a generated token", parts_of(single))
             if single.token_ids != result.token_ids:
-                raise Broken(f"generated {result.token_ids} in a batch and {single.token_ids} alone")
+                raise CheckError(f"generated {result.token_ids} in a batch and {single.token_ids} alone")
             same(parts_of(result), parts_of(single), "in a batch and alone")
         return alone
 
     def reads_parts(self) -> None:
-        """The same, read at the patch embedding or the first convolution."""
+        """Do the same, read at the patch embedding or the first convolution."""
         self.generates(PATCHES)
 
 
@@ -127,7 +127,7 @@ class PictureCalls(_Writing):
         return ids.tolist(), logits.gather(1, ids[:, None])[:, 0] - logits.mean(-1)
 
     def completes(self) -> None:
-        """What the model generates, given as a completion, has the same logits."""
+        """Explain what the model generates as a given completion: it has the same logits."""
         for seed, given in enumerate(self.inputs):
             ids, logits = self.own(seed)
             result = self.explainer.explain_completion(given, ids)
@@ -139,7 +139,7 @@ class PictureCalls(_Writing):
         found = self.explainer.explain_completion(self.inputs[0], ids, sources="message")
         parts = found.scores  # (K, U)
         if len(found.units) < 4:
-            raise Broken(f"sources {found.units.name}: not a picture and a message")
+            raise CheckError(f"sources {found.units.name}: not a picture and a message")
         whole = [logits.sum()] if len(parts) == 1 else logits
         adds_up(found, whole, "scores and bias of sources", parts)
 
@@ -201,7 +201,7 @@ class FrameCalls(_SoundCalls):
                 ids.append(index)
                 centred.append(logits[place, index] - logits[place].mean())
         if not ids:
-            raise Broken("the model emits nothing but blanks")
+            raise CheckError("the model emits nothing but blanks")
         return ids, torch.stack(centred)
 
 
@@ -236,12 +236,17 @@ class TowerCalls:
 
     def compares(self) -> None:
         """Compare a text with pictures and a picture with texts, alone and together; each side is the cosine."""
-        for one, others in ((QUESTIONS[0], self.pictures), (self.pictures[0], list(QUESTIONS))):
+        comparisons: list[tuple[Any, list[Any]]] = [
+            (QUESTIONS[0], self.pictures),
+            (self.pictures[0], list(QUESTIONS)),
+        ]
+        for one, others in comparisons:
             alone = [self.explainer.similarity(one, other) for other in others]
             for other, result in zip(others, alone, strict=True):
                 text, image = (one, other) if isinstance(one, str) else (other, one)
                 cosine = self.cosine(text, image)
                 sequences = np.array(result.units.sequence)
+                assert result.bias is not None
                 sides = [result.scores[sequences == side].sum() + result.bias[side] for side in (0, 1)]
                 same([result.prediction.value, *sides], [cosine] * 3, "the cosine, and what each side adds up to", 1.0)
             for single, result in zip(alone, self.explainer.similarity(one, others), strict=True):

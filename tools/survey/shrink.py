@@ -9,7 +9,8 @@ import dataclasses
 import re
 from typing import Any
 
-from transformers import CONFIG_MAPPING, CLIPVisionConfig, PretrainedConfig
+import transformers
+from transformers import CONFIG_MAPPING, PretrainedConfig
 
 VOCABULARY = 128
 LAYERS = 2
@@ -61,10 +62,12 @@ PARTICULARS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """What the rules below get wrong, by the `model_type` of the configuration (nested ones too)."""
 
+_VISION: Any = transformers.CLIPVisionConfig  # takes settings of other towers too
+
 FORCED: dict[str, dict[str, Any]] = {
     # Its own vision tower needs timm, and text does not pass through it.
     "gemma3n": {
-        "vision_config": CLIPVisionConfig(
+        "vision_config": _VISION(
             hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32,
             rms_norm_eps=1e-6, vocab_size=8, vocab_offset=120,
         )
@@ -91,7 +94,7 @@ _FIXED = {
 
 
 def shrunk(model_type: str, **options: Any) -> PretrainedConfig:
-    """The configuration of a family, shrunk.
+    """Return the configuration of a family, shrunk.
 
     Args:
         model_type: As in transformers' auto mappings.
@@ -138,7 +141,7 @@ def shrink(
 
 
 def _small(name: str, value: Any) -> Any:
-    """A smaller value for a setting, the same value if its name or kind says nothing about size."""
+    """Return a smaller value for a setting, the same value if its name or kind says nothing about size."""
     if name == "image_size" and isinstance(value, list | tuple):
         return type(value)(min(side, IMAGE) for side in value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -164,7 +167,7 @@ def _small(name: str, value: Any) -> Any:
 
 
 def _token(name: str, value: int) -> int:
-    """Special tokens as the tests' tokenizer has them; the others somewhere above the words."""
+    """Return special tokens as the tests' tokenizer has them; the others somewhere above the words."""
     known = {"pad": 0, "bos": 2, "cls": 2, "decoder_start": 2, "eos": 3, "sep": 3, "mask": 4}
     for stem, index in known.items():
         if name == f"{stem}_token_id":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from normxlogit.errors import InputError, NormXLogitError
-from tests.architectures.base import Broken
+from tools.survey.base import CheckError
 
 Call = Callable[[], Any]
 
@@ -56,16 +56,16 @@ def same(found: Any, expected: Any, what: str, size: float = 0.02) -> None:
     """Compare scores, relative to the largest of them, or to `size` where that is larger.
 
     Raises:
-        Broken: If they differ.
+        CheckError: If they differ.
     """
     found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
     if found.shape != expected.shape:
-        raise Broken(f"{what}: shape {found.shape}, not {expected.shape}")
+        raise CheckError(f"{what}: shape {found.shape}, not {expected.shape}")
     if not np.isfinite(found).all():
-        raise Broken(f"{what}: not finite")
+        raise CheckError(f"{what}: not finite")
     difference, size = np.abs(found - expected).max(initial=0), max(np.abs(expected).max(initial=0), size)
     if not difference <= TOLERANCE * size:
-        raise Broken(f"{what}: off by {difference:.2g} at a size of {size:.2g}")
+        raise CheckError(f"{what}: off by {difference:.2g} at a size of {size:.2g}")
 
 
 def adds_up(result: Any, logits: Any, what: str, scores: Any = None) -> None:
@@ -78,17 +78,17 @@ def adds_up(result: Any, logits: Any, what: str, scores: Any = None) -> None:
         scores: What is summed, in the place of the result's scores; its last axis is summed over.
 
     Raises:
-        Broken: If they differ, or there is no bias.
+        CheckError: If they differ, or there is no bias.
     """
     if result.bias is None:
-        raise Broken(f"{what}: the result has no bias")
+        raise CheckError(f"{what}: the result has no bias")
     parts = [np.asarray(result.scores if scores is None else scores, np.float64), np.asarray(result.bias)[..., None]]
     if result.sink is not None:
         parts.append(np.asarray(result.sink)[..., None])
     every = np.concatenate(parts, -1)
     difference, size = np.abs(every.sum(-1) - np.asarray(logits)), np.abs(every).sum(-1)
     if not (difference <= TOLERANCE * np.maximum(size, 0.02)).all():
-        raise Broken(f"{what}: off by {difference.max():.2g} at a size of {size.max():.2g}")
+        raise CheckError(f"{what}: off by {difference.max():.2g} at a size of {size.max():.2g}")
 
 
 def kind(outcome: str) -> str:

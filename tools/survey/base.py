@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from normxlogit.parts.headpiece import Head
 from tests import tiny
-from tests.architectures.shrink import shrunk
+from tools.survey.shrink import shrunk
 
 TOLERANCE = 1e-4
 
@@ -83,12 +83,12 @@ SIGNALS = ("image-classification", "audio-classification")
 MEDIA = ("image-text-to-text", "speech-seq2seq", "ctc", "zero-shot-image")
 
 
-class Broken(Exception):
+class CheckError(Exception):
     """A check that failed, and how."""
 
 
 def build(task: str, family: str) -> PreTrainedModel:
-    """A shrunk model of a family with random weights, in evaluation mode."""
+    """Build a shrunk model of a family with random weights, in evaluation mode."""
     mapping = MAPPINGS[task]
     options = dict(mapping.options)
     if task == "causal-lm":
@@ -111,7 +111,8 @@ def build(task: str, family: str) -> PreTrainedModel:
         text.pad_token_id = 0
     if hasattr(model, "set_default_language"):
         model.set_default_language(next(iter(model.config.languages)))
-    return model.float().eval()
+    built: PreTrainedModel = model.float().eval()
+    return built
 
 
 def tokenizer_for(task: str, family: str) -> PreTrainedTokenizerFast:
@@ -140,15 +141,15 @@ def near(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
     """Compare to TOLERANCE, relative to the largest value.
 
     Raises:
-        Broken: If they differ.
+        CheckError: If they differ.
     """
     if found.shape != wanted.shape:
-        raise Broken(f"{what}: shape {tuple(found.shape)}, not {tuple(wanted.shape)}")
+        raise CheckError(f"{what}: shape {tuple(found.shape)}, not {tuple(wanted.shape)}")
     if not wanted.isfinite().all():
-        raise Broken(f"{what}: the model's own values are not finite")
+        raise CheckError(f"{what}: the model's own values are not finite")
     difference = (found - wanted).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, wanted.abs().max().item()):
-        raise Broken(f"{what}: off by {difference:.2g} at a size of {wanted.abs().max().item():.2g}")
+        raise CheckError(f"{what}: off by {difference:.2g} at a size of {wanted.abs().max().item():.2g}")
 
 
 def tokens_read(head: Head, hidden: torch.Tensor, inputs: dict[str, Any], own: torch.Tensor) -> str:

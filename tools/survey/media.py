@@ -8,14 +8,16 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
-from transformers.models.auto.feature_extraction_auto import FEATURE_EXTRACTOR_MAPPING_NAMES
-from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
-from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES
+from transformers.models.auto import feature_extraction_auto, image_processing_auto, processing_auto
 
 from tests import tiny, vlm
-from tests.architectures.base import MAPPINGS, stir
-from tests.architectures.known import PROCESSORS, PROMPTS
-from tests.architectures.shrink import VOCABULARY, shrunk
+from tools.survey.base import MAPPINGS, stir
+from tools.survey.known import PROCESSORS, PROMPTS
+from tools.survey.shrink import VOCABULARY, shrunk
+
+_FEATURE_EXTRACTORS: Any = vars(feature_extraction_auto)["FEATURE_EXTRACTOR_MAPPING_NAMES"]
+_IMAGE_PROCESSORS: Any = vars(image_processing_auto)["IMAGE_PROCESSOR_MAPPING_NAMES"]
+_PROCESSORS: Any = vars(processing_auto)["PROCESSOR_MAPPING_NAMES"]
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]  # as `shrink` numbers them
 WORDS = ["user", "assistant", ":", "!", *vlm.WORDS]
@@ -70,7 +72,7 @@ SEQUENCE = ("image_seq_length", "image_seq_len", "num_image_tokens", "num_query_
 
 def image_processor_for(family: str, config: PretrainedConfig, count: int) -> Any:
     """Return the image processor of a family, for pictures as small as its shrunk model reads."""
-    name = IMAGE_PROCESSOR_MAPPING_NAMES.get(family) or IMAGE_PROCESSOR_MAPPING_NAMES[PROCESSORS[family]]
+    name = _IMAGE_PROCESSORS.get(family) or _IMAGE_PROCESSORS[PROCESSORS[family]]
     kind = getattr(transformers, name.get("pil") or name["torchvision"])
     vision = getattr(config, "vision_config", config)
     side = _side(config)
@@ -88,9 +90,9 @@ def image_processor_for(family: str, config: PretrainedConfig, count: int) -> An
         options["max_image_size"] = {"longest_edge": side} if isinstance(kind.max_image_size, dict) else side
     if getattr(plain_one, "image_grid_pinpoints", None):
         options["image_grid_pinpoints"] = [[side, 2 * side], [2 * side, side], [2 * side, 2 * side]]
-    for key, value in (("min_pixels", 16 * 16), ("max_pixels", 4 * IMAGE_SIZE**2)):
+    for key, limit in (("min_pixels", 16 * 16), ("max_pixels", 4 * IMAGE_SIZE**2)):
         if key in kind.valid_kwargs.__annotations__ and "size" not in options:
-            options[key] = value
+            options[key] = limit
     if getattr(kind, "max_patches", None):
         options["max_patches"] = 4
     for key, names in {
@@ -99,7 +101,7 @@ def image_processor_for(family: str, config: PretrainedConfig, count: int) -> An
         "temporal_patch_size": ("temporal_patch_size",),
         "pooling_kernel_size": ("pooling_kernel_size",),
     }.items():
-        value = next(
+        value: int | None = next(
             (v for owner in (vision, config) for n in names if isinstance(v := getattr(owner, n, None), int)), None
         )
         if value is not None and getattr(kind, key, None) is not None:
@@ -140,7 +142,7 @@ def processor_for(family: str, config: PretrainedConfig, count: int = 1) -> Any:
         config: The model's configuration.
         count: Tokens that stand for a picture or one of its tiles.
     """
-    kind = getattr(transformers, PROCESSOR_MAPPING_NAMES.get(family) or PROCESSOR_MAPPING_NAMES[PROCESSORS[family]])
+    kind = getattr(transformers, _PROCESSORS.get(family) or _PROCESSORS[PROCESSORS[family]])
     loose = type(kind.__name__, (kind,), {"check_argument_for_proper_class": lambda *args: None})
     tokenizer = tokenizer_for(kind)
     parts: dict[str, Any] = {}
@@ -264,9 +266,8 @@ def _features(model: Any, read: Any, config: PretrainedConfig) -> int:
         features = model.get_image_features(**{k: v for k, v in read.items() if k not in text})
     features = getattr(features, "pooler_output", features)
     parts = features if isinstance(features, list | tuple) else [features]
-    return sum(part.shape[:-1].numel() for part in parts) // max(
-        1, next(v for k, v in read.items() if k.startswith("pixel_values")).shape[:-3].numel()
-    )
+    pixels = next(v for k, v in read.items() if k.startswith("pixel_values"))
+    return int(sum(part.shape[:-1].numel() for part in parts) // max(1, pixels.shape[:-3].numel()))
 
 
 class Reader:
@@ -292,12 +293,13 @@ def speech(task: str, family: str) -> tuple[Any, Any]:
         task: The mapping.
         family: The model type.
     """
-    extractor = FEATURE_EXTRACTOR_MAPPING_NAMES[PROCESSORS.get(family, family)]
+    extractor = _FEATURE_EXTRACTORS[PROCESSORS.get(family, family)]
     kind = getattr(transformers, extractor)
-    config = shrunk(family, **({"vocab_size": VOCABULARY} if task == "ctc" else {}))
+    config: Any = shrunk(family, **({"vocab_size": VOCABULARY} if task == "ctc" else {}))
     options: dict[str, Any] = {}
     if "chunk_length" in inspect.signature(kind.__init__).parameters:
         options["chunk_length"] = 2
+        owner: Any
         for owner in (config, getattr(config, "audio_config", None)):
             if hasattr(owner, "max_source_positions"):
                 owner.max_source_positions = 100
@@ -320,7 +322,7 @@ def speech(task: str, family: str) -> tuple[Any, Any]:
 def towers(family: str) -> tuple[Any, Any]:
     """Return the shrunk model of two towers of a family, and its processor."""
     config = shrunk(family)
-    kind = getattr(transformers, PROCESSOR_MAPPING_NAMES[family])
+    kind = getattr(transformers, _PROCESSORS[family])
     loose = type(kind.__name__, (kind,), {"check_argument_for_proper_class": lambda *args: None})
     processor = loose(image_processor=image_processor_for(family, config, 1), tokenizer=tiny.tokenizer())
     if "siglip" in family:  # their tokenizers return no mask: padding is read like any other token

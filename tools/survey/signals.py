@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
-from tests.architectures.base import Broken, build, near, stir, tokens_read
+from tools.survey.base import CheckError, build, near, stir, tokens_read
 
 SAMPLES = 4000
 
@@ -20,7 +20,7 @@ def samples_for(model: PreTrainedModel) -> torch.Tensor:
         inner = getattr(config, "vision_config", config)
         size = getattr(inner, "image_size", 64)
         high, wide = (size, size) if isinstance(size, int) else size
-        shape = (2, getattr(inner, "num_channels", 3), high, wide)
+        shape: tuple[int, ...] = (2, getattr(inner, "num_channels", 3), high, wide)
     elif hasattr(config, "max_length"):  # a spectrogram
         shape = (2, config.max_length, config.num_mel_bins)
     elif hasattr(config, "feature_projection_input_dim"):
@@ -65,7 +65,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         layered = torch.zeros(0)
     if len(layered):
         if not layered.isfinite().all():
-            raise Broken("scores of a layer are not finite")
+            raise CheckError("scores of a layer are not finite")
         near(layered[-1], torch.tensor(result.scores), "last layer against the default")
     facts = {"class": type(model).__name__, "trunk": taken.parts.trunk, "reads": reads, "padding": "same"}
     return facts | {"layers": len(layered), "resting": taken.parts.early_exit is not None}

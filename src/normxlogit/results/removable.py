@@ -1,0 +1,111 @@
+"""What of an input can be removed at a time: words or tokens, regions of pictures, moments of sounds."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import numpy as np
+
+from .units.media import MediumScores
+from .verification import RemovedBy, Unit
+
+if TYPE_CHECKING:
+    from .attribution import Attribution
+
+REGIONS = 8
+"""Most regions of a picture in a row or a column: a single patch of many seldom matters."""
+
+MOMENT = 0.25
+"""Seconds of a sound that are silenced at a time, at least."""
+
+
+class Part(NamedTuple):
+    """What is removed at a time.
+
+    Attributes:
+        score: What the explanation gives it.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    score: float
+
+
+class Removable(NamedTuple):
+    """The parts of an input that can be removed, what they are, and what happens to them."""
+
+    parts: list[Part]
+    unit: Unit
+    removed_by: RemovedBy
+
+
+def removable(a: "Attribution", fixed: int | None = None) -> Removable:
+    """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
+
+    Args:
+        a: The explanation, with one score for each unit.
+        fixed: A token that stays, unless there is nothing else.
+    """
+    if a.has_text:
+        parts = [part for part in _text_parts(a) if part.text.strip()]  # white space is a word to nobody
+        parts = [part for part in parts if fixed not in part.tokens] or parts
+        return Removable(parts, "word" if a.has_words else "token", "deleted")
+    if a.images:
+        count = len(a.images)
+        names = [f" of picture {number}" if count > 1 else "" for number in range(1, count + 1)]
+        regions = [part for image, name in zip(a.images, names, strict=True) for part in _regions(image, name)]
+        return Removable(regions, "region", "replaced")
+    moments = [
+        part._replace(tokens=tuple(sound.first + moment for moment in part.tokens))
+        for sound in a.audio
+        for part in moments_of(sound)
+    ]
+    return Removable(moments, "moment", "silenced")
+
+
+def _text_parts(a: "Attribution") -> list[Part]:
+    if a.has_words:
+        return [Part(word.text, word.tokens, float(cast(float, word.score))) for word in a.words()]
+    plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
+    return [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
+
+
+def _regions(image: MediumScores, ending: str) -> list[Part]:
+    """Return squares of patches, at most `REGIONS` in a row or column; `ending` says which picture's."""
+    side = -(-max(image.shape) // REGIONS)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for patch, (row, column) in enumerate(np.ndindex(*image.shape)):
+        groups.setdefault((row // side, column // side), []).append(patch)
+    last = side - 1
+    return [
+        Part(
+            f"{row * side},{column * side}"
+            + (f" to {row * side + last},{column * side + last}" if last else "")
+            + ending,
+            tuple(image.first + patch for patch in patches),
+            _sum(image, patches),
+        )
+        for (row, column), patches in groups.items()
+    ]
+
+
+def moments_of(sound: MediumScores) -> list[Part]:
+    """Return moments of `MOMENT` seconds, or of a frame where frames are longer; their tokens are frames of the sound.
+
+    Args:
+        sound: A sound with scores of its frames; of several answers their sum counts.
+    """
+    times = sound.times.tolist()
+    groups: dict[int, list[int]] = {}
+    for frame, (start, end) in enumerate(times):
+        if end > start:
+            groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
+    parts = []
+    for frames in groups.values():
+        start, end = min(times[i][0] for i in frames), max(times[i][1] for i in frames)
+        parts.append(Part(f"{start:.2f}-{end:.2f} s", tuple(frames), _sum(sound, frames)))
+    return parts
+
+
+def _sum(medium: MediumScores, parts: Sequence[int]) -> float:
+    units = medium.scores.reshape(-1, int(np.prod(medium.shape)))  # (answers, units)
+    return float(units[:, parts].sum())

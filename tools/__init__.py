@@ -1,0 +1,1 @@
+"""Tools of maintainers, run from a checkout."""
