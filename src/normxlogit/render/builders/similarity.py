@@ -22,7 +22,8 @@ def similarity_blocks(s: Attribution) -> list[Block]:
     """Return what drawings of a similarity consist of: both texts and, where they were asked for, pairs of words."""
     blocks = attribution_blocks(s)
     if not s.has_text:  # two pictures: no sentence, and no word with a bar
-        blocks = [block for block in blocks if isinstance(block, Header | MediumBlock | Legend)]
+        kept = (Header.kind, MediumBlock.kind, Legend.kind)
+        blocks = [block for block in blocks if block.kind in kept]
     if s.pairs is None:
         return blocks
     states = Fold("The cosine of the words' own states", [_states_grid(s, s.pairs)])
