@@ -50,6 +50,7 @@ class Operations(TorchDispatchMode):
         self.weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
         self.shapes: list[torch.Size] = []
         self.counts: Counter[str] = Counter()
+        self.product_widths: Counter[int] = Counter()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
@@ -57,6 +58,8 @@ class Operations(TorchDispatchMode):
         for value in tree_leaves(found):
             if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in self.weights:
                 self.shapes.append(value.shape)
+                if func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "linear"):
+                    self.product_widths[value.shape[-1]] += 1
         return found
 
     def rows_of(self, width):
@@ -153,6 +156,15 @@ def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
         e(texts, layers=ALL, method="normxlogit")
         e(texts, target=["are", "is"], contrast="was", method="normxlogit")
     assert 0 < operations.rows_of(WIDE) <= len(texts)
+
+
+@pytest.mark.parametrize("target", [None, ["are", "is"]])
+def test_the_frozen_gradient_applies_a_language_models_head_once(target):
+    e = explainer("llama", "CausalLM", vocab_size=WIDE)
+    e("the movie is good", method="frozen-gradient")
+    with Operations(e._model.module) as operations:
+        e("the movie is good", method="frozen-gradient", target=target)
+    assert operations.product_widths[WIDE] == 1
 
 
 def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
