@@ -87,7 +87,7 @@ EXPERIMENTS = (
     Experiment(
         "Table 2: examples of BLiMP's paradigms with their evidence",
         "python -m paper table2",
-        "the five paradigms, [below](#examples-of-the-data)",
+        "the five paradigms, [alignment](alignment.md#what-is-measured)",
         "antecedents by spaCy's parse, because neuralcoref cannot be installed any more",
     ),
     Experiment(
