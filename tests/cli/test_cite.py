@@ -101,7 +101,7 @@ def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
     assert code == 0
     assert not out
     cited = normxlogit.load("why.json")
-    assert cited.names == ("user:1", "tool result search:cat", "tool result search:keys")
+    assert cited.names == ("tool result search:cat", "tool result search:keys")
     assert cited.answer.strip() == "The cat is here."
     code, out, _ = run(capsys, *command)
     assert code == 0

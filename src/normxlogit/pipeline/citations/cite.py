@@ -13,7 +13,6 @@ from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.named_documents import documents_by_name
 from ...inputs.private_tokenizer import private_tokenizer
-from ...inputs.texts import counted
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
@@ -21,13 +20,15 @@ from ...results.citation_test import CitationTest
 from ...results.citations import Citations
 from ...results.collection import Attributions
 from ...results.messages import SourceMessage
+from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import PartSpec, answer_parts, prompt_sources
+from ...results.units.spans import NamedSpan, PartSpec, answer_parts, prompt_sources
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed
 from ..completions.sources import explain_sources, part_weights
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
+from .contrasts import value_contrasts
 from .conversations import ConversationPrompt, conversation_prompt
 from .swaps import swaps
 
@@ -51,9 +52,9 @@ class Answered:
     question: str
     messages: tuple[SourceMessage, ...] = ()
 
-    def cited(self, sources: Attribution, tested: CitationTest | None) -> Citations:
+    def cited(self, sources: Attribution, value_scores: FloatArray | None) -> Citations:
         """Return the answer with the scores of its sources."""
-        return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
+        return Citations(question=self.question, attribution=sources, value_scores=value_scores, messages=self.messages)
 
 
 TEXT_FIELDS = ("content", "text", "response")
@@ -86,10 +87,7 @@ def cite(
         InputError: If there is no question, document or turn, or they leave no room for an answer.
         UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
     """
-    if verify is True or verify is None or (isinstance(verify, str) and verify != "auto"):
-        raise InputError(f'verify= is a number of sources, 0 for none, or "auto", not {verify!r}')
-    if verify not in (0, "auto"):
-        verify = counted(verify, "verify")
+    options = Options(method=method, verify=verify)
     messages = prompt.get("messages")
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or prompt.get("system") is not None:
@@ -100,7 +98,7 @@ def cite(
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     else:
         answered = Answered(ask(model, question, documents, **prompt), question or "")
-    return cite_answered(model, answered, Options(method=method, verify=verify))
+    return cite_answered(model, answered, options)
 
 
 def cite_answered(
@@ -115,9 +113,29 @@ def cite_answered(
         parts: The sentences of the answer, or the span of one of them.
     """
     completed, verify = answered.completed, options.verify
-    sources = explain_sources(model, completed, options, completed.named_sources, parts)
-    tested = None if verify is None else _tested(model, completed, sources, verify, parts)
-    return answered.cited(sources, tested)
+    sentences = answer_parts(completed.sequenced(), parts)
+    contrasts = value_contrasts(model, completed, sentences)
+    explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
+    cited = answered.cited(*_value_scores(explained, sentences))
+    if verify is None:
+        return cited
+    return replace(cited, verified=_tested(model, completed, cited.evidence, verify, parts))
+
+
+def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
+    """Return the attribution of the sentences alone, and what the sources contribute to the values of each, (K, S)."""
+    count = len(sentences)
+    if len(explained.targets) == count:  # there are no values, or the method has no contrasts
+        return explained, None
+    bias, sink = (None if values is None else values[:count] for values in (explained.bias, explained.sink))
+    places = {(part.start, part.end): k for k, part in enumerate(sentences)}
+    value_scores = np.full((count, len(explained.units.sources)), np.nan, np.float32)  # (K, S)
+    for target, row in zip(explained.targets[count:], explained.scores[count:], strict=True):
+        value_scores[places[target.span or (0, 0)]] = row[explained.units.sources]
+    sentences_alone = replace(
+        explained, scores=explained.scores[:count], targets=explained.targets[:count], bias=bias, sink=sink
+    )
+    return sentences_alone, value_scores
 
 
 def cite_stream(
@@ -152,8 +170,7 @@ def cite_stream(
     """
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
-    if verify not in (0, "auto"):
-        verify = counted(verify, "verify")
+    options = Options(method=method, verify=verify)
     read: ConversationPrompt | None = None
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or system is not None:
@@ -171,7 +188,7 @@ def cite_stream(
             )
         return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
 
-    return _cite_finished(model, pieces, answered_with, Options(method=method, verify=verify))
+    return _cite_finished(model, pieces, answered_with, options)
 
 
 def _cite_finished(
