@@ -31,6 +31,7 @@ from ..options import Options
 from .contrasts import value_contrasts
 from .conversations import ConversationPrompt, conversation_prompt
 from .swaps import swaps
+from .windows import read_in_windows
 
 Spans = dict[str, tuple[int, ...]]
 
@@ -97,7 +98,7 @@ def cite(
     elif turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     else:
-        answered = Answered(ask(model, question, documents, **prompt), question or "")
+        answered = Answered(ask(model, question, documents, **prompt, longer=True), question or "")
     return cite_answered(model, answered, options)
 
 
@@ -112,7 +113,11 @@ def cite_answered(
         options: How the sources are scored, and how many are left out to test them.
         parts: The sentences of the answer, or the span of one of them.
     """
-    completed, verify = answered.completed, options.verify
+    verify = options.verify
+    try:
+        completed = read_in_windows(model, answered.completed, options)
+    except TooLongError as error:
+        raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
     sentences = answer_parts(completed.sequenced(), parts)
     contrasts = value_contrasts(model, completed, sentences)
     explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
@@ -184,9 +189,12 @@ def cite_stream(
     def answered_with(text: str) -> Answered:
         if read is not None:
             return Answered(
-                ask(model, None, read.spans, messages=read.prompt, answer=text), read.question, read.messages
+                ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True),
+                read.question,
+                read.messages,
             )
-        return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
+        completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
+        return Answered(completed, question or "")
 
     return _cite_finished(model, pieces, answered_with, options)
 
@@ -269,18 +277,29 @@ def ask_in(
     rendered = conversation_prompt(model, conversation, turn, answer)
     try:
         completed = ask(
-            model, None, rendered.spans, messages=rendered.prompt, answer=rendered.answer, max_new_tokens=max_new_tokens
+            model,
+            None,
+            rendered.spans,
+            messages=rendered.prompt,
+            answer=rendered.answer,
+            max_new_tokens=max_new_tokens,
+            longer=True,
         )
     except TooLongError as error:
-        characters = sum(message.end - message.start for message in rendered.messages)
-        longest = sorted(rendered.messages, key=lambda message: message.start - message.end)[:LONGEST]
-        shares = [(message.name, (message.end - message.start) / characters) for message in longest]
-        listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
-        raise InputError(
-            f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or "
-            f"parts of them, or take a model that reads more; the longest are {listed}"
-        ) from None
+        raise _naming_messages(error, rendered.messages) from None
     return Answered(completed, rendered.question, rendered.messages)
+
+
+def _naming_messages(error: TooLongError, messages: Sequence[SourceMessage]) -> InputError:
+    """Return the error of a conversation that is too long, with the names of its longest messages."""
+    characters = sum(message.end - message.start for message in messages)
+    longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
+    shares = [(message.name, (message.end - message.start) / characters) for message in longest]
+    listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
+    return InputError(
+        f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or parts of "
+        f"them, or take a model that reads more; the longest are {listed}"
+    )
 
 
 def ask(
@@ -292,6 +311,7 @@ def ask(
     answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
+    longer: bool = False,
 ) -> Completed:
     """Put a question with its documents to a model; the documents' sentences are the named sources.
 
@@ -304,6 +324,7 @@ def ask(
         answer: An answer that was written elsewhere; None lets the model answer.
         system: What the system message says; none by default.
         max_new_tokens: Most tokens to generate.
+        longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
     chat = bool(getattr(model.tokenizer, "chat_template", None))
     prompt: Prompt | ReadPrompt
@@ -322,7 +343,7 @@ def ask(
             "the answer is empty" if isinstance(answer, str) else f"an answer is a text{_type_and_field(answer)}"
         )
     else:
-        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ")
+        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
@@ -338,7 +359,9 @@ def _type_and_field(answer: object) -> str:
     return f", not {type(answer).__name__}{where}"
 
 
-def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str) -> Completed:
+def _read_answer(
+    model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str, *, longer: bool
+) -> Completed:
     """Encode a prompt and an answer that was written elsewhere.
 
     Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
@@ -349,6 +372,7 @@ def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, ope
         prompt: The prompt.
         answer: The answer.
         opening: White space that the answer begins with.
+        longer: Whether both may be longer than the model reads.
 
     Raises:
         InputError: If the tokenizer cannot read a special token inside the answer as text.
@@ -360,11 +384,11 @@ def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, ope
         answer = answer.removesuffix(endings[0]).rstrip()
     inside = sorted(token for token in special_tokens if token in answer)
     if not inside:
-        return read_completion(model, prompt, opening + answer)
+        return read_completion(model, prompt, opening + answer, longer=longer)
     ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
     if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in inside}:
         raise InputError(f"the answer holds {inside[0]!r}, a special token of the model; take it out")
-    return read_completion(model, prompt, ids)
+    return read_completion(model, prompt, ids, longer=longer)
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
