@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from normxlogit import Citations, Explainer
 from normxlogit.evaluation.report import markdown_table
+from normxlogit.pipeline.citations.cite import ask_in
 
 from .long_conversations import conversation
 
@@ -36,14 +37,14 @@ class Windowed(NamedTuple):
 def compare(
     explainer: Explainer,
     parts: tuple[float, ...] = (0.9, 0.8, 0.7),
-    on_progress: Callable[[float], None] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Windowed]:
     """Explain the last answer of conversations with tools by all of them, and by a reader that reads a part.
 
     Args:
         explainer: With a causal language model that reads the conversations whole.
         parts: What the reader may read, as shares of a conversation's tokens.
-        on_progress: Called with the share that is done of each conversation.
+        on_progress: Called with what is measured, how many of them are done, and of how many.
 
     Yields:
         Each conversation with each part.
@@ -56,14 +57,14 @@ def compare(
             messages = conversation(rounds, asked)
             tokenizer.model_max_length = limit
             whole = _ranked(explainer.cite(messages=messages, verify=0))
-            length = len(explainer.explain_completion(messages[:-1], messages[-1]["content"]).tokens)
+            length = len(ask_in(explainer._language_model, messages).completed.encoding)
             for part in parts:
                 tokenizer.model_max_length = round(part * length)
                 read = _ranked(explainer.cite(messages=messages, verify=0))
                 first_kept = len(set(whole[:FIRST]) & set(read))
                 yield Windowed(part, len(whole), len(read), first_kept, whole[0] == read[0])
             if on_progress is not None:
-                on_progress((number + 1) / len(cases))
+                on_progress("conversations", number + 1, len(cases))
     finally:
         tokenizer.model_max_length = limit
 
