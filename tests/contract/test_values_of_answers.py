@@ -45,7 +45,7 @@ def test_values_count_for_half_of_the_evidence(explainer):
     np.testing.assert_allclose(cited.attribution.scores, plain.scores, rtol=1e-4, atol=1e-5)
     scores = plain.scores[:, cited.sources]
     np.testing.assert_allclose(cited.evidence.scores[1, cited.sources], scores[1], rtol=1e-4, atol=1e-5)
-    values = cited.value_scores[0] / np.maximum(cited.value_scores[0], 0).sum()
+    values = np.maximum(cited.value_scores[0], 0) / np.abs(cited.value_scores[0]).sum()
     words = scores[0] / np.maximum(scores[0], 0).sum()
     expected = np.maximum(values + words, 0)
     np.testing.assert_allclose(cited.sentence_shares[0], expected / expected.sum(), atol=1e-4)
