@@ -179,10 +179,10 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | 
         right = bool(swaps) and all(swap.margin > 0 for swap in swaps if swap.value in trace.value)
         texts = [cited.text[slice(*span)] for span in cited.spans]
         summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
-        firsts = [ranked.top(1)[0].position for ranked in (replace(cited, verified=None), cited)]
-        results.append(
-            Found(trace.kind, right, *(holds(texts[i], trace.value) for i in (summed, *firsts)), len(cited.losses))
-        )
+        attributed, verified = (ranked.top(1)[0].position for ranked in (replace(cited, verified=None), cited))
+        holders = [holds(text, trace.value) for text in texts]
+        firsts = holders[summed], holders[attributed], holders[verified]
+        results.append(Found(trace.kind, right, *firsts, left_out=len(cited.losses)))
     return results
 
 

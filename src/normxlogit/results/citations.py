@@ -222,18 +222,19 @@ class Citations(Record):
     def evidence(self) -> Attribution:
         """The scores that rank the sources: half of those in `attribution`, half by the values of each sentence.
 
-        The scores in favour of a sentence have the same sum as in `attribution`. Of a sentence without values they are
-        the same.
+        What all sources have in favour of a sentence is divided by `value_scores`: a source that speaks for a value
+        gets as much as this is of all that they have for and against it. Of a sentence without values the scores are
+        those in `attribution`.
         """
         a, sources = self.attribution, self.sources
         if self.value_scores is None:
             return a
         scores = a.scores.astype(np.float64)  # (K, U)
         for k, valued in enumerate(self.value_scores.astype(np.float64)):
-            favour = float(np.maximum(valued, 0).sum())  # NaN without values
-            if favour > 0:
-                whole = float(np.maximum(scores[k, sources], 0).sum())
-                scores[k, sources] = (scores[k, sources] + valued * (whole / favour)) / 2
+            size = float(np.abs(valued).sum())  # NaN without values
+            if size > 0:
+                favour = float(np.maximum(scores[k, sources], 0).sum())
+                scores[k, sources] = (scores[k, sources] + np.maximum(valued, 0) * (favour / size)) / 2
         return replace(a, scores=scores.astype(np.float32), bias=None, sink=None)
 
     @property
