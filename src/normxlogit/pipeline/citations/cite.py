@@ -113,18 +113,26 @@ def cite_answered(
         options: How the sources are scored, and how many are left out to test them.
         parts: The sentences of the answer, or the span of one of them.
     """
-    verify = options.verify
+
+    def explain(completed: Completed) -> Citations:
+        sentences = answer_parts(completed.sequenced(), parts)
+        contrasts = value_contrasts(model, completed, sentences)
+        explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
+        return answered.cited(*_value_scores(explained, sentences))
+
+    def score(completed: Completed) -> dict[str, float]:
+        cited = explain(completed)
+        evidence = cited.evidence.scores[:, cited.sources].sum(0)
+        return dict(zip(cited.names, evidence.tolist(), strict=True))
+
     try:
-        completed = read_in_windows(model, answered.completed, options)
+        completed = read_in_windows(answered.completed, model.encoder.limit, score)
     except TooLongError as error:
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
-    sentences = answer_parts(completed.sequenced(), parts)
-    contrasts = value_contrasts(model, completed, sentences)
-    explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
-    cited = answered.cited(*_value_scores(explained, sentences))
-    if verify is None:
+    cited = explain(completed)
+    if options.verify is None:
         return cited
-    return replace(cited, verified=_tested(model, completed, cited.evidence, verify, parts))
+    return replace(cited, verified=_tested(model, completed, cited.evidence, options.verify, parts))
 
 
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:

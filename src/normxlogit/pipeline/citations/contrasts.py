@@ -78,9 +78,11 @@ def _shared(first: Sequence[int], second: Sequence[int]) -> int:
 
 def _without_sources(completed: Completed) -> str:
     """Return what of the prompt is in no source: the question, and what the template writes."""
-    text, position, rest = completed.sequenced().text, 0, []
-    end = completed.joined().prompt_characters
-    for start, stop in sorted(completed.named_sources.values()):
-        rest.append(text[position:start])
-        position = stop
-    return " ".join([*rest, text[position:end]])
+    sequence, spans = completed.sequenced(), completed.named_sources.values()
+    of_sources = {token for span in spans for token in sequence.tokens_in(*span, of_answer=False)}
+    text, position = "", 0
+    for token, (start, end) in enumerate(sequence.offsets[: sequence.prompt_tokens]):
+        if token not in of_sources:
+            text += sequence.text[start:end] if start == position else f" {sequence.text[start:end]}"
+            position = end
+    return text

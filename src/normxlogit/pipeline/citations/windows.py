@@ -4,23 +4,22 @@ A window is the prompt without the sources of the other windows, so what stands 
 words of a chat template) is in each. All sources are read once; those with the highest scores that fit stay.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from ...model.task_model import TaskModel
 from ..completions.completed import Completed
-from ..completions.sources import explain_sources
 from ..completions.writing import TooLongError
-from ..options import Options
 
 
-def read_in_windows(model: TaskModel, completed: Completed, options: Options) -> Completed:
+def read_in_windows(
+    completed: Completed, limit: int | None, score: Callable[[Completed], Mapping[str, float]]
+) -> Completed:
     """Return a prompt and its answer as they are, or with the sources alone that fit into what the model reads.
 
     Args:
-        model: A causal language model.
         completed: The prompt with named sources, and its answer.
-        options: How the sources are scored.
+        limit: Most tokens that the model reads; None for any number.
+        score: Returns the score of each named source of a prompt that fits.
 
     Returns:
         The prompt without its other sources, if there are more than fit, and a note that says so.
@@ -28,7 +27,7 @@ def read_in_windows(model: TaskModel, completed: Completed, options: Options) ->
     Raises:
         TooLongError: If the prompt does not fit without its sources, or no source fits beside the rest.
     """
-    limit, length = model.encoder.limit, len(completed.encoding)
+    length = len(completed.encoding)
     if limit is None or length <= limit:
         return completed
     tokens = source_tokens(completed)
@@ -44,9 +43,7 @@ def read_in_windows(model: TaskModel, completed: Completed, options: Options) ->
     windows = _windows(fitting, room)
     scores: dict[str, float] = {}
     for window in windows:
-        explained = explain_sources(model, only_sources(completed, window), options, _spans(completed, window))
-        names = [explained.units.name[unit] for unit in explained.units.sources]
-        scores |= dict(zip(names, explained.scores[0, explained.units.sources].tolist(), strict=True))
+        scores |= score(only_sources(completed, window))
     kept = _best(fitting, scores, room)
     note = (
         f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
