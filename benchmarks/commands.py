@@ -34,6 +34,7 @@ from . import removal as word_removal
 from . import service as web_service
 from . import speed as time_ratios
 from . import traces as synthetic_traces
+from . import windows as windowed_conversations
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
 from .next_token import load_beginnings
@@ -377,6 +378,24 @@ def traces(
     rows = [found._asdict() for found in results]
     state = {"environment": environment(device_named(AUTO)), "rows": rows}
     _deliver(synthetic_traces.table(results), state, output)
+
+
+@app.command()
+def windows(
+    model: Annotated[str, typer.Option(help="Folder of a language model.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure whether windows over a conversation that is too long find the sources that reading all of it finds."""
+    with quiet():
+        _use(threads)
+        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, **options)
+        with progress(1) as step:
+            measured = list(windowed_conversations.compare(explainer, on_progress=step))
+    state = {"environment": environment(device_named(AUTO)), "rows": [case._asdict() for case in measured]}
+    _deliver(windowed_conversations.as_table(measured), state, output)
 
 
 @app.command()

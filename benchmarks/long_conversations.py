@@ -109,8 +109,13 @@ def as_table(measured: Sequence[Taken]) -> str:
     return markdown_table(["tokens", "sources", "test", "left out", "memory", "processor time"], rows)
 
 
-def conversation(rounds: int) -> list[dict[str, Any]]:
-    """Return a conversation with two tools about orders; the last question is of one in its middle."""
+def conversation(rounds: int, asked: int | None = None) -> list[dict[str, Any]]:
+    """Return a conversation with two tools about orders.
+
+    Args:
+        rounds: Orders that are asked for.
+        asked: Which of them is asked for again in the end; by default the one in the middle.
+    """
     draw = random.Random(0)  # noqa: S311
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You help the customers of a shop."}]
     answers = []
@@ -128,7 +133,7 @@ def conversation(rounds: int) -> list[dict[str, Any]]:
             messages.append({"role": "tool", "tool_call_id": name, "content": result})
         messages.append({"role": "assistant", "content": answer})
         answers.append((question, answer))
-    question, answer = answers[rounds // 2]
+    question, answer = answers[rounds // 2 if asked is None else asked]
     return [*messages, {"role": "user", "content": question}, {"role": "assistant", "content": answer}]
 
 

@@ -1,13 +1,14 @@
 """Synthetic traces of agents with known evidence: is the source that holds the fact the first one?
 
-Four kinds: five tools return something and one result holds the fact, as a field of JSON or as a sentence; the system
-message holds it among other facts; and a memory in the system message is outdated while a tool returns the fact of
-today. Traces count where the reader would give the answer itself: no other value in the conversation is likelier in the
-answer than the right one.
+Five kinds: five tools return something and one result holds the fact, as a field of JSON or as a sentence; the system
+message holds it among other facts, or the user says them before asking; and a memory in the system message is outdated
+while a tool returns the fact of today. Traces count where the reader would give the answer itself: no other value in
+the conversation is likelier in the answer than the right one.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -17,7 +18,9 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import Progress, counted
 from normxlogit.explainer import Explainer
 
-Kind = Literal["a field of JSON", "a tool's text", "the system text", "a tool, with an outdated memory"]
+Kind = Literal[
+    "a field of JSON", "a tool's text", "the system text", "a tool, with an outdated memory", "the user's message"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -105,15 +108,18 @@ class Found(NamedTuple):
     Attributes:
         kind: Where the fact is.
         right: Whether the reader gives the answer, too: no other value is likelier in it.
-        attributed: Whether the source that holds it is first by its score, among all sources and among those that are
-            not of the question.
+        summed: Whether the source that holds it is first by its score for all tokens of the answer.
+        attributed: The same by the evidence, which counts the answer's values for a half.
         verified: The same by what the answer loses without the source.
+        left_out: How many sources were left out to measure that.
     """
 
     kind: Kind
     right: bool
-    attributed: tuple[bool, bool]
-    verified: tuple[bool, bool]
+    summed: bool
+    attributed: bool
+    verified: bool
+    left_out: int
 
 
 def write_traces(count: int, seed: int = 0) -> list[Trace]:
@@ -134,18 +140,20 @@ def _trace(kind: Kind, random: np.random.Generator) -> Trace:
     place = int(random.integers(5))
     sentences = [fact.sentence.format(thing=t, value=v) for t, v in zip(things, values, strict=False)]
     rows = [json.dumps({"name": t, fact.field: v, "status": "ok"}) for t, v in zip(things, values, strict=False)]
-    system = "You answer in one short sentence."
+    system, question = "You answer in one short sentence.", fact.question.format(thing=things[place])
     if kind == "the system text":
         system, results = " ".join([system, *sentences]), {}
     elif kind == "a tool, with an outdated memory":
         old = fact.sentence.format(thing=things[place], value=values[5])
         system = f"{system} Memory of last year, which may be outdated: {old}"
         results = {things[place]: random.choice([rows[place], sentences[place]])}
+    elif kind == "the user's message":
+        question, results = " ".join([*sentences, question]), {}
     else:
         results = dict(zip(things, rows if kind == "a field of JSON" else sentences, strict=True))
     messages = [
         {"role": "system", "content": system},
-        {"role": "user", "content": fact.question.format(thing=things[place])},
+        {"role": "user", "content": question},
         *_calls(results),
         {"role": "assistant", "content": sentences[place]},
     ]
@@ -170,15 +178,11 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | 
         swaps = [] if cited.verified is None else cited.verified.swaps
         right = bool(swaps) and all(swap.margin > 0 for swap in swaps if swap.value in trace.value)
         texts = [cited.text[slice(*span)] for span in cited.spans]
-        evidence = [not name.startswith("user") for name in cited.names]
-        scores = cited.attribution.whole().scores[cited.sources]  # (S,)
-        ranked = [source.position for source in cited.top(len(cited.sources))]
-        orders = np.argsort(-scores, kind="stable").tolist(), ranked
-        firsts = [(order[0], next(i for i in order if evidence[i])) for order in orders]
-        attributed, verified = (
-            (holds(texts[every], trace.value), holds(texts[without], trace.value)) for every, without in firsts
-        )
-        results.append(Found(trace.kind, right, attributed, verified))
+        summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
+        attributed, verified = (ranked.top(1)[0].position for ranked in (replace(cited, verified=None), cited))
+        holders = [holds(text, trace.value) for text in texts]
+        firsts = holders[summed], holders[attributed], holders[verified]
+        results.append(Found(trace.kind, right, *firsts, left_out=len(cited.losses)))
     return results
 
 
@@ -188,10 +192,10 @@ def table(results: Sequence[Found]) -> str:
         "the fact is in",
         "traces",
         "answered rightly",
-        "attributed: first ↑",
-        "attributed: first but for the question ↑",
-        "verified: first ↑",
-        "verified: first but for the question ↑",
+        "first by all tokens ↑",
+        "first by the evidence ↑",
+        "first by the test ↑",
+        "left out ↓",
     ]
     rows = []
     for kind in (*KINDS, "all"):
@@ -199,7 +203,7 @@ def table(results: Sequence[Found]) -> str:
         right = [found for found in of_kind if found.right]
         shares = ["-"] * 4
         if right:
-            means = np.mean([(*found.attributed, *found.verified) for found in right], axis=0)  # (4,)
-            shares = [f"{share:.2f}" for share in means]
+            means = np.mean([(f.summed, f.attributed, f.verified, f.left_out) for f in right], axis=0)  # (4,)
+            shares = [f"{share:.2f}" for share in means[:3]] + [f"{means[3]:.1f}"]
         rows.append([kind, str(len(of_kind)), str(len(right)), *shares])
     return markdown_table(columns, rows)

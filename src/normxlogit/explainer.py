@@ -355,8 +355,9 @@ class Explainer:
     ) -> Citations | Attributions[Citations]:
         """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
 
-        Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources. The
-        default method takes one forward pass over the answer and a backward pass for each of its sentences.
+        Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources, but the
+        question. The default method takes one forward pass over the answer and a backward pass for each of its
+        sentences, and another for each sentence with values (numbers, names) that the sources have others of.
 
         Args:
             question: The question, or several in a list; a prompt of your own goes into `messages`.

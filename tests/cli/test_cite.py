@@ -101,7 +101,7 @@ def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
     assert code == 0
     assert not out
     cited = normxlogit.load("why.json")
-    assert cited.names == ("user:1", "tool result search:cat", "tool result search:keys")
+    assert cited.names == ("tool result search:cat", "tool result search:keys")
     assert cited.answer.strip() == "The cat is here."
     code, out, _ = run(capsys, *command)
     assert code == 0
@@ -155,3 +155,10 @@ def test_an_answer_on_standard_input(shop, capsys, monkeypatch):
     code, out, _ = run(capsys, *shop, "--question", "Is the cat here?", "--answer", "-", "--format", "json")
     assert code == 0
     assert json.loads(out)["answer"].strip() == "The cat is here."
+
+
+@pytest.mark.parametrize("verify", ["all", "-1", "²", "1.5", "9" * 5000, ""])
+def test_what_is_no_number_of_sources_is_refused(shop, capsys, verify):
+    code, _, err = run(capsys, *shop[:-2], "--question", "Where?", f"--verify={verify}")
+    assert code == 2
+    assert "--verify takes a number or 'auto'" in err

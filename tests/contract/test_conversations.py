@@ -22,7 +22,6 @@ TRACE = [
 SOURCES = {
     "system:1": "The cat is here.",
     "system:2": "The keys are there.",
-    "user:1": "Was the movie good?",
     "reasoning:1": "Maybe the plot.",
     "tool call search:movie": '"movie": "the cat"',
     "tool result search:plot": '"plot": "very good"',
@@ -123,7 +122,7 @@ def test_turns_and_answers_from_elsewhere():
         {"role": "assistant", "content": "The keys are there."},
     ]
     last, first = explainer.cite(messages=messages, verify=0), explainer.cite(messages=messages, turn=0, verify=0)
-    assert (last.answer.strip(), last.names) == ("The keys are there.", ("user:1", "assistant:1", "user (2):1"))
+    assert (last.answer.strip(), last.names) == ("The keys are there.", ("user:1", "assistant:1"))
     assert (first.answer.strip(), first.names, first.question) == (
         "The cat is here.",
         ("user:1",),

@@ -46,9 +46,9 @@ def turns(page: str) -> list[str]:
 
 
 def test_messages_stand_in_their_order_with_their_shares():
-    page = cited(["user (2):1", "tool result search:key 7"]).to_html()
+    page = cited(["user:1", "tool result search:key 7"]).to_html()
     names = ["system", "user", "assistant", "user (2)", "tool result search", "answer"]
-    shares = ["0%", "0%", "0%", "50%", "50%", None]
+    shares = ["0%", "50%", "0%", None, "50%", None]  # the question is no source
     wanted = [n if s is None else f'{n} <span class="nxl-share">{s}</span>' for n, s in zip(names, shares, strict=True)]
     assert turns(page) == wanted
 

@@ -52,8 +52,9 @@ def cite(
     verify: Annotated[
         str,
         typer.Option(
+            metavar="N",
             help='Leave this many of the first sources out, one by one, and swap values, to test what is cited; "auto" '
-            "goes on until the others can no longer come first, 0 tests nothing."
+            "goes on until the others can no longer come first, 0 tests nothing.",
         ),
     ] = "auto",
     output_format: options.OutputFormat = None,
@@ -71,8 +72,7 @@ def cite(
         options.required(" ".join(questions), "give a question with --question, or a conversation with --messages")
     elif documents or questions or system is not None:
         raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
-    if verify != "auto" and not verify.isdecimal():
-        raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
+    count = options.verify_count(verify)
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
@@ -89,7 +89,7 @@ def cite(
 
         explainer = options.load(model, device, dtype, gguf_file)
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
-        keywords |= {"max_new_tokens": max_new_tokens, "verify": "auto" if verify == "auto" else int(verify)}
+        keywords |= {"max_new_tokens": max_new_tokens, "verify": count}
         with status("reading the documents and the answer" if written else "answering, and testing the answer"):
             if len(questions) > 1:
                 results = explainer.cite(questions, texts, answer=written or None, **keywords)

@@ -19,6 +19,9 @@ AUTO = "auto"
 """Repeated here, because importing it from `models` would slow --help down by seconds."""
 
 
+DIGITS = 9
+"""Most digits of a count; nothing has more units."""
+
 Protocol = Literal["default", "published"]
 """How texts are perturbed."""
 
@@ -145,8 +148,16 @@ def load(model: str | None, device: str, dtype: str | None, gguf_file: str | Non
 
 
 def verify_count(text: str | None) -> Any:
-    """Return what was typed for `--verify` as `Explainer` takes it."""
-    return int(text) if text is not None and text.isdecimal() and text.isascii() else text
+    """Return what was typed for `--verify` as `Explainer` takes it.
+
+    Raises:
+        InputError: If it is neither a number nor "auto".
+    """
+    if text is None or text == AUTO:
+        return text
+    if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):
+        raise InputError(f"--verify takes a number or 'auto', not {one_line(text)!r}")
+    return int(text)
 
 
 def required(value: str, what: str) -> None:

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from .attribution import Attribution, UnitScore
 from .base import Record, require
 from .citation_test import CitationTest, Swap
 from .messages import CONVERSATION, DOCUMENTS, SourceMessage, Wording
-from .storage.schema import FloatArray, plain
+from .storage.schema import FloatArray, freeze, plain
 from .storage.tables import Columns
 from .units.characters import markdown_escaped, one_line
 from .units.units import APART
@@ -66,13 +66,13 @@ class Support(NamedTuple):
     """What a sentence of the answer rests on; documents + prompt + answer + sink + bias is the explained quantity.
 
     It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
-    the documents are its messages.
+    the documents are what was said before the answer, without the question.
 
     Attributes:
         text: The sentence.
         documents: Contribution of the documents.
-        prompt: Contribution of the rest of the prompt: question, instructions and template; of a conversation what the
-            chat template writes around its messages.
+        prompt: Contribution of the rest of the prompt: question and template, and instructions where they are no
+            message of a conversation.
         answer: Contribution of the answer's own earlier tokens.
         sink: Contribution of attention sinks.
         bias: Contribution of no token.
@@ -127,9 +127,9 @@ class Support(NamedTuple):
         """The shares that the verdict follows from, in words."""
         total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
         sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-        names = self.wording
-        shares = f"{names.sources} {sources:.0%}, {names.prompt} {prompt:.0%}, its earlier words {answer:.0%}"
-        return shares if self.loss is None else f"{shares}; {-self.loss:+.1f} nats without the {names.sources}"
+        name = self.wording.sources
+        shares = f"{name} {sources:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
+        return shares if self.loss is None else f"{shares}; {-self.loss:+.1f} nats without the {name}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -142,8 +142,12 @@ class Citations(Record):
             prompt and the answer's earlier words, its targets the answer's sentences.
         verified: What the answer loses without sources and without all documents, and the values that it contradicts;
             None where that was not measured.
-        messages: The messages of the conversation that the sources are of, in its order; empty where they are of
+        messages: The messages of the conversation before the answer, in its order; empty where the sources are of
             documents.
+        value_scores: float32, (K, S): what each source contributes to the values (numbers, names and the like) of each
+            sentence that the question does not hold, less what it contributes to the other values of the sources in
+            their place; NaN for a sentence without such values. None where no sentence has them, or the method has no
+            such scores.
     """
 
     kind: ClassVar = "citations"
@@ -153,6 +157,11 @@ class Citations(Record):
     attribution: Attribution
     verified: CitationTest | None = None
     messages: tuple[SourceMessage, ...] = ()
+    value_scores: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self)
 
     @property
     def wording(self) -> Wording:
@@ -210,14 +219,33 @@ class Citations(Record):
         return tuple(target.name for target in self.attribution.targets)
 
     @property
+    def evidence(self) -> Attribution:
+        """The scores that rank the sources: half of those in `attribution`, half by the values of each sentence.
+
+        What all sources have in favour of a sentence is divided by `value_scores`: a source that speaks for a value
+        gets as much as this is of all that they have for and against it. Of a sentence without values the scores are
+        those in `attribution`.
+        """
+        a, sources = self.attribution, self.sources
+        if self.value_scores is None:
+            return a
+        scores = a.scores.astype(np.float64)  # (K, U)
+        for k, valued in enumerate(self.value_scores.astype(np.float64)):
+            size = float(np.abs(valued).sum())  # NaN without values
+            if size > 0:
+                favour = float(np.maximum(scores[k, sources], 0).sum())
+                scores[k, sources] = (scores[k, sources] + np.maximum(valued, 0) * (favour / size)) / 2
+        return replace(a, scores=scores.astype(np.float32), bias=None, sink=None)
+
+    @property
     def shares(self) -> FloatArray:
-        """Each source's share of what all of them have in favour of the whole answer, (S,)."""
-        return self.attribution.whole().shares[self.sources]
+        """Each source's share of the `evidence` in favour of the whole answer, (S,)."""
+        return self.evidence.whole().shares[self.sources]
 
     @property
     def sentence_shares(self) -> FloatArray:
         """The same for each sentence of the answer, (K, S)."""
-        return self.attribution.shares[:, self.sources]
+        return self.evidence.shares[:, self.sources]
 
     @property
     def losses(self) -> Mapping[str, float]:
@@ -237,7 +265,7 @@ class Citations(Record):
         Raises:
             TargetError: If the answer has no such sentence.
         """
-        scores = self.attribution.whole() if sentence is None else self.attribution[sentence]
+        scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
         ranked = scores.top(len(self.sources))
         if sentence is None:
             losses = self.losses
@@ -371,6 +399,9 @@ class Citations(Record):
         require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
         if self.verified is not None:
             self.verified.validate(len(a.targets), self.names, len(self.text))
+        if self.value_scores is not None:
+            fits = self.value_scores.shape == (len(a.targets), len(self.sources))
+            require(fits, "value_scores: not one for each sentence and source")
         if self.messages:
             self._validate_messages()
 
@@ -413,7 +444,7 @@ class Citations(Record):
         Raises:
             DataError: If matplotlib is missing.
         """
-        return self.attribution.plot(k=k)
+        return self.evidence.plot(k=k)
 
     def _columns(self) -> Columns:
         return self.attribution._columns()

@@ -24,17 +24,15 @@ class SourceMessage(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """How verdicts and captions call the sources of an answer, and what else is in its prompt.
+    """How verdicts and captions call the sources of an answer.
 
     Attributes:
         sources: All sources together, behind "the".
         pronoun: "them" or "it", for the sources.
-        prompt: The rest of the prompt.
     """
 
     sources: str
     pronoun: str
-    prompt: str
 
     @property
     def unsupported(self) -> str:
@@ -42,5 +40,5 @@ class Wording(NamedTuple):
         return f"does not rest on the {self.sources}"
 
 
-DOCUMENTS = Wording("documents", "them", "question and template")
-CONVERSATION = Wording("conversation", "it", "other prompt")
+DOCUMENTS = Wording("documents", "them")
+CONVERSATION = Wording("conversation", "it")

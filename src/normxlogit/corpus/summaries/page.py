@@ -295,7 +295,7 @@ def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[st
 
 def _kind(kind: str, tool: str) -> str:
     """Return what a kind of message is called in a table."""
-    named = {QUESTION: "question", "user": "earlier message of the user", "assistant": "earlier answer"}
+    named = {QUESTION: "last message of the user", "user": "earlier message of the user", "assistant": "earlier answer"}
     return f"{named.get(kind, kind)} {tool}".strip()
 
 

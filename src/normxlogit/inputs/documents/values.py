@@ -99,7 +99,7 @@ def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str
         if value.kind == "opposite" and candidate.text.lower() != opposite:
             continue
         texts.setdefault(candidate.text.lower(), candidate.text)
-    return [text for text in texts.values() if not (_occurs_in(text, sentence) or _is_form(text.lower(), word))]
+    return [text for text in texts.values() if not (occurs_in(text, sentence) or _is_form(text.lower(), word))]
 
 
 def _is_form(text: str, word: str) -> bool:
@@ -107,7 +107,7 @@ def _is_form(text: str, word: str) -> bool:
     return not word[0].isdigit() and (text.startswith(word) or word.startswith(text))
 
 
-def _occurs_in(text: str, sentence: str) -> bool:
+def occurs_in(text: str, sentence: str) -> bool:
     """Return whether a value stands in a sentence, not as a piece of a longer word or number."""
     pattern = rf"(?<!\w)(?<!\d[.,:/]){re.escape(text)}(?!\w|[.,:/]\d)"
     return re.search(pattern, sentence, re.IGNORECASE) is not None

@@ -13,7 +13,6 @@ from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.named_documents import documents_by_name
 from ...inputs.private_tokenizer import private_tokenizer
-from ...inputs.texts import counted
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
@@ -21,15 +20,18 @@ from ...results.citation_test import CitationTest
 from ...results.citations import Citations
 from ...results.collection import Attributions
 from ...results.messages import SourceMessage
+from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import PartSpec, answer_parts, prompt_sources
+from ...results.units.spans import NamedSpan, PartSpec, answer_parts, prompt_sources
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed
 from ..completions.sources import explain_sources, part_weights
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
+from .contrasts import value_contrasts
 from .conversations import ConversationPrompt, conversation_prompt
 from .swaps import swaps
+from .windows import read_in_windows
 
 Spans = dict[str, tuple[int, ...]]
 
@@ -51,9 +53,9 @@ class Answered:
     question: str
     messages: tuple[SourceMessage, ...] = ()
 
-    def cited(self, sources: Attribution, tested: CitationTest | None) -> Citations:
+    def cited(self, sources: Attribution, value_scores: FloatArray | None) -> Citations:
         """Return the answer with the scores of its sources."""
-        return Citations(question=self.question, attribution=sources, verified=tested, messages=self.messages)
+        return Citations(question=self.question, attribution=sources, value_scores=value_scores, messages=self.messages)
 
 
 TEXT_FIELDS = ("content", "text", "response")
@@ -86,10 +88,7 @@ def cite(
         InputError: If there is no question, document or turn, or they leave no room for an answer.
         UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
     """
-    if verify is True or verify is None or (isinstance(verify, str) and verify != "auto"):
-        raise InputError(f'verify= is a number of sources, 0 for none, or "auto", not {verify!r}')
-    if verify not in (0, "auto"):
-        verify = counted(verify, "verify")
+    options = Options(method=method, verify=verify)
     messages = prompt.get("messages")
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or prompt.get("system") is not None:
@@ -99,8 +98,8 @@ def cite(
     elif turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     else:
-        answered = Answered(ask(model, question, documents, **prompt), question or "")
-    return cite_answered(model, answered, Options(method=method, verify=verify))
+        answered = Answered(ask(model, question, documents, **prompt, longer=True), question or "")
+    return cite_answered(model, answered, options)
 
 
 def cite_answered(
@@ -114,10 +113,42 @@ def cite_answered(
         options: How the sources are scored, and how many are left out to test them.
         parts: The sentences of the answer, or the span of one of them.
     """
-    completed, verify = answered.completed, options.verify
-    sources = explain_sources(model, completed, options, completed.named_sources, parts)
-    tested = None if verify is None else _tested(model, completed, sources, verify, parts)
-    return answered.cited(sources, tested)
+
+    def explain(completed: Completed) -> Citations:
+        sentences = answer_parts(completed.sequenced(), parts)
+        contrasts = value_contrasts(model, completed, sentences)
+        explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
+        return answered.cited(*_value_scores(explained, sentences))
+
+    def score(completed: Completed) -> dict[str, float]:
+        cited = explain(completed)
+        evidence = cited.evidence.scores[:, cited.sources].sum(0)
+        return dict(zip(cited.names, evidence.tolist(), strict=True))
+
+    try:
+        completed = read_in_windows(answered.completed, model.encoder.limit, score)
+    except TooLongError as error:
+        raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
+    cited = explain(completed)
+    if options.verify is None:
+        return cited
+    return replace(cited, verified=_tested(model, completed, cited.evidence, options.verify, parts))
+
+
+def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
+    """Return the attribution of the sentences alone, and what the sources contribute to the values of each, (K, S)."""
+    count = len(sentences)
+    if len(explained.targets) == count:  # there are no values, or the method has no contrasts
+        return explained, None
+    bias, sink = (None if values is None else values[:count] for values in (explained.bias, explained.sink))
+    places = {(part.start, part.end): k for k, part in enumerate(sentences)}
+    value_scores = np.full((count, len(explained.units.sources)), np.nan, np.float32)  # (K, S)
+    for target, row in zip(explained.targets[count:], explained.scores[count:], strict=True):
+        value_scores[places[target.span or (0, 0)]] = row[explained.units.sources]
+    sentences_alone = replace(
+        explained, scores=explained.scores[:count], targets=explained.targets[:count], bias=bias, sink=sink
+    )
+    return sentences_alone, value_scores
 
 
 def cite_stream(
@@ -152,8 +183,7 @@ def cite_stream(
     """
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
-    if verify not in (0, "auto"):
-        verify = counted(verify, "verify")
+    options = Options(method=method, verify=verify)
     read: ConversationPrompt | None = None
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or system is not None:
@@ -167,11 +197,14 @@ def cite_stream(
     def answered_with(text: str) -> Answered:
         if read is not None:
             return Answered(
-                ask(model, None, read.spans, messages=read.prompt, answer=text), read.question, read.messages
+                ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True),
+                read.question,
+                read.messages,
             )
-        return Answered(ask(model, question, documents, messages=messages, answer=text, system=system), question or "")
+        completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
+        return Answered(completed, question or "")
 
-    return _cite_finished(model, pieces, answered_with, Options(method=method, verify=verify))
+    return _cite_finished(model, pieces, answered_with, options)
 
 
 def _cite_finished(
@@ -252,18 +285,29 @@ def ask_in(
     rendered = conversation_prompt(model, conversation, turn, answer)
     try:
         completed = ask(
-            model, None, rendered.spans, messages=rendered.prompt, answer=rendered.answer, max_new_tokens=max_new_tokens
+            model,
+            None,
+            rendered.spans,
+            messages=rendered.prompt,
+            answer=rendered.answer,
+            max_new_tokens=max_new_tokens,
+            longer=True,
         )
     except TooLongError as error:
-        characters = sum(message.end - message.start for message in rendered.messages)
-        longest = sorted(rendered.messages, key=lambda message: message.start - message.end)[:LONGEST]
-        shares = [(message.name, (message.end - message.start) / characters) for message in longest]
-        listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
-        raise InputError(
-            f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or "
-            f"parts of them, or take a model that reads more; the longest are {listed}"
-        ) from None
+        raise _naming_messages(error, rendered.messages) from None
     return Answered(completed, rendered.question, rendered.messages)
+
+
+def _naming_messages(error: TooLongError, messages: Sequence[SourceMessage]) -> InputError:
+    """Return the error of a conversation that is too long, with the names of its longest messages."""
+    characters = sum(message.end - message.start for message in messages)
+    longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
+    shares = [(message.name, (message.end - message.start) / characters) for message in longest]
+    listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
+    return InputError(
+        f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or parts of "
+        f"them, or take a model that reads more; the longest are {listed}"
+    )
 
 
 def ask(
@@ -275,6 +319,7 @@ def ask(
     answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
+    longer: bool = False,
 ) -> Completed:
     """Put a question with its documents to a model; the documents' sentences are the named sources.
 
@@ -287,6 +332,7 @@ def ask(
         answer: An answer that was written elsewhere; None lets the model answer.
         system: What the system message says; none by default.
         max_new_tokens: Most tokens to generate.
+        longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
     chat = bool(getattr(model.tokenizer, "chat_template", None))
     prompt: Prompt | ReadPrompt
@@ -305,7 +351,7 @@ def ask(
             "the answer is empty" if isinstance(answer, str) else f"an answer is a text{_type_and_field(answer)}"
         )
     else:
-        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ")
+        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
@@ -321,7 +367,9 @@ def _type_and_field(answer: object) -> str:
     return f", not {type(answer).__name__}{where}"
 
 
-def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str) -> Completed:
+def _read_answer(
+    model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str, *, longer: bool
+) -> Completed:
     """Encode a prompt and an answer that was written elsewhere.
 
     Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
@@ -332,6 +380,7 @@ def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, ope
         prompt: The prompt.
         answer: The answer.
         opening: White space that the answer begins with.
+        longer: Whether both may be longer than the model reads.
 
     Raises:
         InputError: If the tokenizer cannot read a special token inside the answer as text.
@@ -343,11 +392,11 @@ def _read_answer(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, ope
         answer = answer.removesuffix(endings[0]).rstrip()
     inside = sorted(token for token in special_tokens if token in answer)
     if not inside:
-        return read_completion(model, prompt, opening + answer)
+        return read_completion(model, prompt, opening + answer, longer=longer)
     ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
     if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in inside}:
         raise InputError(f"the answer holds {inside[0]!r}, a special token of the model; take it out")
-    return read_completion(model, prompt, ids)
+    return read_completion(model, prompt, ids, longer=longer)
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:

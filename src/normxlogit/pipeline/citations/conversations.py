@@ -1,4 +1,7 @@
-"""From a conversation to a prompt of the reader's, with the spans of what each message says as sources."""
+"""From a conversation to a prompt of the reader's, with the spans of what each message says as sources.
+
+The question is no source: as with documents, sources are what an answer could be taken from.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +29,12 @@ AS_TEXT: dict[Kind, str] = {
 DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
 """What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
 
+QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
+"""What a question ends with."""
+
+CLOSING = "\"'”’»)]"
+"""What may follow the mark that ends a sentence."""
+
 TITLES: dict[str, str] = {
     "system": "System",
     "user": "User",
@@ -42,10 +51,11 @@ class ConversationPrompt:
 
     Attributes:
         prompt: All before the answer, as one text.
-        spans: Spans of the sources by name, as `Completed.with_sources` takes them.
+        spans: Spans of the sources by name, as `Completed.with_sources` takes them; those of the question only where
+            nothing else was said.
         answer: The answer; None if the model has to write it.
         question: The last message of the user before it.
-        messages: The messages that the sources are of, in the order of the prompt.
+        messages: All messages that the prompt holds, in its order.
     """
 
     prompt: ReadPrompt
@@ -86,7 +96,7 @@ class Rendering:
 def conversation_prompt(
     model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
 ) -> ConversationPrompt:
-    """Write the messages before an answer as a prompt; everything that is said there is a source.
+    """Write the messages before an answer as a prompt; everything that is said there is a source, but the question.
 
     Args:
         model: A language model, which reads the prompt.
@@ -106,7 +116,10 @@ def conversation_prompt(
     chat = bool(getattr(model.tokenizer, "chat_template", None))
     rendering = _rendered(model, conversation) if chat else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
+    asked = max((place for place, message in enumerate(messages) if message.kind == "user"), default=None)
+    asked_spans = set() if asked is None else set(question_spans(messages[asked].text))
     spans: Spans = {}
+    question_sources: Spans = {}
     contents, source_messages = [], []
     for place, name in enumerate(names_of(messages)):
         if (start := rendering.starts.get(place)) is None:
@@ -119,11 +132,29 @@ def conversation_prompt(
             full = f"{name}:{source}"
             while full in spans:
                 full += "'"
-            spans[full] = (place, first, last) if chat else (start + first, start + last)
+            is_question = place == asked and (first, last) in asked_spans
+            named = question_sources if is_question else spans
+            named[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
-    question = next((message.text for message in reversed(messages) if message.kind == "user"), "")
+    question = "" if asked is None else messages[asked].text
     source_messages.sort(key=lambda message: message.start)
-    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
+    return ConversationPrompt(prompt, spans or question_sources, answer, question, tuple(source_messages))
+
+
+def question_spans(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of a user's message that ask, and are no sources of the answer.
+
+    Those that end with a question mark do, and a message of a single sentence. Whether another sentence gives an
+    instruction or says something that the answer rests on, no punctuation tells: it stays a source.
+
+    Args:
+        text: The last message of the user before the answer.
+    """
+    sentences = sentence_spans(text)
+    marked = [
+        (start, end) for start, end in sentences if text[start:end].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))
+    ]
+    return marked or (sentences if len(sentences) == 1 else [])
 
 
 def names_of(messages: Sequence[Message]) -> list[str]:

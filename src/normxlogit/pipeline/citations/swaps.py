@@ -5,7 +5,7 @@ stand in the documents take its place, one at a time; where one of these sentenc
 reader of the documents would rather have said that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,62 @@ class Question(NamedTuple):
     others: tuple[str, ...]
 
 
+class SwappedValues:
+    """The values of an answer with the others of the sources that could stand in their place.
+
+    Args:
+        model: A language model.
+        completed: The prompt and the answer; the named sources are the sentences of the documents.
+        parts: The sentences of the answer.
+
+    Attributes:
+        parts: The sentences as parts of the answer.
+        sentences: Their texts.
+        source_values: The values of each source, by its name.
+        questions: The values that have others of their kind in the sources.
+    """
+
+    def __init__(self, model: TaskModel, completed: Completed, parts: Sequence[NamedSpan]) -> None:
+        sequence = completed.sequenced()
+        self.completed, self.parts = completed, parts
+        self.sentences = [sequence.text[part.start : part.end] for part in parts]
+        self._tokenizer = private_tokenizer(model.tokenizer)
+        texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
+        named = names_of(sequence.text, self.token_ids)
+        self.source_values = {name: values_in(text, named) for name, text in texts.items()}
+        every = [value for values in self.source_values.values() for value in values]
+        self.questions = [
+            Question(k, value, tuple(alternatives[:MOST]))
+            for k, sentence in enumerate(self.sentences)
+            for value in values_in(sentence, named)
+            if (alternatives := candidates(value, every, sentence))
+        ]
+
+    def token_ids(self, text: str) -> list[int]:
+        """Return the tokens of a text."""
+        ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
+
+    def swapped(self, question: Question) -> list[str]:
+        """Return the sentence of a value with each other value in its place."""
+        sentence, value = self.sentences[question.sentence], question.value
+        return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]
+
+    def first_token(self, sentence: int) -> int:
+        """Return the place of a sentence's first token in the encoding."""
+        encoding = self.completed.encoding
+        source_tokens = len(self.completed.joined().encoding) - len(encoding)  # of an encoder-decoder model
+        return min(self.parts[sentence].tokens) - source_tokens
+
+    def sentence_ids(self, sentence: int, text: str) -> list[int]:
+        """Return the tokens of a text in the place of a sentence."""
+        encoding = self.completed.encoding
+        span = encoding.offsets[self.first_token(sentence)] if encoding.offsets is not None else (0, 0)
+        body = (encoding.text or "")[slice(*span)]
+        gap = body[: len(body) - len(body.lstrip())]  # the white space that its first token begins with
+        return self.token_ids(gap + text)
+
+
 def swaps(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], answer_nats: Array) -> tuple[Swap, ...]:
     """Put other values of the documents in the place of each value of an answer.
 
@@ -49,38 +105,23 @@ def swaps(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], an
     Returns:
         For each value that has a candidate the likeliest other one.
     """
-    sequence = completed.sequenced()
-    sentences = [sequence.text[part.start : part.end] for part in parts]
-    texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
-    tokenizer = private_tokenizer(model.tokenizer)
-
-    def token_ids(text: str) -> list[int]:
-        ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return ids
-
-    named = names_of(sequence.text, token_ids)
-    source_values = {name: values_in(text, named) for name, text in texts.items()}
-    every = [value for values in source_values.values() for value in values]
-    questions = [
-        Question(k, value, tuple(alternatives[:MOST]))
-        for k, sentence in enumerate(sentences)
-        for value in values_in(sentence, named)
-        if (alternatives := candidates(value, every, sentence))
-    ]
+    values = SwappedValues(model, completed, parts)
+    sentences, questions = values.sentences, values.questions
     variants = dict.fromkeys(
         (question.sentence, text)
         for question in questions
-        for text in (sentences[question.sentence], *_swapped(sentences[question.sentence], question))
+        for text in (sentences[question.sentence], *values.swapped(question))
     )
-    values = _log_probabilities(model, completed, parts, list(variants), token_ids, answer_nats)
-    nats = dict(zip(variants, values, strict=True))
+    nats = dict(zip(variants, _log_probabilities(model, values, list(variants), answer_nats), strict=True))
     results = []
     for question in questions:
         sentence = sentences[question.sentence]
-        swapped_nats = [nats[question.sentence, text] for text in _swapped(sentence, question)]
+        swapped_nats = [nats[question.sentence, text] for text in values.swapped(question)]
         best = int(np.argmax(swapped_nats))
         likeliest = question.others[best]
-        names = [n for n, values in source_values.items() if any(v.text.lower() == likeliest.lower() for v in values)]
+        holds = {
+            n: any(v.text.lower() == likeliest.lower() for v in found) for n, found in values.source_values.items()
+        }
         start = parts[question.sentence].start + question.value.start
         results.append(
             Swap(
@@ -89,25 +130,15 @@ def swaps(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], an
                 start=start,
                 end=start + len(question.value.text),
                 other=likeliest,
-                source=names[0],
+                source=next(name for name, is_there in holds.items() if is_there),
                 margin=nats[question.sentence, sentence] - swapped_nats[best],
             )
         )
     return tuple(results)
 
 
-def _swapped(sentence: str, question: Question) -> list[str]:
-    value = question.value
-    return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]
-
-
 def _log_probabilities(
-    model: TaskModel,
-    completed: Completed,
-    parts: Sequence[NamedSpan],
-    variants: Sequence[tuple[int, str]],
-    token_ids: Callable[[str], list[int]],
-    answer_nats: Array,
+    model: TaskModel, values: SwappedValues, variants: Sequence[tuple[int, str]], answer_nats: Array
 ) -> list[float]:
     """Return the log-probability of each variant of a sentence of the answer, given prompt and earlier answer.
 
@@ -115,16 +146,13 @@ def _log_probabilities(
     """
     if not variants:
         return []
+    completed = values.completed
     encoding = completed.encoding
-    source_tokens = len(completed.joined().encoding) - len(encoding)  # of an encoder-decoder model
-    first = {k: min(parts[k].tokens) - source_tokens for k, _ in variants}
+    first = {k: values.first_token(k) for k, _ in variants}
     start = min(first.values())
-    continuations = []
-    for k, text in variants:
-        span = encoding.offsets[first[k]] if encoding.offsets is not None else (0, 0)
-        body = (encoding.text or "")[slice(*span)]
-        gap = body[: len(body) - len(body.lstrip())]  # the white space that its first token begins with
-        continuations.append(Continuation(tuple(encoding.ids[start : first[k]]), tuple(token_ids(gap + text))))
+    continuations = [
+        Continuation(tuple(encoding.ids[start : first[k]]), tuple(values.sentence_ids(k, text))) for k, text in variants
+    ]
     tokens = continuations[0].all  # the answer up to the end of its first sentence with a value, or another spelling
     is_answer = tokens == encoding.ids[start : start + len(tokens)]
     begins = start + len(continuations[0].prefix) - completed.prompt_tokens

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,22 @@ from .completed import Completed
 from .completion import explain_completion
 
 
+class Contrasts(NamedTuple):
+    """Differences between the logits of an answer's own tokens and of others in their places.
+
+    Attributes:
+        parts: The parts of the answer that the J differences are of.
+        ids: The other tokens, as indices in the vocabulary, (C,).
+        places: The token of the answer in whose place each of them stands, (C,).
+        weights: Weights of the answer's tokens and of the others in each difference, (J, G + C).
+    """
+
+    parts: list[NamedSpan]
+    ids: list[int]
+    places: list[int]
+    weights: Array
+
+
 @enough_memory("find the sources of this answer")
 @torch.inference_mode(False)
 def explain_sources(
@@ -37,6 +53,7 @@ def explain_sources(
     sources: SourceSpec | None,
     parts: PartSpec = None,
     merge: Merging = "sum",
+    contrasts: Contrasts | None = None,
 ) -> Attribution:
     """Explain the parts of an answer by the sources of its prompt, or by its tokens.
 
@@ -51,6 +68,8 @@ def explain_sources(
         sources: How the prompt is divided; None for tokens.
         parts: How the answer is divided; None for the whole.
         merge: How a source's score comes from its tokens'.
+        contrasts: Differences that are explained as well, as targets behind the parts, by methods that backpropagate
+            from weighted sums; others leave them out.
 
     Raises:
         InputError: If there is no such source, part or `merge`, or the prompt holds none.
@@ -87,9 +106,9 @@ def explain_sources(
         quantity: Literal["nats", "log odds"] = "nats" if scored.unit == "nats" else "log odds"
         settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
         return replace(result, quantity=quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
-    if (by_token := _token_scores(model, completed, options, part_pieces, weights)) is not None:
+    if (by_token := _token_scores(model, completed, options, part_pieces, weights, contrasts)) is not None:
         result = by_token if sources is None else by_token.group(sources, merge=merge)
-        passes |= {"backward_passes": float(len(part_pieces))}
+        passes |= {"backward_passes": float(len(by_token.targets))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(
             f"{method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
@@ -150,7 +169,12 @@ def part_weights(completed: Completed, parts: list[NamedSpan]) -> Array:
 
 
 def _token_scores(
-    model: TaskModel, completed: Completed, options: Options, parts: list[NamedSpan], weights: Array
+    model: TaskModel,
+    completed: Completed,
+    options: Options,
+    parts: list[NamedSpan],
+    weights: Array,
+    contrasts: Contrasts | None,
 ) -> Attribution | None:
     """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
 
@@ -160,9 +184,10 @@ def _token_scores(
         options: The caller's options.
         parts: The parts of the answer.
         weights: Which tokens are of which part, (K, G).
+        contrasts: J differences that are scored as well, a backward pass each.
 
     Returns:
-        None where the method or the model has no such backward pass.
+        The scores of K + J targets; None where the method or the model has no such backward pass.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
     context = sequence.take(range(len(sequence) - 1))
@@ -176,22 +201,27 @@ def _token_scores(
     run = method.forward(model, batch, None, predict=False)
     if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
         return None
-    ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
+    target_ids, read_places = list(sequence.ids[start:]), list(range(len(sequence) - start))
+    if contrasts is not None:
+        target_ids, read_places = [*target_ids, *contrasts.ids], [*read_places, *contrasts.places]
+        weights = np.concatenate([np.pad(weights, ((0, 0), (0, len(contrasts.ids)))), contrasts.weights])
+        parts = [*parts, *contrasts.parts]
+    ids = torch.tensor([target_ids], device=run.hidden.device)  # (1, G + C)
     target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
-    predicted_at = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G): a token is predicted at the one before
-    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
+    predicted_at = torch.tensor([read_places]) + start - 1  # (1, G + C): a token is predicted at the one before
+    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K + J, G + C)
     scores = method.score_each(Request(model, run, target, layer_numbers(None, model)), predicted_at, sums)
     if scores is None:
         return None
     bias, sink_share = (
         None if values is None else values[0, :, 0].detach().float().cpu().numpy()
         for values in (scores.bias, scores.sink)
-    )  # (K,) each
+    )  # (K + J,) each
     sinks = () if scores.sinks is None else tuple(scores.sinks[0].nonzero()[:, 0].tolist())
     joined = completed.joined()  # of an encoder-decoder model with the source in front, as the scores are
     encoding = joined.encoding
-    values = scores.values[0, :, 0].detach().float().cpu()  # (K, T - 1)
-    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T): the last token is never read
+    values = scores.values[0, :, 0].detach().float().cpu()  # (K + J, T - 1)
+    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K + J, T): the last token is never read
     units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
     result = _of_parts(model, completed, method, parts, table, units)
     return replace(

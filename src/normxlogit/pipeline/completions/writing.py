@@ -133,12 +133,18 @@ def opened(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Complete
 
 
 def read_completion(
-    model: TaskModel, prompt: Prompt | ReadPrompt | Encoding, completion: str | Sequence[int]
+    model: TaskModel, prompt: Prompt | ReadPrompt | Encoding, completion: str | Sequence[int], *, longer: bool = False
 ) -> Completed:
     """Encode a prompt and a given completion.
 
     Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
     the completion.
+
+    Args:
+        model: The model.
+        prompt: The prompt.
+        completion: The completion, or its token ids.
+        longer: Whether both may be longer than the model reads.
 
     Returns:
         Prompt and completion, and how much of it is the prompt.
@@ -163,7 +169,7 @@ def read_completion(
     if len(encoding) <= count:
         raise InputError("the completion is empty")
     limit = model.encoder.limit
-    if limit is not None and len(encoding) > limit:
+    if limit is not None and len(encoding) > limit and not longer:
         message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
         raise TooLongError(message, len(encoding), limit)
     return Completed(encoding, count, len(before.text or ""), rendered.contents)

@@ -50,11 +50,11 @@ def citation_blocks(citations: Citations) -> list[Block]:
     return [
         Header("", [("question", citations.question), *_facts(s)], s.notes, verdict(s.verified)),
         chat_of(citations, answer) if citations.messages else _text_in_colour(answer),
-        _links(s, verdicts),
+        _links(citations.evidence, verdicts),
         *_support(citations),
         *_listed_citations(citations),
         Legend(SHARE, notes=_underlined(citations)),
-        _rendered_prompt(s) if citations.messages else _whole_prompt(s),
+        _rendered_prompt(s) if citations.messages else _whole_prompt(citations.evidence),
     ]
 
 

@@ -93,6 +93,7 @@ COLUMNS: Mapping[str, Kind] = {
     "sentence_losses": FLOATS,
     "sentence_contradictions": (CONTRADICTION,),
     "source_losses": FLOATS,
+    "value_scores": FLOATS,
     "swaps": (SWAP,),
     "sentence_messages": (STRINGS,),
     "message_names": STRINGS,
@@ -128,7 +129,7 @@ CONVERSATION = (
     "message_losses",
 )
 TESTED = ("sentence_losses", "sentence_contradictions", "source_losses", "swaps", "message_losses")
-CITED = ("question", "sentence_shares", "sentence_sources", "sentence_verdicts", *CONVERSATION, *TESTED)
+CITED = ("question", "value_scores", "sentence_shares", "sentence_sources", "sentence_verdicts", *CONVERSATION, *TESTED)
 TOKENS = ("unit_ids", "words", "word_scores", "prediction", "prediction_id", "value", "probability", "target_ids",
           "position")  # fmt: skip
 
@@ -235,11 +236,13 @@ def result_row(result: "Record") -> dict[str, Any]:
     if (prediction := prediction_of(a)) is not None:
         row |= {name: getattr(prediction, part) for name, part in PREDICTION.items()}
     if a.targets[0].kind == "part":
-        row["shares"] = a.whole().shares
+        row["shares"] = (result.evidence if isinstance(result, Citations) else a).whole().shares
     if isinstance(result, Citations):
+        values = result.value_scores
         names, support = result.names, () if a.bias is None else result.support
         row |= {
             "question": result.question,
+            "value_scores": None if values is None else _of_units(result, values),
             "sentence_shares": [sentence.share for sentence in support],
             "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
             "sentence_verdicts": [sentence.judgement for sentence in support],
@@ -254,9 +257,7 @@ def _tested_columns(result: Citations) -> dict[str, Any]:
     if (tested := result.verified) is None:
         return {}
     documents = dict(zip(result.names, result.documents, strict=True))
-    losses = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
-    losses[:, result.sources] = tested.losses
-    contradictions = [tested.contradiction(k) for k in range(len(losses))]
+    contradictions = [tested.contradiction(k) for k in range(len(tested.losses))]
     of_messages = np.full(len(result.messages), np.nan, np.float32)
     if result.messages:
         np.fmax.at(of_messages, result.message_indices, tested.most())
@@ -265,10 +266,17 @@ def _tested_columns(result: Citations) -> dict[str, Any]:
         "sentence_contradictions": [
             swap and {**swap._asdict(), "document": documents[swap.source]} for swap in contradictions
         ],
-        "source_losses": _measured(losses.ravel()),
+        "source_losses": _of_units(result, tested.losses),
         "swaps": [swap._asdict() for swap in tested.swaps],
         "message_losses": _measured(of_messages) if result.messages else None,
     }
+
+
+def _of_units(result: Citations, values: FloatArray) -> list[float | None]:
+    """Return what each sentence has of each source, (K, S), in the order of the scores of all units."""
+    table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
+    table[:, result.sources] = values
+    return _measured(table.ravel())
 
 
 def _measured(losses: FloatArray) -> list[float | None]:
@@ -377,20 +385,28 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "question": row.get("question") or "",
         "attribution": a,
         "verified": _tested_state(row, a["units"]["kind"]),
+        "value_scores": _of_sources(row, "value_scores", a["units"]["kind"]),
         "messages": _messages_state(row),
     }
 
 
 def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
     """Return what was measured of an answer; None where nothing was."""
-    if row.get("source_losses") is None:
+    if (losses := _of_sources(row, "source_losses", kinds)) is None:
         return None
-    losses = np.array(row["source_losses"], np.float32).reshape(row["shape"])  # (K, U)
     return {
-        "losses": losses[:, [kind not in APART for kind in kinds]],
+        "losses": losses,
         "without_documents": np.array(row["sentence_losses"], np.float32),
         "swaps": row["swaps"],
     }
+
+
+def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
+    """Return what each sentence has of each source, (K, S), from a column in the order of the scores of all units."""
+    if row.get(name) is None:
+        return None
+    values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)
+    return values[:, [kind not in APART for kind in kinds]]
 
 
 def _messages_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:

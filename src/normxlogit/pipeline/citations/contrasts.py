@@ -1,0 +1,88 @@
+"""Which values of an answer are contrasted with others of the sources: why 30 days, and not 5?
+
+The words of an answer are mostly those of the question and of whatever is written alike; what tells its source is the
+value, such as a number or a name. So the sources are scored for the logit of each value's tokens less that of the other
+values of its kind in the sources, where the tokens begin to differ. What all values have in common drops out of it.
+Values that the question holds as well are no part of the answer to it.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...inputs.documents.values import occurs_in
+from ...model.task_model import TaskModel
+from ...results.units.spans import NamedSpan
+from ..completions.completed import Completed
+from ..completions.sources import Contrasts
+from .swaps import Question, SwappedValues
+
+
+def value_contrasts(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan]) -> Contrasts | None:
+    """Return the contrasts of the sentences of an answer, one for each sentence with such values.
+
+    Args:
+        model: A language model.
+        completed: The prompt and the answer with its named sources.
+        parts: The sentences of the answer.
+
+    Returns:
+        The contrasts; None if there is no such value.
+    """
+    values, rest = SwappedValues(model, completed, parts), _without_sources(completed)
+    generated = len(completed.encoding) - completed.prompt_tokens
+    differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
+    for question in values.questions:
+        if occurs_in(question.value.text, rest):
+            continue
+        for place, other in (found := _differences(values, question)):
+            differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
+    if not differences:
+        return None
+    every = [difference for of_sentence in differences.values() for difference in of_sentence]
+    weights = np.zeros((len(differences), generated + len(every)))  # (J, G + C)
+    column = generated
+    for row, of_sentence in zip(weights, differences.values(), strict=True):
+        for place, _, weight in of_sentence:
+            row[place] += weight
+            row[column] = -weight
+            column += 1
+    ids, places = [other for _, other, _ in every], [place for place, _, _ in every]
+    return Contrasts([parts[k] for k in differences], ids, places, weights)
+
+
+def _differences(values: SwappedValues, question: Question) -> list[tuple[int, int]]:
+    """Return where a value's tokens begin to differ from each other's, and the other token there.
+
+    Places are counted in the answer.
+    """
+    completed, k = values.completed, question.sentence
+    first = values.first_token(k)
+    own = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
+    again = _shared(own, values.sentence_ids(k, values.sentences[k]))  # an answer may be in other tokens than its text
+    differences = []
+    for text in values.swapped(question):
+        swapped = values.sentence_ids(k, text)
+        place = _shared(own, swapped)
+        if place < min(again, len(swapped)):
+            differences.append((first + place - completed.prompt_tokens, swapped[place]))
+    return differences
+
+
+def _shared(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return how many tokens two texts have in common at their beginnings."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )
+
+
+def _without_sources(completed: Completed) -> str:
+    """Return what of the prompt is in no source: the question, and what the template writes."""
+    sequence, spans = completed.sequenced(), completed.named_sources.values()
+    of_sources = {token for span in spans for token in sequence.tokens_in(*span, of_answer=False)}
+    text, position = "", 0
+    for token, (start, end) in enumerate(sequence.offsets[: sequence.prompt_tokens]):
+        if token not in of_sources:
+            text += sequence.text[start:end] if start == position else f" {sequence.text[start:end]}"
+            position = end
+    return text
