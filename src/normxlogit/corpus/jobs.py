@@ -365,7 +365,7 @@ class Answers(CitationJob):
         """Return the answer with its question and documents."""
         question = cells["text"]
         documents = json.loads(cells["documents"])
-        return Answered(ask(model, question, documents, answer=cells["completion"]), question)
+        return Answered(ask(model, question, documents, answer=cells["completion"], longer=True), question)
 
 
 @checked_methods
