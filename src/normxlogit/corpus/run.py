@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods import Method, method_named
-from ..methods.defaults import completion_methods, default_methods, first_working, use_for
+from ..methods.defaults import completion_methods, default_methods, first_working
 from ..model.identity import identity_of
 from ..model.layers import Layers
 from ..pipeline.arguments import advised_arguments
@@ -182,7 +182,7 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
     """Return the first default method that works on the model, which a trial input shows if there are several."""
     model = explainer._model
-    use = use_for(model.task)
+    use = model.task.use
     methods = default_methods(use)
     if len(methods) == 1:
         return methods[0]

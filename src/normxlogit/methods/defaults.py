@@ -8,7 +8,6 @@ from ..errors import UnsupportedModelError
 from .registry import method_named
 
 if TYPE_CHECKING:
-    from ..tasks import Task
     from .base import Method
 
 
@@ -142,8 +141,3 @@ def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[
         except UnsupportedModelError as error:
             note = (f"{method.info.name}, the default, does not work on this model: {error}",)
     return explain(method_named(last)), note
-
-
-def use_for(task: "Task") -> Use:
-    """Return the name under `DEFAULTS` for explaining inputs of a task."""
-    return task.use
