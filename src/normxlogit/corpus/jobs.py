@@ -17,7 +17,7 @@ from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
 from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.sources import explain_sources
-from ..pipeline.completions.writing import opened, read_completion
+from ..pipeline.completions.writing import encode_prompt, read_completion
 from ..pipeline.options import Options, Verify, checked_verify
 from ..results.attribution import Attribution
 from ..results.citations import Citations
@@ -289,7 +289,7 @@ class Completions(CompletionJob[Completed]):
             prompt = [{"role": "user", "content": [picture, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:
             return read_completion(model, prompt, cells["completion"])
-        opened(model, prompt)  # raises InputError for what cannot be continued
+        encode_prompt(model, prompt)  # raises InputError for what cannot be continued
         return prompt
 
     def completed(self, row: Completed) -> Completed:

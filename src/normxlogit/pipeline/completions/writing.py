@@ -65,7 +65,7 @@ def generate_each(
     """
     model.refresh()
     model.task.check_generates(model)
-    prompted = [opened(model, prompt) for prompt in prompts]
+    prompted = [encode_prompt(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
     lengths = [len(prompt.encoding) if prompt.encoding.source is None else 1 for prompt in prompted]
     new_tokens = [most_new_tokens(options, length) for length in lengths]
@@ -122,7 +122,7 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
     return MOST
 
 
-def opened(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
+def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
     """Encode a prompt, without a completion."""
     encoding, rendered = _read_prompt(model, prompt)
     limit = model.encoder.limit
