@@ -12,7 +12,7 @@ from .long_conversations import conversation
 FIRST = 5
 """How many of the first sources are looked for."""
 
-ROUNDS = (3, 4, 5)
+ROUNDS = (3, 4)
 """Questions that are answered in a conversation before the last."""
 
 
