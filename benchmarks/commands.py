@@ -230,8 +230,7 @@ def at2(
 ) -> None:
     """Train AT2, by its authors' package (`pip install at2`), and measure it beside methods of this package."""
     with quiet():
-        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, dtype=dtype, **options)
+        explainer = _load(model, gguf_file, dtype=dtype)
         estimators = learned_attention.train(explainer, load_questions(train, train_limit), output)
         results, prompts = learned_attention.compare(
             explainer, load_questions(data, limit), methods_of(methods), estimators, output / "measured"
@@ -249,8 +248,7 @@ def read_places(
 ) -> None:
     """Measure at which layers the frozen gradient of a language model is best read, against leave-one-out."""
     with quiet():
-        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, **options)
+        explainer = _load(model, gguf_file)
         if data.suffix == ".jsonl":
             write(places.subject_table(list(places.read(explainer, places.load_subjects(data)[:limit]))))
         else:
@@ -296,8 +294,7 @@ def swap_test(
 ) -> None:
     """Measure how many true sentences the verdict of citations keeps, and how many false ones pass."""
     with quiet():
-        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, **options)
+        explainer = _load(model, gguf_file)
         chosen_on = swap_pairs.pair_sets("train", training, corpus_file, training_limit, seed)
         held_out = swap_pairs.pair_sets("validation", data, corpus_file, limit, seed)
         measured = []
@@ -371,8 +368,7 @@ def traces(
     """Measure whether the first source of an answer is the message that holds the fact, on synthetic traces."""
     with quiet():
         _use(threads)
-        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, **options)
+        explainer = _load(model, gguf_file)
         with progress(1) as step:
             results = synthetic_traces.read(explainer, synthetic_traces.write_traces(limit, seed), on_progress=step)
     rows = [found._asdict() for found in results]
@@ -390,8 +386,7 @@ def windows(
     """Measure whether windows over a conversation that is too long find the sources that reading all of it finds."""
     with quiet():
         _use(threads)
-        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, **options)
+        explainer = _load(model, gguf_file)
         with progress(1) as step:
             measured = list(windowed_conversations.compare(explainer, on_progress=step))
     state = {"environment": environment(device_named(AUTO)), "rows": [case._asdict() for case in measured]}
@@ -433,6 +428,13 @@ app.command("next-token")(next_token)
 app.command("named-words")(named_words)
 app.command()(contrasts)
 app.command()(similarity)
+
+
+def _load(model: str, gguf_file: str | None, **options: Any) -> Explainer:
+    """Load a model's explainer, from a GGUF file in its folder if one is named."""
+    if gguf_file is not None:
+        options["gguf_file"] = gguf_file
+    return Explainer.from_pretrained(model, **options)
 
 
 def _use(threads: int | None) -> None:

@@ -1,5 +1,6 @@
 """The calls on models that read pictures or sounds beside text, through processors made in memory."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,16 @@ def calls_for(task: str, family: str) -> Any:
 def parts_of(result: Any) -> np.ndarray:
     """Return the scores of words, patches and moments of each generated token, (G, N)."""
     return np.asarray(result.scores, np.float64)
+
+
+def generated(model: Any, read: Mapping[str, torch.Tensor]) -> tuple[list[int], torch.Tensor]:
+    """Return the tokens that a model's own `generate` gives an input, and their centred logits, (G,)."""
+    options = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True}
+    with torch.no_grad():
+        found = model.generate(**read, max_new_tokens=NEW_TOKENS, **options)
+    logits = torch.stack([step[0] for step in found.logits])  # (G, V)
+    ids = found.sequences[0, -len(logits) :]
+    return ids.tolist(), logits.gather(1, ids[:, None])[:, 0] - logits.mean(-1)
 
 
 class _Writing:
@@ -118,13 +129,7 @@ class PictureCalls(_Writing):
 
     def own(self, seed: int) -> tuple[list[int], torch.Tensor]:
         """Return the tokens that the model's own `generate` gives a prompt, and their centred logits, (G,)."""
-        read = encoded(self.processor, self.inputs[seed])
-        options = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True}
-        with torch.no_grad():
-            found = self.model.generate(**read, max_new_tokens=NEW_TOKENS, **options)
-        logits = torch.stack([step[0] for step in found.logits])  # (G, V)
-        ids = found.sequences[0, -len(logits) :]
-        return ids.tolist(), logits.gather(1, ids[:, None])[:, 0] - logits.mean(-1)
+        return generated(self.model, encoded(self.processor, self.inputs[seed]))
 
     def completes(self) -> None:
         """Explain what the model generates as a given completion: it has the same logits."""
@@ -171,12 +176,7 @@ class SpeechCalls(_SoundCalls):
     def own(self, seed: int) -> tuple[list[int], torch.Tensor]:
         """Return the tokens that the model's own `generate` gives a sound, and their centred logits, (G,)."""
         read = self.processor.feature_extractor(self.inputs[seed], sampling_rate=RATE, return_tensors="pt")
-        options = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True}
-        with torch.no_grad():
-            found = self.model.generate(**read, max_new_tokens=NEW_TOKENS, **options)
-        logits = torch.stack([step[0] for step in found.logits])  # (G, V)
-        ids = found.sequences[0, -len(logits) :]
-        return ids.tolist(), logits.gather(1, ids[:, None])[:, 0] - logits.mean(-1)
+        return generated(self.model, read)
 
 
 class FrameCalls(_SoundCalls):

@@ -30,7 +30,7 @@ def read_in_windows(
     length = len(completed.encoding)
     if limit is None or length <= limit:
         return completed
-    tokens = source_tokens(completed)
+    tokens = _source_tokens(completed)
     room = limit - (length - len(set().union(*tokens.values())))
     fitting = {name: places for name, places in tokens.items() if len(places) <= room}
     if not fitting:
@@ -43,18 +43,18 @@ def read_in_windows(
     windows = _windows(fitting, room)
     scores: dict[str, float] = {}
     for window in windows:
-        scores |= score(only_sources(completed, window))
+        scores |= score(_only_sources(completed, tokens, window))
     kept = _best(fitting, scores, room)
     note = (
         f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
         f"windows, and the {len(kept)} of {len(tokens)} that scored highest are read together"
     )
-    shortened = only_sources(completed, kept)
+    shortened = _only_sources(completed, tokens, kept)
     encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
     return replace(shortened, encoding=encoding)
 
 
-def source_tokens(completed: Completed) -> dict[str, set[int]]:
+def _source_tokens(completed: Completed) -> dict[str, set[int]]:
     """Return the places of the tokens of each named source."""
     sequence = completed.sequenced()
     return {
@@ -63,21 +63,15 @@ def source_tokens(completed: Completed) -> dict[str, set[int]]:
     }
 
 
-def only_sources(completed: Completed, names: Collection[str]) -> Completed:
+def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: Collection[str]) -> Completed:
     """Return a prompt and its answer with some of the named sources, without the tokens of the others."""
-    tokens = source_tokens(completed)
-    kept = set().union(*(tokens[name] for name in names))
-    out = set().union(*tokens.values()) - kept
+    out = set().union(*tokens.values()) - set().union(*(tokens[name] for name in names))
     return replace(
         completed,
         encoding=completed.without(out),
         prompt_tokens=completed.prompt_tokens - len(out),
-        named_sources=_spans(completed, names),
+        named_sources={name: span for name, span in completed.named_sources.items() if name in names},
     )
-
-
-def _spans(completed: Completed, names: Collection[str]) -> dict[str, tuple[int, int]]:
-    return {name: span for name, span in completed.named_sources.items() if name in names}
 
 
 def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
