@@ -151,4 +151,4 @@ def test_the_fast_figures_of_the_docs_are_what_the_program_prints(tmp_path, caps
     given = {"reviews.jsonl": Path(str(files("normxlogit.evaluation") / "reviews.jsonl"))}
     found = check(DOCS, here, tmp_path, given=given)
     assert not any(o.wrong for o in found), report([o for o in found if o.wrong])
-    assert sum(o.block.figures for o in found if o.state == "same") > 70
+    assert sum(o.block.figures for o in found if o.state == "same") > 80
