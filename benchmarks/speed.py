@@ -137,9 +137,9 @@ def _one_text(setup: Setup) -> Iterator[Row]:
         inputs = random_ids(length, model.config.vocab_size)
         times = setup.turns(
             forward=_forward(model, inputs),
-            explain=partial(explainer, inputs),
-            labels=partial(explainer, inputs, target=ALL),
-            layers=partial(explainer, inputs, layers=ALL),
+            explain=partial(explainer, inputs, method="normxlogit"),
+            labels=partial(explainer, inputs, method="normxlogit", target=ALL),
+            layers=partial(explainer, inputs, method="normxlogit", layers=ALL),
             frozen=partial(explainer, inputs, method="frozen-gradient"),
         )
         text = f"one text of {length} tokens, BERT-base"
@@ -236,7 +236,7 @@ def _served(setup: Setup) -> Iterator[Row]:
     inputs = random_ids(setup.short, model.config.vocab_size)
     forward = _forward(model, inputs, output_hidden_states=True)
     outputs = forward()
-    times = setup.turns(forward=forward, from_outputs=lambda: explainer.from_outputs(inputs, outputs))
+    times = setup.turns(forward=forward, from_outputs=lambda: explainer.from_outputs(inputs, outputs, method="normxlogit"))
     work = f"`from_outputs`, {setup.short} tokens / the forward pass it follows"
     yield row("from-outputs", work, times["from_outputs"], times["forward"], 0.02)
 
@@ -265,7 +265,7 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
     states = torch.randn(sum(map(len, encodings)), model.config.hidden_size, device=model.device)  # (N, H)
     times = setup.turns(
         forward=forward,
-        explain=partial(explainer, texts),
+        explain=partial(explainer, texts, method="normxlogit"),
         pipeline=partial(predict, texts, batch_size=PIPELINE_BATCH),
         tokenizer=partial(tokenizer, texts),
         head=torch.inference_mode()(partial(explainer._model.head.tokens, states)),
@@ -291,7 +291,7 @@ def _methods(setup: Setup, length: int, methods: Mapping[str, float]) -> Iterato
     model = random_bert(setup.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     inputs = random_ids(length, model.config.vocab_size)
-    sides: dict[str, Callable[[], Any]] = {"NormXLogit": lambda: explainer(inputs)}
+    sides: dict[str, Callable[[], Any]] = {"NormXLogit": partial(explainer, inputs, method="normxlogit")}
     for name in methods:
         sides[name] = partial(explainer, inputs, method=name)
     times = setup.turns(**sides)
