@@ -9,7 +9,7 @@ def test_every_group_measures_its_rows():
     rows = {name: list(speed.measure(TINY, [name])) for name in GROUPS}
     counts = {name: len(found) for name, found in rows.items()}
     assert counts == {
-        "one-text": 8,
+        "one-text": 10,
         "masked-lm": 1,
         "next-token": 2,
         "generated": 1,
