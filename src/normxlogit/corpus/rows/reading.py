@@ -76,8 +76,8 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
 
     Args:
         inputs: A path, URL or pattern, "-" for standard input, "hf:NAME:SPLIT" for a data set of the hub, a folder
-            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow; or an
-            iterable of mappings such as {"text": "..."}, which is read once.
+            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a
+            column of the former two; or an iterable of mappings such as {"text": "..."}, which is read once.
         kind: The format, where a name does not tell it.
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
@@ -87,8 +87,10 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         inputs = [inputs]
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
+    if hasattr(inputs, "to_frame"):  # a column of pandas or Polars
+        inputs = inputs.to_frame(inputs.name or "text")
     if hasattr(inputs, "__arrow_c_stream__"):
-        return TableSource(inputs)
+        return _table_source(inputs)
     if not isinstance(inputs, Sequence) or not inputs or not all(isinstance(item, str | Path) for item in inputs):
         if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
             raise DataError(f"cannot read a corpus from a {type(inputs).__name__}")
@@ -106,6 +108,22 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     if len(datasets) < len(names):
         raise DataError("data sets and files cannot be mixed in one corpus")
     return DatasetSource(datasets)
+
+
+def _table_source(table: Any) -> "TableSource | RowSource":
+    """Return the source of a table; of a frame of pandas whose columns hold values of several types, of its rows."""
+    arrow = arrow_module()
+    try:
+        return TableSource(arrow.table(table))
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        if hasattr(table, "itertuples") and table.columns.is_unique:
+            names, values = list(table.columns), table.astype(object).where(table.notna(), None)
+            rows = (dict(zip(names, row, strict=True)) for row in values.itertuples(index=False, name=None))
+            return RowSource(rows, {"name": "rows in memory"})
+        raise DataError(
+            f"cannot read this {type(table).__name__} as an Arrow table: {_reason(error)}; give its rows as "
+            'mappings such as {"text": "..."}'
+        ) from None
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:
@@ -333,18 +351,10 @@ class DatasetSource:
 
 
 class TableSource:
-    """A table in memory, of any library that hands it on as Arrow."""
+    """A table of Arrow in memory."""
 
     def __init__(self, table: Any, name: str = "rows in memory") -> None:
-        arrow = arrow_module()
-        self._name = name
-        try:
-            self._table = arrow.table(table)
-        except (arrow.ArrowException, TypeError, ValueError) as error:
-            raise DataError(
-                f"cannot read this {type(table).__name__} as an Arrow table: {_reason(error)}; give its rows as "
-                'mappings such as {"text": "..."}'
-            ) from None
+        self._name, self._table = name, table
 
     def names(self) -> list[str]:
         """Return the names of its columns."""
