@@ -85,20 +85,29 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
     if isinstance(inputs, str | Path):
         inputs = [inputs]
+    if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
+        return _named_source([str(name) for name in inputs], kind, files)
+    return _source_in_memory(inputs)
+
+
+def _source_in_memory(inputs: Any) -> Source:
+    """Return the source of a data set, a table, a column or rows."""
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
     if hasattr(inputs, "to_frame"):  # a column of pandas or Polars
         inputs = inputs.to_frame(inputs.name or "text")
     if hasattr(inputs, "__arrow_c_stream__"):
         return _table_source(inputs)
-    if not isinstance(inputs, Sequence) or not inputs or not all(isinstance(item, str | Path) for item in inputs):
-        if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
-            raise DataError(f"cannot read a corpus from a {type(inputs).__name__}")
-        return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
-    names = [str(name) for name in inputs]
+    if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
+        raise DataError(f"cannot read a corpus from a {type(inputs).__name__}")
+    return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
+
+
+def _named_source(names: Sequence[str], kind: str | None, files: bool) -> Source:
+    """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
-    if names == ["-"]:
+    if list(names) == ["-"]:
         return _standard_input(kind or "text")
     if files and kind is None and (paths := media_files(names)):
         return TableSource(arrow_module().table({"path": paths}), ", ".join(names))
