@@ -170,3 +170,11 @@ def test_a_csv_file_may_hold_long_texts_empty_lines_and_any_line_ends(tmp_path):
     (tmp_path / "in.csv").write_text(f'text,more\r{long},x\n\n"a\r\nb",y\r\n', newline="")
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == [long, "", "a\r\nb"]
     assert csv.field_size_limit() == limit
+
+
+def test_what_is_no_object_in_a_json_array_is_one_rows_problem(tmp_path):
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps([{"text": "good"}, "a text", None, 5, {"text": "bad"}]))
+    found = rows(read(open_source(path)))
+    assert [row["text"] for row in found] == ["good", None, None, None, "bad"]
+    assert [row["problem"] for row in found] == [None, *["not a JSON object"] * 3, None]

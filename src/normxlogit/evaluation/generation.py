@@ -116,9 +116,9 @@ def evaluate_sources(
     prompts = []
     for number, question in counted("prompts", questions, on_progress):
         load = cache(partial(Prompt, model, question, protocol, seed + number))
-        rows = _rows(load, question, chosen, rankings, stored, f"prompt-{number}")
-        if rows:
-            prompts.append(rows)
+        figures_by_name = _figures_of_prompt(load, question, chosen, rankings, stored, f"prompt-{number}")
+        if figures_by_name:
+            prompts.append(figures_by_name)
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     specs = [method.spec for method in chosen]
@@ -133,7 +133,7 @@ def evaluate_sources(
     return results, len(prompts)
 
 
-def _rows(
+def _figures_of_prompt(
     load: Callable[[], "Prompt"],
     question: Asked,
     methods: Sequence[Method],
@@ -141,20 +141,23 @@ def _rows(
     stored: ResultCache[Mapping[str, Any]],
     name: str,
 ) -> dict[str, Any]:
-    """Return the figures of all rankings on a prompt, by name; nothing where no source matters."""
-    key = (question.question, dict(question.documents))
-    base = stored.cached(lambda: load().baselines(), name, *key)
-    if not base["matters"]:
+    """Return the figures of all rankings on a prompt, by name; nothing where no source matters.
+
+    Figures are kept with the answer that they are of. The prompt is read only where some are missing.
+    """
+    prompt_key = (question.question, dict(question.documents))
+    baselines = stored.cached(lambda: load().baselines(), name, *prompt_key)
+    if not baselines["matters"]:
         return {}
-    work: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(_of_method, load, m) for m in methods}
-    work |= {ranking: partial(_of_scores, load, ranking, scorer) for ranking, scorer in rankings.items()}
-    missing = [spec for spec in work if stored.get(name, *key, base["answer"], spec) is None]
-    if missing and load().answer != base["answer"]:  # the model generates another answer, as on another device
-        base = stored.put(load().baselines(), name, *key)
-    rows = dict(base["methods"])
-    for spec, compute in work.items():
-        rows |= stored.cached(compute, name, *key, base["answer"], spec)
-    return rows
+    measure: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(_of_method, load, m) for m in methods}
+    measure |= {ranking: partial(_of_scores, load, ranking, scorer) for ranking, scorer in rankings.items()}
+    is_complete = all(stored.get(name, *prompt_key, baselines["answer"], spec) is not None for spec in measure)
+    if not is_complete and load().answer != baselines["answer"]:  # another device may generate another answer
+        baselines = stored.put(load().baselines(), name, *prompt_key)
+    figures = dict(baselines["methods"])
+    for spec, compute in measure.items():
+        figures |= stored.cached(compute, name, *prompt_key, baselines["answer"], spec)
+    return figures
 
 
 def _of_method(load: Callable[[], "Prompt"], method: Method) -> dict[str, Any]:

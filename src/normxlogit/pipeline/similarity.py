@@ -150,32 +150,32 @@ def _verified(
     """Return results with the cosine without the words of either text, or regions, that have the highest scores."""
     origins = [_origins(query, document) for document in documents]
 
-    def vectors(model: TaskModel, sides: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
-        encodings = [remove_tokens(model, side.encoding, removed, masked=False) for side, removed in sides if removed]
-        changed = iter(map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places])))
-        return [next(changed).vector if removed else side.vector for side, removed in sides]
+    def vectors_without(model: TaskModel, texts: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
+        encodings = [remove_tokens(model, text.encoding, removed, masked=False) for text, removed in texts if removed]
+        shortened = iter(map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places])))
+        return [next(shortened).vector if removed else text.vector for text, removed in texts]
 
-    def answers(keys: list[tuple[int, Tokens]]) -> list[Answer]:
-        removed = [[origins[place][unit] for unit in units] for place, units in keys]
-        firsts = vectors(models[0], [(query, [i for side, i in each if side == 0]) for each in removed])
-        seconds = [
-            (documents[place], [i for side, i in each if side == 1])
-            for (place, _), each in zip(keys, removed, strict=True)
-        ]
-        pairs = zip(firsts, vectors(models[1], seconds), strict=True)
-        return [Answer(None, float(left.double() @ right.double()), None) for left, right in pairs]
+    def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
+        """Return the cosine of each document and the query, without some units of either."""
+        from_query, from_document = [], []
+        for place, units in removals:
+            removed = [origins[place][unit] for unit in units]
+            from_query.append((query, [token for side, token in removed if side == 0]))
+            from_document.append((documents[place], [token for side, token in removed if side == 1]))
+        queries, others = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
+        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, others, strict=True)]
+        return [Answer(None, cosine, None) for cosine in cosines]
 
-    found = [removable(s) for s in results]
-    questions = [(r.parts, MeasuredQuantity("the cosine", "cosine", r.unit, r.removed_by)) for r in found]
-    places = [place for place, (parts, _) in enumerate(questions) if parts]
-
-    def of_places(keys: list[tuple[int, Tokens]]) -> list[Answer]:
-        return answers([(places[place], tokens) for place, tokens in keys])
-
+    found = [removable(result) for result in results]
+    places = [place for place, (parts, _, _) in enumerate(found) if parts]
+    questions = [
+        (found[i].parts, MeasuredQuantity("the cosine", "cosine", found[i].unit, found[i].removed_by)) for i in places
+    ]
+    verifications = run_searches(
+        questions, verify, lambda keys: cosines_without([(places[i], units) for i, units in keys])
+    )
     verified = list(results)
-    for place, verification in zip(
-        places, run_searches([questions[i] for i in places], verify, of_places), strict=True
-    ):
+    for place, verification in zip(places, verifications, strict=True):
         verified[place] = replace(results[place], verified=verification)
     return verified
 

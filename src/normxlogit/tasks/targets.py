@@ -238,6 +238,13 @@ def is_choice(value: object) -> TypeGuard[Choice]:
     return True
 
 
+def _place_of(output_id: int, places: Sequence[int]) -> int | None:
+    """Return where an output is read: the start and the end of a span, outputs 0 and 1, each at a place of its own."""
+    if not places:
+        return None
+    return places[output_id] if len(places) > 1 else places[0]
+
+
 def describe_targets(
     model: ModelInterface, target: BatchTargets, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
 ) -> list[tuple[Target, ...]]:
@@ -250,27 +257,16 @@ def describe_targets(
         contrast: `target.contrast`, (B,), on the host.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
     """
-    rows = ids.astype(int).tolist()
-    distinct_ids = {output_id for row in rows for output_id in row}
-    names = {output_id: name_of(model, output_id) for output_id in distinct_ids}
+    ids_by_text = ids.astype(int).tolist()
+    names = {output_id: name_of(model, output_id) for text_ids in ids_by_text for output_id in text_ids}
     contrast_id = None if contrast is None else int(contrast[0])
     contrast_name = None if contrast_id is None else name_of(model, contrast_id)
+    kind = target.task.target_kind
     by_text = []
-    for row, chosen in enumerate(rows):
-        read_at = [None] if places is None else places[row].astype(int).reshape(-1).tolist()  # 1, or 2: start and end
-        kind = target.task.target_kind
+    for text, text_ids in enumerate(ids_by_text):
+        text_places = [] if places is None else places[text].astype(int).reshape(-1).tolist()
         by_text.append(
-            tuple(
-                Target(
-                    kind,
-                    names[output_id],
-                    output_id,
-                    contrast_name,
-                    contrast_id,
-                    read_at[output_id if len(read_at) > 1 else 0],
-                )
-                for output_id in chosen
-            )
+            tuple(Target(kind, names[i], i, contrast_name, contrast_id, _place_of(i, text_places)) for i in text_ids)
         )
     return by_text
 

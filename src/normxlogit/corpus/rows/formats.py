@@ -281,7 +281,10 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
 
 
 def _rows_of_array(content: bytes) -> Iterator[Row]:
-    """Return the objects of a JSON array, or what is wrong with one."""
+    """Yield the objects of a JSON array, and what is wrong with a row in the place of others.
+
+    What begins as an array and is none may be lines of JSON the first of which is an array: each is a row.
+    """
     try:
         rows = json.loads(content)
     except RecursionError as error:
@@ -289,8 +292,9 @@ def _rows_of_array(content: bytes) -> Iterator[Row]:
     except ValueError:
         if b"\n" not in content.strip():
             raise
-        rows = [_parsed(line) for line in content.splitlines() if line.strip()]  # lines that hold no objects
-    yield from (row if isinstance(row, dict | str) and row is not None else "not a JSON object" for row in rows)
+        yield from (_parsed(line) for line in content.splitlines() if line.strip())
+        return
+    yield from (row if isinstance(row, dict) else "not a JSON object" for row in rows)
 
 
 def _check_utf8(start: bytes) -> None:
