@@ -8,8 +8,8 @@ import time
 import urllib.request
 
 import pytest
-
 from normxlogit.results.comparison import Comparison
+
 from tests.browser.conftest import end
 from tests.factories import all_labels, make_attribution, make_generation
 

@@ -244,5 +244,5 @@ def test_a_similarity_says_what_is_in_its_bias():
     assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
     of_second = np.array(s.units.sequence) == 1
     np.testing.assert_allclose(s.scores[of_second].sum() + s.bias[1], s.prediction.value, **CLOSE)
-    np.testing.assert_allclose(s.pairs.scores.sum(), s.prediction.value, **CLOSE)
+    np.testing.assert_allclose(s.pairs.sum(), s.prediction.value, **CLOSE)
     assert explainer.similarity(PLAIN, "bad").notes == ()

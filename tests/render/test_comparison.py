@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from normxlogit.results.comparison import Comparison
 
 from normxlogit import Attributions, DataError
-from normxlogit.results.comparison import Comparison
 from normxlogit.results.targets import Target
 from tests.factories import all_labels, all_layers, make_attribution, pair
 from tests.render.test_html import Page

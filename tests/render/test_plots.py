@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
+from normxlogit.results.comparison import Comparison
 from PIL import Image
 
 from normxlogit.errors import DataError
 from normxlogit.render.builders.similarity import word_pairs
 from normxlogit.render.figures.figure import SIGNS, save_figure
-from normxlogit.results.attribution import Pairs
 from normxlogit.results.collection import Attributions
-from normxlogit.results.comparison import Comparison
 from tests.factories import (
     all_layers,
     make_attribution,
@@ -184,9 +183,11 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     base, first = pair(), 6
     second = len(base.units) - first
     matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
-    both = dataclasses.replace(base, pairs=Pairs(matrix, np.zeros((first, second), np.float32)), quantity="cosine")
+    both = dataclasses.replace(
+        base, pairs=matrix, state_cosines=np.zeros((first, second), np.float32), quantity="cosine"
+    )
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
-    assert np.array_equal(table(figure), word_pairs(both, both.pairs))
+    assert np.array_equal(table(figure), word_pairs(both))
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")

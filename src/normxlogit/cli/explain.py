@@ -102,10 +102,7 @@ def explain(
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
     if kind in ("figure", "latex"):
-        from ..results.comparison import Comparison
-
-        one_text = len(inputs) == 1
-        deliver_result(results[0] if len(results) == 1 else Comparison(results) if one_text else results, kind, output)
+        deliver_result(results[0] if len(results) == 1 else results, kind, output)
         return
     content = _render(results, kind, words, merge, output)
     deliver(content, output)

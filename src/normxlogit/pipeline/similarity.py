@@ -16,7 +16,7 @@ from ..model.forward_pass import ForwardPass
 from ..model.map_batches import map_batches
 from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
-from ..results.attribution import Attribution, Pairs
+from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.removable import removable
 from ..results.storage.schema import FloatArray
@@ -238,9 +238,9 @@ def _result(
     states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
     of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
-    pairs = None
+    pairs = state_cosines = None
     if len(document_shares.scores) > 1:  # the first is for the cosine, the others for each token of the query
-        pairs = Pairs(_host(document_shares.whole()[1:]), _host(query.states @ document.states.T))
+        pairs, state_cosines = _host(document_shares.whole()[1:]), _host(query.states @ document.states.T)
     sinks = [query.encoding.tokens[i] for i in query_shares.sinks]
     sinks += [document.encoding.tokens[i] for i in document_shares.sinks]
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
@@ -260,6 +260,7 @@ def _result(
         quantity="cosine",
         bias=None if biases is None else _host(biases),
         pairs=pairs,
+        state_cosines=state_cosines,
     )
 
 

@@ -5,22 +5,23 @@ from typing import NamedTuple
 from .storage.schema import Index
 
 
-class SourceMessage(NamedTuple):
-    """A message of a conversation, whose sentences or fields are sources of an answer.
+class MessageSpan(NamedTuple):
+    """A message of a chat or of a conversation, as the template renders it in the prompt.
 
     Attributes:
-        kind: What it is: "system", "user", "assistant", "tool call", "tool result" or "reasoning".
-        name: What it is called, such as "tool result search (2)"; names of its sources begin with it.
-        tool: Name of the tool; of other messages empty.
+        role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
         start: Its first character in the text.
         end: One past its last.
+        name: What it is called, such as "tool result search (2)"; names of its sources begin with it. Of a conversation
+            whose sources are cited, like `tool`.
+        tool: Name of the tool; of other messages empty.
     """
 
-    kind: str
-    name: str
-    tool: str
+    role: str
     start: Index
     end: Index
+    name: str = ""
+    tool: str = ""
 
 
 class Wording(NamedTuple):

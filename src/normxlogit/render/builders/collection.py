@@ -1,10 +1,10 @@
 """Cards of one or several results, and the table of several."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from ...results.attribution import Attribution, prediction_of
-from ...results.base import Record
-from ...results.comparison import Comparison
+from ...results.collection import Attributions
 from ...results.units.words import Merge
 from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
 from ..charts import number
@@ -24,7 +24,7 @@ OPEN = 3
 
 
 def cards(
-    results: Sequence[Record],
+    results: Attributions[Any],
     *,
     words: bool | None = None,
     merge: Merge | None = None,
@@ -44,16 +44,17 @@ def cards(
         DataError: If words are asked for and a result has none.
     """
     paid = iter(costs or [""] * len(results))
-    groups = _groups(results)
+    groups = results.drawn_together()
 
-    def blocks(group: Sequence[Record]) -> Sequence[Block]:
+    def blocks(group: Attributions[Any]) -> Sequence[Block]:
         prices = [next(paid) for _ in group]
-        if isinstance(group, Comparison):
+        if len(group) > 1:
             return comparison_blocks(group, words=words, merge=merge, costs=prices)
         (result,) = group
         if isinstance(result, Attribution):
             return blocks_of(result, words=words, merge=merge, cost=prices[0])
-        return result._blocks()
+        drawn: Sequence[Block] = result._blocks()
+        return drawn
 
     blocks_by_group = [blocks(group) for group in groups]
     if len(groups) == 1:
@@ -68,19 +69,8 @@ def cards(
     return [Card([_overview(texts, words, merge)], f"{len(groups)} results", result=False), *result_cards]
 
 
-def _groups(results: Sequence[Record]) -> list[Sequence[Record]]:
-    """Return the results that are drawn together: several methods on one text, and anything else alone."""
-    attributions = [result for result in results if isinstance(result, Attribution)]
-    if len(attributions) < len(results):
-        return [[result] for result in results]
-    groups: list[Sequence[Record]] = []
-    for group in Comparison(attributions).by_text():
-        groups += [group] if group.comparable else [[result] for result in group]
-    return groups
-
-
 def results_page(
-    results: Sequence[Record],
+    results: Attributions[Any],
     *,
     words: bool | None = None,
     merge: Merge | None = None,
@@ -92,10 +82,8 @@ def results_page(
     Raises:
         DataError: If words are asked for and a result has none.
     """
-    groups = _groups(results)
-    titles = {(group if isinstance(group, Comparison) else group[0])._title() for group in groups}
     drawn = cards(results, words=words, merge=merge, costs=costs)
-    return page([*drawn, *curves_card(curves)], titles.pop() if len(titles) == 1 else "Results")
+    return page([*drawn, *curves_card(curves)], results._title())
 
 
 def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge: Merge | None) -> Table:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ...errors import DataError
 from ...results.attribution import Attribution
-from ...results.comparison import Comparison
+from ...results.collection import Attributions
 from ...results.units.words import Merge
 from ..blocks import Block, Card, Cell, Column, Header, Paragraph, Piece, Sentences, Table, cell
 from ..charts import Grid, Legend, number
@@ -24,7 +24,7 @@ Agreement = npt.NDArray[np.float64]
 
 
 def comparison_blocks(
-    results: Comparison,
+    results: Attributions[Attribution],
     *,
     words: bool | None = None,
     merge: Merge | None = None,
@@ -35,7 +35,6 @@ def comparison_blocks(
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
-    agreement = results.agreement
     layouts, facts_by_method = _layouts(results, words, merge), [facts(a) for a in results]
     titles = distinct_methods([(a.method, a.settings) for a in results])
     signed = next((i for i, method_facts in enumerate(facts_by_method) if method_facts.negative), 0)
@@ -59,13 +58,13 @@ def comparison_blocks(
     ]
     rows += tested
     meanings = facts_by_method[signed].positive, facts_by_method[signed].negative
-    blocks: list[Block] = [
+    return [
         Header(facts_by_method[0].prediction, rows, notes),
         Sentences(sentences),
         _scores(results, layouts, titles, unit),
         Legend(*meanings, notes=["each method by its own largest score"]),
+        _agreement(titles, results.agreement),
     ]
-    return [*blocks, _agreement(titles, agreement)] if len(results) > 1 else blocks
 
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:

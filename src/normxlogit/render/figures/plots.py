@@ -50,7 +50,7 @@ def _plot_input(
         return media_figure(a, k=k)
     drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
     if a.pairs is not None and kind == "heatmap":
-        return figure_of(pairs_grid(a, a.pairs))
+        return figure_of(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
         return figure_of(rows_grid(a, drawn).strongest(k))
     if not single:

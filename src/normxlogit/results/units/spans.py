@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ..storage.schema import Index
+from ..messages import MessageSpan
 from .regions import is_box
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
@@ -22,20 +22,6 @@ SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 PartKind = Literal["token", "word", "sentence", "paragraph"]
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
-
-
-class MessageSpan(NamedTuple):
-    """The content of a chat message in the prompt that the template renders.
-
-    Attributes:
-        role: Role of its author.
-        start: Its first character.
-        end: One past its last.
-    """
-
-    role: str
-    start: Index
-    end: Index
 
 
 class NamedSpan(NamedTuple):
