@@ -233,7 +233,7 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
         "layers": layers.to_html(),
         "batch": Attributions([one, layers]).to_html(title=HOSTILE),
         "methods": results_page(
-            [one, make_attribution(pieces, np.ones(5), **base)], costs=[HOSTILE, ""], curves=[curve]
+            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), costs=[HOSTILE, ""], curves=[curve]
         ),
     }
     with watched.page() as page:

@@ -79,15 +79,15 @@ def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
         assert result.attribution.scores == pytest.approx(cited.attribution.scores, abs=1e-5)
         assert [s.verdict for s in result.support] == [s.verdict for s in cited.support]
         assert row["message_names"] == [m.name for m in cited.messages]
-        assert row["message_kinds"] == [m.kind for m in cited.messages]
+        assert row["message_kinds"] == [m.role for m in cited.messages]
         assert sum(row["message_shares"]) == pytest.approx(float(cited.shares.sum()), abs=1e-5)
         assert row["sentence_messages"] == [list(dict.fromkeys(s.messages)) for s in cited.support]
         sentences += len(cited.support)
         unsupported += sum(not s.rests for s in cited.support)
-        last = max(i for i, m in enumerate(cited.messages) if m.kind == "user")
+        last = max(i for i, m in enumerate(cited.messages) if m.role == "user")
         citing = {name for s in cited.support for name in s.messages}
-        for key in {(("question" if i == last else m.kind), m.tool) for i, m in enumerate(cited.messages)}:
-            of_key = [i for i, m in enumerate(cited.messages) if key == ("question" if i == last else m.kind, m.tool)]
+        for key in {(("question" if i == last else m.role), m.tool) for i, m in enumerate(cited.messages)}:
+            of_key = [i for i, m in enumerate(cited.messages) if key == ("question" if i == last else m.role, m.tool)]
             share = sum(row["message_shares"][i] for i in of_key)
             there, number, shares = uses.get(key, (0, 0, 0.0))
             number += any(cited.messages[i].name in citing for i in of_key)

@@ -132,8 +132,8 @@ def expected_uses(results_of_rows):
     uses = {}
     for cited in results_of_rows:
         losses = np.fmax.reduce(cited.source_losses)
-        kinds = {m.name: (m.kind, m.tool) for m in cited.messages}
-        last = max((i for i, m in enumerate(cited.messages) if m.kind == "user"), default=None)
+        kinds = {m.name: (m.role, m.tool) for m in cited.messages}
+        last = max((i for i, m in enumerate(cited.messages) if m.role == "user"), default=None)
         if last is not None:
             kinds[cited.messages[last].name] = ("question", "")
         against = {cited.documents[cited.names.index(s.contradiction.source)] for s in cited.support if s.contradiction}

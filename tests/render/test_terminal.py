@@ -13,9 +13,9 @@ from normxlogit.render.terminal import text_of_blocks, wants_color
 from tests.factories import MOVIE, make_attribution
 
 
-def to_text(a, *, words=False, merge=None, color=False):
+def to_text(a, *, words=False, color=False):
     """Draw tokens unless a test asks for words."""
-    return text_of_blocks(attribution_blocks(a, words=words, merge=merge), color=color)
+    return text_of_blocks(attribution_blocks(a, words=words), color=color)
 
 
 class Terminal(io.StringIO):

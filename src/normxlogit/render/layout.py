@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import direction, quoted, visible
-from ..results.units.words import Merge
 from .blocks import Piece
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
@@ -75,14 +74,12 @@ class Row:
 
     Attributes:
         name: The label and the layer, as far as there are several.
-        layer: Number of the layer, None if there is no such axis.
         scores: One score for each column.
         strengths: How strongly each column is coloured, in [-1, 1]: its score over `scale`.
         scale: The largest magnitude that they are compared with; numbers take their digits from it.
     """
 
     name: str
-    layer: int | None
     scores: FloatArray
     strengths: FloatArray
     scale: float
@@ -119,7 +116,7 @@ class Layout:
         return [column[:3] for column in self.columns] == [column[:3] for column in other.columns]
 
 
-def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = None) -> Layout:
+def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     """Cut the text of a result into scored pieces.
 
     Colours and bars have one scale that begins at 0. It compares labels with each other, but not layers: each layer is
@@ -128,7 +125,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    texts, columns, scores = _scored_pieces(a, words, merge)
+    texts, columns, scores = _scored_pieces(a, words)
     columns = [
         c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), answer_read=a.reads_at in c.tokens) for c in columns
     ]
@@ -139,7 +136,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         layer = a.layers[index[-1]] if a.layers is not None else None
         label = [a.targets[index[0]].name] if a.has_target_axis else []
         name = ", ".join(label + ([f"layer {layer}"] if layer is not None else []))
-        rows.append(Row(name, layer, scores[index], strengths[index], float(scales[index][0])))
+        rows.append(Row(name, scores[index], strengths[index], float(scales[index][0])))
     directions = []
     for pieces in texts:  # special tokens are no part of the language, so they do not decide how it is written
         body = [piece.text for piece in pieces if piece.column is None or not columns[piece.column].special]
@@ -147,12 +144,10 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     return Layout(tuple(map(tuple, texts)), tuple(directions), tuple(columns), tuple(rows))
 
 
-def _scored_pieces(
-    a: Attribution, words: bool | None, merge: Merge | None
-) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
+def _scored_pieces(a: Attribution, words: bool | None) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
     """Return the pieces of each text, what has a score in them, and the scores, (..., columns)."""
     if words or (words is None and a.has_words):
-        merged_words = a.words(merge)
+        merged_words = a.words()
         texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
         return texts, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
     if a.text is None or a.offsets is None:
@@ -213,30 +208,26 @@ class _Pen:
             self.texts[sequence].append(Segment(text))
 
     def space(self, sequence: int) -> None:
-        pieces = self.texts[sequence]
-        if pieces and not pieces[-1].text[-1:].isspace():
-            pieces.append(Segment(" "))
+        if self.texts[sequence] and not self.texts[sequence][-1].text[-1:].isspace():
+            self.plain(sequence, " ")
+
+    def column(self, text: str, tokens: tuple[int, ...], *, special: bool = False) -> None:
+        self.columns.append(ScoredColumn(quoted(visible(text)), tokens, special))
 
     def scored(self, sequence: int, text: str, tokens: tuple[int, ...], *, special: bool = False) -> None:
         """Add a piece with its column; the white space around it is text like any other."""
         body = text.strip() or text
-        before = text.index(body) if body else 0
+        before = text.index(body)
         self.plain(sequence, text[:before])
         self.texts[sequence].append(Segment(body, len(self.columns)))
         self.plain(sequence, text[before + len(body) :])
-        self.columns.append(ScoredColumn(quoted(visible(text)), tokens, special))
+        self.column(text, tokens, special=special)
 
-    def special(self, sequence: int, text: str, token: int) -> None:
-        """Add a token that is not in the text, set apart by spaces."""
+    def apart(self, sequence: int, text: str, token: int) -> None:
+        """Add a special token that is not in the text, set apart by spaces."""
         self.space(sequence)
         self.scored(sequence, text, (token,), special=True)
         self.plain(sequence, " ")
-
-    def rest(self, sequence: int, text: str) -> None:
-        """Add what stands after the last token, such as a text beyond the model's length."""
-        if text[:1].isspace() and self.texts[sequence] and self.texts[sequence][-1] == Segment(" "):
-            self.texts[sequence].pop()
-        self.plain(sequence, text)
 
     def trimmed(self) -> list[list[Segment]]:
         """Return the texts without white space that stands after everything else."""
@@ -252,25 +243,25 @@ Span = tuple[tuple[int, ...], int, int]
 
 def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Cut the original text at the spans of tokens or words."""
-    sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
-    pen, cut_to, current = _Pen(len(sources)), [0] * len(sources), 0
+    texts = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
+    pen, cut_to, current = _Pen(len(texts)), [0] * len(texts), 0
     for tokens, start, end in spans:
-        first, last = tokens[0], tokens[-1]
-        current = (
-            min(a.units.sequence[first] or 0, len(sources) - 1) if a.units.sequence[first] is not None else current
-        )
-        if end <= start:
-            if a.special_tokens_mask[first]:
-                pen.special(current, a.tokens[first], first)
-            else:
-                pen.columns.append(ScoredColumn(quoted(visible(a.tokens[first])), tokens, False))
-            continue
-        pen.plain(current, sources[current][cut_to[current] : start])
-        special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
-        pen.scored(current, sources[current][start:end], tokens, special=special)
-        cut_to[current] = max(cut_to[current], end)
-    for sequence, source in enumerate(sources):
-        pen.rest(sequence, source[cut_to[sequence] :].rstrip())
+        sequence = a.units.sequence[tokens[0]]
+        current = current if sequence is None else min(sequence, len(texts) - 1)
+        special = a.special_tokens_mask[tokens[0]] and a.special_tokens_mask[tokens[-1]]
+        if end > start:
+            pen.plain(current, texts[current][cut_to[current] : start])
+            pen.scored(current, texts[current][start:end], tokens, special=special)
+            cut_to[current] = max(cut_to[current], end)
+        elif special:
+            pen.apart(current, a.tokens[tokens[0]], tokens[0])
+        else:
+            pen.column(a.tokens[tokens[0]], tokens)
+    for current, text in enumerate(texts):  # what stands after the last token, such as a text beyond the model's length
+        rest, pieces = text[cut_to[current] :].rstrip(), pen.texts[current]
+        if rest[:1].isspace() and pieces and pieces[-1] == Segment(" "):
+            pieces.pop()
+        pen.plain(current, rest)
     return pen.trimmed(), pen.columns
 
 
@@ -279,12 +270,8 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     spans: list[Span] = []
     for index, (start, end) in enumerate(offsets):
         tokens, first, covered = spans[-1] if spans else ((index,), start, start)
-        if (
-            end > start
-            and first < covered
-            and start < covered
-            and a.units.sequence[index] == a.units.sequence[tokens[-1]]
-        ):
+        same_text = a.units.sequence[index] == a.units.sequence[tokens[-1]]
+        if end > start and max(first, start) < covered and same_text:
             spans[-1] = ((*tokens, index), first, max(covered, end))
         else:
             spans.append(((index,), start, end))
@@ -293,20 +280,17 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
 
 def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
-    pen = _Pen(1 + any(sequence == 1 for sequence in a.units.sequence))
-    starts = any(token[:1] in _STARTS for token in a.tokens)
-    current = 0
-    for index, token in enumerate(a.tokens):
-        sequence = a.units.sequence[index]
+    pen, current = _Pen(1 + (1 in a.units.sequence)), 0
+    marked = any(token[:1] in _STARTS for token in a.tokens)
+    for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence
         if a.special_tokens_mask[index]:
-            pen.special(current, token, index)
-            continue
-        glued = token.startswith("##") or (starts and token[:1] not in _STARTS)
-        word_text = token.removeprefix("##") if glued else token.lstrip(_STARTS)
-        if not glued:
+            pen.apart(current, token, index)
+        elif token.startswith("##") or (marked and token[:1] not in _STARTS):
+            pen.scored(current, token.removeprefix("##") or token, (index,))
+        else:
             pen.space(current)
-        pen.scored(current, word_text or token, (index,))
+            pen.scored(current, token.lstrip(_STARTS) or token, (index,))
     return pen.trimmed(), pen.columns
 
 

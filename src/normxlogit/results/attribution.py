@@ -27,7 +27,6 @@ from .verification import Verification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.blocks import Block
     from ..render.figures.plots import PlotKind
     from .units.grouping import Merging
 
@@ -485,7 +484,9 @@ class Attribution(Record):
         names, spans = self.units.names, self.units.spans or ((0, 0),) * len(self.units)
         texts, sequences = self.units.text, self.units.sequence
         return [
-            UnitScore(texts[i], (i,), float(scores[i]), *spans[i], sequences[i], names[i], float(shares[i]))
+            UnitScore(
+                texts[i], (i,), float(scores[i]), spans[i][0], spans[i][1], sequences[i], names[i], float(shares[i])
+            )
             for i in order.tolist()
             if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
@@ -636,7 +637,8 @@ class Attribution(Record):
         """
         from ..render.figures.plots import plot_attribution
 
-        return plot_attribution(self, kind, k=k, words=words, merge=merge)
+        merged = self if merge is None or kind == "waterfall" else replace(self, merge=merge)
+        return plot_attribution(merged, kind, k=k, words=words)
 
     def to_latex(self, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
         r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.
@@ -651,12 +653,7 @@ class Attribution(Record):
         """
         from ..render.latex import latex_of
 
-        return latex_of(self, words=words, merge=merge, greys=greys)
-
-    def _blocks(self) -> "list[Block]":
-        from ..render.builders.draw import blocks_of
-
-        return blocks_of(self)
+        return latex_of(self if merge is None else replace(self, merge=merge), words=words, greys=greys)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
 
-    from ..render.blocks import Block, Card
+    from ..render.blocks import Block
+    from .collection import Attributions
 
 
 PAGES = "; to_html writes pages"
@@ -31,6 +32,13 @@ DRAWN = {
 """What makes the files that are drawn, by their suffix."""
 
 
+FRAGMENTS = 20
+"""Results that a notebook draws."""
+
+PRINTED = 10
+"""Results that `print` shows."""
+
+
 class Exports(ABC):
     """The exports of a result or a collection: files, tables and drawings."""
 
@@ -39,8 +47,8 @@ class Exports(ABC):
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
-    def _results(self) -> "Sequence[Record]":
-        """Return the results, one for each row of a Parquet file."""
+    def _results(self) -> "Attributions[Any]":
+        """Return the results as a collection."""
 
     @abstractmethod
     def _columns(self) -> Columns:
@@ -49,11 +57,6 @@ class Exports(ABC):
     @abstractmethod
     def _of_words(self) -> "Exports":
         """Return the same with words as units."""
-
-    def _text_columns(self) -> Columns:
-        """Return the columns of the table, one entry a result."""
-        rows = [result._text_row() for result in self._results()]
-        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -94,7 +97,7 @@ class Exports(ABC):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
         if level == "word":
             return to_pandas(self._of_words()._columns())
-        return to_pandas(self._columns() if level == "token" else self._text_columns())
+        return to_pandas(self._columns() if level == "token" else self._results()._text_columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
@@ -126,33 +129,29 @@ class Exports(ABC):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.html import page
+        from ..render.builders.collection import results_page
 
-        return written(page(self._cards(), title or self._title()), path)
+        return written(results_page(self._results(), title=title), path)
 
-    def _blocks(self) -> "list[Block]":
-        """Return the blocks that drawings consist of."""
-        raise NotImplementedError
+    def _drawn(self, most: int) -> "list[Sequence[Block]]":
+        """Return the blocks of the first results, several methods on one text together."""
+        from ..render.builders.collection import cards
 
-    def _cards(self) -> "list[Card]":
-        """Return what a page consists of."""
-        from ..render.blocks import Card
-
-        return [Card(self._blocks())]
+        return [card.blocks for card in cards(self._results()[:most]) if card.result]
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment
 
-        return fragment(self._blocks())
+        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(self._drawn(FRAGMENTS))]
+        more = len(self._results()) - FRAGMENTS
+        return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
 
     def __str__(self) -> str:
         from ..render.terminal import text_of_blocks
 
-        return text_of_blocks(self._blocks())
-
-    @abstractmethod
-    def _title(self) -> str:
-        """Return the heading of a page."""
+        more = len(self._results()) - PRINTED
+        left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
+        return "\n\n".join([*map(text_of_blocks, self._drawn(PRINTED)), *left]) or "no results"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -239,8 +238,10 @@ class Record(Exports):
                 raise DataError(f"{len(several)} results; read them with Attributions.load")
             return cls.from_dict(several[0] if isinstance(several, list) else state)
 
-    def _results(self) -> "list[Record]":
-        return [self]
+    def _results(self) -> "Attributions[Any]":
+        from .collection import Attributions
+
+        return Attributions([self])
 
     def to_shap(self) -> Any:
         """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
@@ -262,9 +263,13 @@ class Record(Exports):
         """Return the result as one row of a table."""
         raise NotImplementedError
 
+    def _title(self) -> str:
+        """Return the heading of a page."""
+        raise NotImplementedError
+
     def _heading(self) -> str:
         """Return what the result is called among several."""
-        return self._title()
+        raise NotImplementedError
 
 
 def read_state(path: str | Path) -> Any:

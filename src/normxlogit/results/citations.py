@@ -21,8 +21,6 @@ from .verification import Swap, Verification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.blocks import Block
-
 LEAST = 0.2
 """Least share of a sentence's sources with which a further one is cited."""
 
@@ -497,11 +495,6 @@ class Citations(Record):
 
     def _text_row(self) -> Mapping[str, Any]:
         return self.attribution._text_row()
-
-    def _blocks(self) -> "list[Block]":
-        from ..render.builders.sources import citation_blocks
-
-        return citation_blocks(self)
 
     def _title(self) -> str:
         return self.attribution._title()

@@ -26,17 +26,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
-    from ..render.blocks import Block, Card
-
 
 R = TypeVar("R", bound=Record)
 Array = np.ndarray[Any, Any]
-
-FRAGMENTS = 20
-"""Results that a notebook draws of a collection."""
-
-PRINTED = 10
-"""Results that `print` shows of a collection."""
 
 KINDS: dict[str, type[Record]] = {Attribution.kind: Attribution, Citations.kind: Citations}
 """The class of each kind of result."""
@@ -207,14 +199,15 @@ class Attributions(Sequence[R], Exports):
         from ..render.builders.comparison import comparison_grid
         from ..render.figures.plots import figure_of, plot_words
 
+        results: Sequence[Any] = self
         if self.comparable:
-            return figure_of(comparison_grid(self).strongest(k))
+            return figure_of(comparison_grid(results).strongest(k))
         return plot_words(self.top(15 if k is None else k, merge=merge, min_texts=min_texts))
 
     @property
     def comparable(self) -> bool:
         """Whether these are results of several methods for one text and one target."""
-        return len(self) > 1 and not self._incomparable()
+        return 1 < len(self) == len(set(map(_method, self))) and not self._incomparable()
 
     def _incomparable(self) -> str:
         """Return why the results cannot be compared; empty where they can."""
@@ -279,7 +272,7 @@ class Attributions(Sequence[R], Exports):
         with naming(path):
             return cls.from_dict(read_state(path))
 
-    def _results(self) -> Sequence[Record]:
+    def _results(self) -> "Attributions[Any]":
         return self
 
     def to_shap(self) -> Any:
@@ -293,41 +286,23 @@ class Attributions(Sequence[R], Exports):
             raise DataError("no results to show")
         return to_shap([result._shap() for result in self])
 
-    def _cards(self) -> "list[Card]":
-        from ..render.builders.collection import cards
-
-        return cards(self)
-
-    def _drawn(self, most: int) -> "list[Sequence[Block]]":
-        """Return the blocks of the first results."""
-        return [card.blocks for card in self[:most]._cards() if card.result]
-
     def _title(self) -> str:
+        """Return the heading of a page."""
         if len(self) > 1 and len(self.drawn_together()) == 1:
             return f"{len(self)} methods on one text"
         titles = {result._title() for result in self}
         return titles.pop() if len(titles) == 1 else "Results"
-
-    def _repr_html_(self) -> str:
-        from ..render.html import fragment
-
-        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(self._drawn(FRAGMENTS))]
-        more = len(self) - FRAGMENTS
-        return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
-
-    def __str__(self) -> str:
-        from ..render.terminal import text_of_blocks
-
-        more = len(self) - PRINTED
-        left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
-        return "\n\n".join([*map(text_of_blocks, self._drawn(PRINTED)), *left]) or "no results"
 
     def __repr__(self) -> str:
         methods = list(dict.fromkeys(_attribution(result).method for result in self))
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
     def _text_columns(self) -> Columns:
-        columns = super()._text_columns()
+        """Return the columns of the table, one entry a result."""
+        rows = [result._text_row() for result in self]
+        columns = {
+            name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)
+        }
         methods = [_method(result) for result in self]
         return {"method": methods, **columns} if len(set(methods)) > 1 else columns
 

@@ -1,5 +1,6 @@
 """What a model answers without parts of its input, and with other values in its answer: the test of an explanation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +22,12 @@ CLOSE = 0.25
 """Nats within which two values are about as likely as each other; chosen on 60 sentences, see docs/grounding.md."""
 
 
-CITATION_TEST = {"target": "the answer", "quantity": "log-probability", "unit": "source", "removed_by": "deleted"}
+CITATION_TEST: Mapping[str, Any] = {
+    "target": "the answer",
+    "quantity": "log-probability",
+    "unit": "source",
+    "removed_by": "deleted",
+}
 """What is measured of a cited answer."""
 
 

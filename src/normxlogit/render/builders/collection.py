@@ -5,7 +5,6 @@ from typing import Any
 
 from ...results.attribution import Attribution, prediction_of
 from ...results.collection import Attributions
-from ...results.units.words import Merge
 from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
 from ..charts import number
 from ..describe import method_text, shortened
@@ -27,7 +26,6 @@ def cards(
     results: Attributions[Any],
     *,
     words: bool | None = None,
-    merge: Merge | None = None,
     costs: Sequence[str] = (),
 ) -> list[Card]:
     """Return what a page of results consists of: a card for each text, and a table of several texts.
@@ -37,7 +35,6 @@ def cards(
     Args:
         results: The results.
         words: Whether to draw words; by default where they can be told.
-        merge: How a word's score comes from its tokens'.
         costs: The cost of each result's method, in words.
 
     Raises:
@@ -49,12 +46,8 @@ def cards(
     def blocks(group: Attributions[Any]) -> Sequence[Block]:
         prices = [next(paid) for _ in group]
         if len(group) > 1:
-            return comparison_blocks(group, words=words, merge=merge, costs=prices)
-        (result,) = group
-        if isinstance(result, Attribution):
-            return blocks_of(result, words=words, merge=merge, cost=prices[0])
-        drawn: Sequence[Block] = result._blocks()
-        return drawn
+            return comparison_blocks(group, words=words, costs=prices)
+        return blocks_of(group[0], words=words, cost=prices[0])
 
     blocks_by_group = [blocks(group) for group in groups]
     if len(groups) == 1:
@@ -66,27 +59,27 @@ def cards(
     texts = [[a for a in group if isinstance(a, Attribution) and prediction_of(a) is not None] for group in groups]
     if sum(map(len, texts)) < len(results) or not results:
         return result_cards
-    return [Card([_overview(texts, words, merge)], f"{len(groups)} results", result=False), *result_cards]
+    return [Card([_overview(texts, words)], f"{len(groups)} results", result=False), *result_cards]
 
 
 def results_page(
     results: Attributions[Any],
     *,
     words: bool | None = None,
-    merge: Merge | None = None,
     costs: Sequence[str] = (),
     curves: Sequence[Curve] = (),
+    title: str | None = None,
 ) -> str:
     """Draw a page of results: `cards`, and below them deletion curves, if there are some.
 
     Raises:
         DataError: If words are asked for and a result has none.
     """
-    drawn = cards(results, words=words, merge=merge, costs=costs)
-    return page([*drawn, *curves_card(curves)], results._title())
+    drawn = cards(results, words=words, costs=costs)
+    return page([*drawn, *curves_card(curves)], title or results._title())
 
 
-def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge: Merge | None) -> Table:
+def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None) -> Table:
     """Return a table with what the model answered to each text, and the words that it rests on most by each method."""
     methods = list(dict.fromkeys(_named(a) for group in groups for a in group))
     alone = all(len(group) == 1 for group in groups)
@@ -106,8 +99,8 @@ def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None, merge
         cells += [cell(_named(a))] if alone and len(methods) > 1 else []
         cells += [cell(a.prediction.label)] if labels else []
         cells.append(cell(answer, a.prediction.value if chance is None else chance))
-        by_method = {_named(one): Cell(_strongest(one, words, merge)) for one in group}
-        cells += [Cell(_strongest(a, words, merge))] if alone else [by_method.get(name, Cell()) for name in methods]
+        by_method = {_named(one): Cell(_strongest(one, words)) for one in group}
+        cells += [Cell(_strongest(a, words))] if alone else [by_method.get(name, Cell()) for name in methods]
         rows.append(cells)
     columns += [Column(value, numbers=True)]
     columns += [Column("rests on")] if alone else [Column(f"rests on, {name}") for name in methods]
@@ -118,9 +111,9 @@ def _named(a: Attribution) -> str:
     return method_text(a.method, a.settings)
 
 
-def _strongest(a: Attribution, words: bool | None, merge: Merge | None) -> tuple[Piece, ...]:
+def _strongest(a: Attribution, words: bool | None) -> tuple[Piece, ...]:
     """Return the strongest words of the first label, at the layer that a drawing opens on."""
-    drawn = layout(a, words=words, merge=merge)
+    drawn = layout(a, words=words)
     row = drawn.rows[opening(a)]
     return tuple(
         Piece(

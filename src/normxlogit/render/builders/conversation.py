@@ -37,7 +37,7 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
         answer: Its sentences with their marks.
     """
     sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
-    numbers: dict[int, tuple[int, ...]] = {citation.source: (citation.number,) for citation in cited.citations()}
+    numbers: dict[int, tuple[int, ...]] = {source.source: (k,) for k, source in enumerate(cited.citations(), 1)}
     matters = {s for s in range(len(cited.sources)) if s in numbers or sentences[:, s].max() >= MATTERS}
     answer_shares, indices, names = np.nan_to_num(cited.shares), cited.message_indices, cited.names
     turns = []

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.units.words import Merge
 from ..blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import BarRow, Bars, Grid, Legend, number
 from ..describe import Facts, facts, prediction_text
@@ -38,15 +37,13 @@ LEVEL = 0.5
 """Share of the largest score from which the smallest is mentioned, where all scores have one sign."""
 
 
-def attribution_blocks(
-    a: Attribution, *, words: bool | None = None, merge: Merge | None = None, cost: str = ""
-) -> list[Block]:
+def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
     """Return what drawings of a result consist of.
 
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn, described = layout(a, words=words, merge=merge), facts(a)
+    drawn, described = layout(a, words=words), facts(a)
     alone = _head_alone(a, drawn)
     blocks: list[Block] = [described.header(cost, verdict(a.verified))]
     if a.scores.ndim == 1:

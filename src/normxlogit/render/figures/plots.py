@@ -9,7 +9,6 @@ from ...errors import DataError, InputError
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.units.characters import one_line
-from ...results.units.words import Merge
 from ..builders.similarity import pairs_grid
 from ..builders.sources import SHARED, scores_grid, shares_grid
 from ..builders.text import bars_of, rows_grid
@@ -29,7 +28,6 @@ def plot_attribution(
     *,
     k: int | None = None,
     words: bool | None = None,
-    merge: Merge | None = None,
 ) -> PlotFigure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
@@ -38,17 +36,15 @@ def plot_attribution(
         raise InputError(f"k must be at least 1, not {k}")
     if a.completion is not None:
         return _plot_completion(a, kind, k)
-    return _plot_input(a, kind, k, words, merge)
+    return _plot_input(a, kind, k, words)
 
 
-def _plot_input(
-    a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None, merge: Merge | None
-) -> PlotFigure:
+def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None) -> PlotFigure:
     """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
         return media_figure(a, k=k)
-    drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
+    drawn = layout(a, words=words)
     if a.pairs is not None and kind == "heatmap":
         return figure_of(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
