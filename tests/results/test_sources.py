@@ -7,8 +7,8 @@ import pytest
 
 from normxlogit import DataError, InputError
 from normxlogit.results.citations import Citations
-from normxlogit.results.messages import MessageSpan
 from normxlogit.results.storage.schema import plain
+from normxlogit.results.units.spans import MessageSpan
 from normxlogit.results.verification import CITATION_TEST, Removal, Swap, Verification
 from tests.factories import make_generation
 

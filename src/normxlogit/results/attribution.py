@@ -14,12 +14,11 @@ import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
-from .messages import MessageSpan
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import Columns, Shap, text_pieces, text_row
 from .targets import Prediction, Target
 from .units.media import Medium
-from .units.spans import PartSpec, SourceSpec
+from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
 from .units.words import Merge, UnitScore, merge_words
 from .verification import Verification

@@ -11,10 +11,10 @@ import numpy as np
 from ..errors import InputError
 from .attribution import Attribution
 from .base import Record, require
-from .messages import CONVERSATION, DOCUMENTS, MessageSpan, Wording
 from .storage.schema import FloatArray, freeze, plain
 from .storage.tables import Columns
 from .units.characters import markdown_escaped, one_line
+from .units.spans import MessageSpan
 from .units.units import APART
 from .verification import Swap, Verification
 
@@ -38,13 +38,16 @@ Judgement = Literal["rests", "contradicts", "does not rest"]
 """What a sentence of an answer does with regard to its sources."""
 
 
+Origin = Literal["documents", "conversation"]
+"""What sources of an answer are of: documents, or the messages of a conversation."""
+
+
 class Source(NamedTuple):
     """A source of an answer.
 
     Attributes:
         number: Its number in the answer, counted from 1; None where the answer does not cite it.
         source: Its place among the sources.
-        position: Its place among the units of the attribution.
         document: The name of the document or message that it is of.
         name: What it is called: its document and which sentence of it.
         text: What it says.
@@ -54,7 +57,6 @@ class Source(NamedTuple):
 
     number: int | None
     source: int
-    position: int
     document: str
     name: str
     text: str
@@ -84,7 +86,7 @@ class Support(NamedTuple):
         contradiction: The value of it in whose place the model would rather have read another one of the documents;
             None where there is none, or that was not tested.
         messages: The messages that its citations are of, one for each; empty where they are of documents.
-        wording: How the verdict calls the sources.
+        origin: What the sources are of, as the verdict calls them.
     """
 
     text: str
@@ -99,7 +101,7 @@ class Support(NamedTuple):
     loss: float | None = None
     contradiction: Swap | None = None
     messages: tuple[str, ...] = ()
-    wording: Wording = DOCUMENTS
+    origin: Origin = "documents"
 
     @property
     def judgement(self) -> Judgement:
@@ -115,19 +117,19 @@ class Support(NamedTuple):
             swap = self.contradiction
             return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
         if not self.rests:
-            return self.wording.unsupported
+            return f"does not rest on the {self.origin}"
         numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
             numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
         cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
-        return "rests on " + (cited or f"the {self.wording.sources}")
+        return "rests on " + (cited or f"the {self.origin}")
 
     @property
     def reason(self) -> str:
         """The shares that the verdict follows from, in words."""
         total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
         sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-        name = self.wording.sources
+        name = self.origin
         shares = f"{name} {sources:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
         return shares if self.loss is None else f"{shares}; {-self.loss:+.1f} nats without the {name}"
 
@@ -161,9 +163,9 @@ class Citations(Record):
         freeze(self)
 
     @property
-    def wording(self) -> Wording:
-        """How verdicts and captions call the sources."""
-        return CONVERSATION if self.messages else DOCUMENTS
+    def origin(self) -> Origin:
+        """What the sources are of."""
+        return "conversation" if self.messages else "documents"
 
     @property
     def text(self) -> str:
@@ -295,28 +297,21 @@ class Citations(Record):
     def citations(self) -> list[Source]:
         """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
         sources = self._sources(self.shares)
-        return [sources[i] for i in dict.fromkeys(i for cited in self.cited for i in cited)]
+        return [sources[i] for i in self._cited_first]
+
+    @property
+    def _cited_first(self) -> list[int]:
+        """The cited sources in the order of their numbers."""
+        return list(dict.fromkeys(i for cited in self.cited for i in cited))
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        numbers = {
-            i: number
-            for cited, marks in zip(self.cited, self.marks, strict=True)
-            for i, number in zip(cited, marks, strict=True)
-        }
-        losses, names, documents, spans = self.losses, self.names, self.documents, self.spans
+        numbers = {source: number for number, source in enumerate(self._cited_first, 1)}
+        described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
+        losses = self.losses
         return [
-            Source(
-                numbers.get(i),
-                i,
-                unit,
-                documents[i],
-                names[i],
-                self.text[slice(*spans[i])],
-                float(shares[i]),
-                losses.get(names[i]),
-            )
-            for i, unit in enumerate(self.sources)
+            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses.get(name))
+            for i, (document, name, (start, end), share) in enumerate(described)
         ]
 
     @property
@@ -392,7 +387,7 @@ class Citations(Record):
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = self._rests(k, share)
             messages = tuple(documents_of[i] for i in cited[k]) if self.messages else ()
-            judged = (numbers, rests, self._loss(k), contradiction, messages, self.wording)
+            judged = (numbers, rests, self._loss(k), contradiction, messages, self.origin)
             support.append(Support(self.sentences[k], *values, *judged))
         return tuple(support)
 
@@ -513,5 +508,6 @@ def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
 
 
 def _support_state(support: Support) -> dict[str, Any]:
-    state = {name: value for name, value in support._asdict().items() if name not in ("text", "citations", "wording")}
-    return {name: plain(value) for name, value in state.items()} | {"verdict": support.verdict}
+    apart = ("text", "citations", "origin")
+    state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
+    return {**state, "verdict": support.verdict}

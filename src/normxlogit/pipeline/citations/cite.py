@@ -18,10 +18,9 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.citations import Citations
 from ...results.collection import Attributions
-from ...results.messages import MessageSpan
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import NamedSpan, PartSpec, answer_parts, prompt_sources
+from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts, prompt_sources
 from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed

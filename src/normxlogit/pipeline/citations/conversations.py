@@ -13,8 +13,8 @@ from ...inputs.chat import Content, ReadPrompt, read_prompt
 from ...inputs.documents.conversations import Conversation, Kind, Message
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
-from ...results.messages import MessageSpan
 from ...results.units.sentences import sentence_spans
+from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from ...errors import InputError
 from ...inputs.chat import Content
 from ...inputs.encoding import Encoding
-from ...results.messages import MessageSpan
 from ...results.units.regions import is_box
-from ...results.units.spans import Sequenced, SourceSpec, prompt_sources
+from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, prompt_sources
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,8 @@ def _underlined(cited: Citations) -> list[str]:
     if cited.attribution.bias is None:
         return []
     flawed = any(sentence.judgement != "rests" for sentence in cited.support)
-    names = cited.wording
-    return [f"underlined: a sentence that {names.unsupported}, or contradicts {names.pronoun}"] if flawed else []
+    name = cited.origin
+    return [f"underlined: a sentence that does not rest on the {name}, or contradicts the {name}"] if flawed else []
 
 
 def _support(cited: Citations) -> list[Block]:
@@ -147,9 +147,8 @@ def _support(cited: Citations) -> list[Block]:
         return []
     rows = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in cited.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    names = cited.wording
-    measured = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if cited.verified is not None else ""
-    question = f"Does the answer rest on the {names.sources}?"
+    measured = f", if it loses {LEAST_LOSS:g} nat without the {cited.origin}" if cited.verified is not None else ""
+    question = f"Does the answer rest on the {cited.origin}?"
     caption = f"{question} A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption, stacked=True)]
 
@@ -166,7 +165,7 @@ def _listed_citations(cited: Citations) -> list[Block]:
 def _listed(s: Attribution) -> list[Block]:
     """Return the first sources of a result without citations."""
     rows = [
-        Source(None, place, t.position, "", "" if t.name == t.text else t.name, t.text, t.share, _loss(s, t.position))
+        Source(None, place, "", "" if t.name == t.text else t.name, t.text, t.share, _loss(s, t.position))
         for place, t in enumerate(s.top(SHOWN))
     ]
     count = len(s.units.sources)

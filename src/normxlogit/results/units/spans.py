@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ..messages import MessageSpan
+from ..storage.schema import Index
 from .regions import is_box
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
@@ -22,6 +22,25 @@ SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 PartKind = Literal["token", "word", "sentence", "paragraph"]
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
+
+
+class MessageSpan(NamedTuple):
+    """A message of a chat or of a conversation, as the template renders it in the prompt.
+
+    Attributes:
+        role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
+        start: Its first character in the text.
+        end: One past its last.
+        name: What it is called, such as "tool result search (2)"; names of its sources begin with it. Of a conversation
+            whose sources are cited, like `tool`.
+        tool: Name of the tool; of other messages empty.
+    """
+
+    role: str
+    start: Index
+    end: Index
+    name: str = ""
+    tool: str = ""
 
 
 class NamedSpan(NamedTuple):
