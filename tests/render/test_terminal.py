@@ -52,7 +52,7 @@ def test_plain_sentence_has_the_original_text_with_marks():
 def test_plain_table_has_numbers_and_signed_bars():
     rows = {row.split()[0]: row.split()[1:] for row in to_text(make_attribution()).splitlines() if row}
     assert rows["bad"] == ["+3.00", "+" * 13]
-    assert rows["medi"] == ["+1.50", "+" * 8]
+    assert rows["medi"] == ["+1.50", "+" * 7]
     assert rows['"."'] == ["-0.60", "---"]
 
 

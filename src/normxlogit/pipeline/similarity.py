@@ -232,7 +232,7 @@ def _result(
     (query, document), (query_shares, document_shares) = sides, shares
     cosine = float(query.vector.double() @ document.vector.double())
     left, right = _explained(query, query_shares, 0), _explained(document, document_shares, 1)
-    units = _spelled(left.units, right.units) + _spelled(right.units, left.units)
+    units = left.units + right.units
     scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
     units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
     states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
@@ -310,11 +310,6 @@ def _origins(query: Side, document: Side) -> list[tuple[int, int]]:
     pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
     plain = [(side, i) for side, encoding in encodings for i in _without_places(encoding)]
     return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
-
-
-def _spelled(units: Units, partner: Units) -> Units:
-    """Return units with spans where the other ones have some: patches have no characters."""
-    return units if partner.spans is None or units.spans is not None else replace(units, spans=((0, 0),) * len(units))
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Pictures and sounds: where their patches and moments are, and the scores of these."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import DataError
 from ..storage.schema import FloatArray, Index, Number, freeze
+from .units import UnitKind, Units
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -21,6 +22,9 @@ ALPHA = 0.65
 
 STEPS = 8
 """Points for each moment of a course that follows scores, so that they are drawn as steps."""
+
+KINDS: Mapping[str, UnitKind] = {"picture": "patch", "sound": "moment"}
+"""What the parts of a picture and of a sound are."""
 
 RED, BLUE = (220, 38, 38), (37, 99, 235)
 """For and against, as in the other drawings."""
@@ -78,6 +82,15 @@ class Medium:
         if self.kind == "picture":
             return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
         return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
+
+    def as_units(self, sequence: int = 0) -> Units:
+        """Return its parts as units.
+
+        Args:
+            sequence: Which of two pictures it is.
+        """
+        names, kind = self.part_names(), KINDS[self.kind]
+        return Units.of_tokens(names, special=[False] * len(names), sequence=[sequence] * len(names), kind=kind)
 
     def with_scores(self, scores: FloatArray) -> "Medium":
         """Return it with the scores of its parts, of any leading axes, (..., parts)."""
