@@ -5,7 +5,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Attributions, Conversations, attribute, summarize
+import normxlogit
+from normxlogit import Conversations, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run
@@ -67,7 +68,7 @@ def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     assert "expected" in reasons[9]
     assert "300" in reasons[10]
     files = sorted((out / "shards").iterdir())
-    loaded = [result for file in files if len(pq.read_table(file)) for result in Attributions.load(file)]
+    loaded = [result for file in files if len(pq.read_table(file)) for result in normxlogit.load(file)]
     rows, sentences, unsupported, uses = results(out).to_pylist(), 0, 0, {}
     assert [row["id"] for row in rows] == ["a", "b", "c", "d", "dd"]
     for given, row, result in zip(ROWS, rows, loaded, strict=False):

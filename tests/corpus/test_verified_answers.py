@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Answers, Attributions, Conversations, Explainer, attribute, summarize
+import normxlogit
+from normxlogit import Answers, Conversations, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError, MethodError
 from tests import tiny
 from tests.commands import run
@@ -82,7 +83,7 @@ def test_rows_are_tested_as_one_by_one_and_summed_up(reader, tmp_path, case, ver
     done = attribute(reader, rows, tmp_path / "out", job(verify=verify), keep_text=True, shard_rows=2)
     assert done.errors == 1
     assert list(errors(tmp_path / "out")) == [len(rows) - 1]
-    loaded = [r for file in sorted((tmp_path / "out/shards").iterdir()) for r in Attributions.load(file)]
+    loaded = [r for file in sorted((tmp_path / "out/shards").iterdir()) for r in normxlogit.load(file)]
     written = results(tmp_path / "out").to_pylist()
     expected = [cited_row(reader, row, verify) for row in rows[:-1]]
     for result, cited, row in zip(loaded, expected, written, strict=True):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import normxlogit
 from normxlogit import DataError, InputError
 from normxlogit.results.citations import Citations
 from normxlogit.results.storage.schema import plain
@@ -212,7 +213,7 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
         (2, "a.txt:1", "The cat sat.", None),
     ]
     c.save(tmp_path / "c.json")
-    assert Citations.load(tmp_path / "c.json") == c
+    assert normxlogit.load(tmp_path / "c.json") == c
     sentence = c.to_dict()["sentences"][1]
     assert (sentence["text"], sentence["citations"], sentence["support"]["share"]) == ("It sat.", [1, 2], 1.0)
     whole = c.verified.original

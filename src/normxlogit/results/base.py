@@ -1,14 +1,13 @@
 """The base class of results: fields, equality, JSON and Parquet files, tables and pages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
-from .storage.files import read_json, write_json, write_text, written
+from .storage.files import write_json, write_text, written
 from .storage.schema import check, freeze, plain, same, shortened
 from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
@@ -70,7 +69,7 @@ class Exports(ABC):
         elif suffix == ".parquet":
             from .storage.parquet import write_parquet
 
-            write_parquet(self._results(), path)
+            write_parquet(self._results(), path, single=isinstance(self, Record))
         elif suffix == ".json":
             write_json(self.to_dict(), path)
         else:
@@ -224,20 +223,6 @@ class Record(Exports):
         """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
         raise NotImplementedError
 
-    @classmethod
-    def load(cls, path: str | Path) -> "Self":
-        """Read a JSON or Parquet file written by `save`, or by a command for one text.
-
-        Raises:
-            DataError: If the file is not such a file.
-        """
-        with naming(path):
-            state = read_state(path)
-            several = state.get("attributions") if isinstance(state, dict) else None
-            if isinstance(several, list) and len(several) != 1:
-                raise DataError(f"{len(several)} results; read them with Attributions.load")
-            return cls.from_dict(several[0] if isinstance(several, list) else state)
-
     def _results(self) -> "Attributions[Any]":
         from .collection import Attributions
 
@@ -270,28 +255,6 @@ class Record(Exports):
     def _heading(self) -> str:
         """Return what the result is called among several."""
         raise NotImplementedError
-
-
-def read_state(path: str | Path) -> Any:
-    """Read a JSON or Parquet file of results into the form that `from_dict` takes.
-
-    Raises:
-        DataError: If it is not such a file.
-    """
-    if Path(path).suffix.lower() == ".parquet":
-        from .storage.parquet import read_parquet
-
-        return {"format_version": FORMAT_VERSION, "attributions": read_parquet(path)}
-    return read_json(path)
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Name a file in the errors of what is read from it."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
 def require(condition: bool, problem: str) -> None:

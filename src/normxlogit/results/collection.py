@@ -12,9 +12,11 @@ import numpy.typing as npt
 from ..errors import DataError, InputError
 from .agreement import rank_agreement
 from .attribution import Attribution, prediction_of
-from .base import Exports, Record, naming, read_state
+from .base import Exports, Record
 from .citations import Citations
 from .gold import read_gold
+from .storage.files import read_json
+from .storage.parquet import read_parquet
 from .storage.schema import setting_text
 from .storage.tables import Columns, stacked, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
@@ -260,18 +262,6 @@ class Attributions(Sequence[R], Exports):
                 raise DataError(f"result {index}: {error}") from None
         return cls(results)
 
-    @classmethod
-    def load(cls, path: str | Path) -> "Attributions[Any]":
-        """Read a file written by `save`, by `Attribution.save` or by the commands, in JSON or Parquet.
-
-        Raises:
-            DataError: If the file is not such a file.
-        """
-        if Path(path).suffix.lower() == ".csv":
-            raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
-        with naming(path):
-            return cls.from_dict(read_state(path))
-
     def _results(self) -> "Attributions[Any]":
         return self
 
@@ -347,15 +337,20 @@ def load(path: str | Path) -> Any:
         path: The file.
 
     Returns:
-        The result that a JSON file holds; `Attributions` of a file of several and of every Parquet file.
+        What was saved: a result, or `Attributions` of a collection, of a command for several inputs and of a corpus.
 
     Raises:
         DataError: If the file is not such a file.
     """
-    many = Attributions.load(path)
-    if Path(path).suffix.lower() != ".parquet" and "attributions" not in read_state(path):
-        return many[0]
-    return many
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
+        raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
+    try:
+        state = read_parquet(path) if suffix == ".parquet" else read_json(path)
+        results = Attributions.from_dict(state)
+    except DataError as error:  # names the file
+        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    return results if "attributions" in state else results[0]
 
 
 def _attribution(result: Any) -> Attribution:

@@ -198,13 +198,14 @@ def _arrow_type(kind: Kind) -> Any:
 # --- written ----------------------------------------------------------------------------------------------------------
 
 
-def result_table(results: "Sequence[Record]") -> Any:
-    """Return results as an Arrow table, one row a result."""
+def result_table(results: "Sequence[Record]", *, single: bool = False) -> Any:
+    """Return results as an Arrow table, one row a result, which says whether it is a single result."""
     import pyarrow
 
     types = arrow_types(SAVED)
+    common = {"format_version": FORMAT_VERSION, "single": single}
     rows = [{"row": index, "id": str(index), **_saved_row(result)} for index, result in enumerate(results)]
-    schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps({"format_version": FORMAT_VERSION})})
+    schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps(common)})
     try:
         columns = {name: pyarrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
     except (OverflowError, ValueError) as error:  # half a surrogate pair, an index of more than 32 bits
