@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
-from normxlogit.render.builders.draw import blocks_of
+from normxlogit.render.builders.collection import blocks_of
 from normxlogit.render.terminal import text_of_blocks
 from tests import tiny
 from tests.factories import make_generation

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from normxlogit.errors import DataError, InputError
-from normxlogit.render.builders.draw import blocks_of
+from normxlogit.render.builders.collection import blocks_of
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
 from tests.factories import make_audio, make_media

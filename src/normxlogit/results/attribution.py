@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Columns, Shap, text_pieces, text_row
+from .storage.tables import Columns, Shap, strongest_words, text_pieces
 from .targets import Prediction, Target
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
@@ -578,20 +578,15 @@ class Attribution(Record):
         summed = self.whole() if self.completion is not None else self
         if summed.scores.ndim != 1:
             raise DataError("a row for each text needs one score for each unit; choose with a[target] or a.layer(...)")
-        scored = summed._scored()
-        pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
-        answer: dict[str, Any] = {}
-        prediction = prediction_of(self)
-        if prediction is not None:
+        row: dict[str, Any] = {"text": self.prompt, "prediction": self.completion or ""}
+        if (prediction := prediction_of(self)) is not None:
             target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
-            answer = {
-                "value": prediction.value,
-                "probability": prediction.probability,
-                "target": target,
-                **({} if self.verified is None else self.verified.text_row()),
-            }
-        answer_text = self.completion or "" if prediction is None else prediction.label
-        return text_row(self.prompt, answer_text, scored, self.notes, truncated=self.truncated, **pair, **answer)
+            row["prediction"] = prediction.label
+            row |= {} if self.text_pair is None else {"text_pair": self.text_pair}
+            row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
+            row |= {} if self.verified is None else self.verified.text_row()
+        row |= strongest_words(summed._scored())
+        return row | {"truncated": self.truncated, "notes": "; ".join(self.notes)}
 
     def _shap(self) -> Shap:
         if self.layers is not None:

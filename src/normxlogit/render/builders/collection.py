@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...results.attribution import Attribution, prediction_of
+from ...results.base import Record
+from ...results.citations import Citations
 from ...results.collection import Attributions
 from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
 from ..charts import number
@@ -12,8 +14,10 @@ from ..html import page
 from ..layout import layout, strongest
 from .comparison import comparison_blocks, curves_card
 from .curves import Curve
-from .draw import blocks_of
-from .text import opening
+from .generation import generation_blocks
+from .similarity import similarity_blocks
+from .sources import citation_blocks, source_blocks
+from .text import attribution_blocks, opening
 
 WORDS = 4
 """Strongest words in a row."""
@@ -60,6 +64,28 @@ def cards(
     if sum(map(len, texts)) < len(results) or not results:
         return result_cards
     return [Card([_overview(texts, words)], f"{len(groups)} results", result=False), *result_cards]
+
+
+def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> list[Block]:
+    """Return what drawings of a result consist of.
+
+    Args:
+        result: The result.
+        words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
+        cost: What the method costs, in words.
+
+    Raises:
+        DataError: If words are asked for and the result has none.
+    """
+    if isinstance(result, Citations):
+        return citation_blocks(result)
+    a: Attribution = result  # type: ignore[assignment]  # what else is drawn
+    if a.completion is not None:
+        tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
+        return generation_blocks(a) if tokens and a.generated else source_blocks(a)
+    if a.quantity == "cosine" and "token" in a.units.kind:
+        return similarity_blocks(a)
+    return attribution_blocks(a, words=words, cost=cost)
 
 
 def results_page(
