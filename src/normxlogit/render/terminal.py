@@ -189,10 +189,10 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 
 def _bar(bar: Bar, color: bool) -> Text:
-    """Return a bar in its place on the axis."""
-    low, high = sorted((bar.start, bar.end))
-    length, positive = max(1, round((high - low) * BAR)), bar.end >= bar.start
-    line = Text(" " * round(low * BAR))
+    """Return a bar in its place on the axis: to the right of its zero, or to the left."""
+    length, positive = max(1, round(abs(bar.end - bar.start) * BAR)), bar.end >= bar.start
+    zero = max(1, round(bar.start * BAR)) if bar.start else 0
+    line = Text(" " * (zero if positive else max(0, zero - length)))
     return line.append("█" * length, _rgb(INK[positive])) if color else line.append("-+"[positive] * length)
 
 
