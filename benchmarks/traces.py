@@ -180,7 +180,7 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | 
         texts = [cited.text[slice(*span)] for span in cited.spans]
         summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
         attributed, verified = (
-            ranked.top(1)[0].position
+            ranked.top(1)[0].source
             for ranked in (replace(cited, attribution=replace(cited.attribution, verified=None)), cited)
         )
         holders = [holds(text, trace.value) for text in texts]
