@@ -201,27 +201,33 @@ class Attributions(Sequence[R], Exports):
         from ..render.builders.comparison import comparison_grid
         from ..render.figures.plots import figure_of, plot_words
 
-        results: Sequence[Any] = self
         if self.comparable:
-            return figure_of(comparison_grid(results).strongest(k))
+            return figure_of(comparison_grid(self._compared()).strongest(k))
         return plot_words(self.top(15 if k is None else k, merge=merge, min_texts=min_texts))
 
     @property
     def comparable(self) -> bool:
         """Whether these are results of several methods for one text and one target."""
-        return 1 < len(self) == len(set(map(_method, self))) and not self._incomparable()
+        try:
+            return 1 < len(self._compared()) == len(set(map(_method, self)))
+        except DataError:
+            return False
 
-    def _incomparable(self) -> str:
-        """Return why the results cannot be compared; empty where they can."""
+    def _compared(self) -> list[Attribution]:
+        """Return the results.
+
+        Raises:
+            DataError: If they cannot be compared.
+        """
         attributions = [a for a in self if isinstance(a, Attribution)]
         if not attributions or len(attributions) < len(self):
-            return "there are no results to compare"
+            raise DataError("there are no results to compare")
         if any(a.scores.ndim != 1 for a in attributions):
-            return "methods are compared by one score for each token; choose a target and a layer first"
+            raise DataError("methods are compared by one score for each token; choose a target and a layer first")
         inputs = [(a.units.text, a.text, a.text_pair, a.targets, a.model) for a in attributions]
         if any(explained != inputs[0] for explained in inputs):
-            return "methods are compared on one text, one target and one model, and these results differ"
-        return ""
+            raise DataError("methods are compared on one text, one target and one model, and these results differ")
+        return attributions
 
     @property
     def agreement(self) -> npt.NDArray[np.float64]:
@@ -230,9 +236,7 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
         """
-        if reason := self._incomparable():
-            raise DataError(reason)
-        results: Sequence[Any] = self
+        results = self._compared()
         return np.array([[rank_agreement(a, b) for b in results] for a in results])
 
     def to_dict(self) -> dict[str, Any]:

@@ -173,16 +173,17 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
         for region in chosen:
             inside = region.shares_inside(view)  # (h, w)
             outside -= inside
-            groups.append(NamedSpan(region.name, *span, *_weighted(medium.first, inside, "region")))
+            groups.append(_unit_of_medium("region", region.name, span, medium.first, inside))
         name = f"the rest of {medium.name}" if chosen else medium.name
-        groups.append(NamedSpan(name, *span, *_weighted(medium.first, outside, "medium")))
+        groups.append(_unit_of_medium("medium", name, span, medium.first, outside))
     return groups
 
 
-def _weighted(first: int, shares: Floats, kind: UnitKind) -> tuple[tuple[int, ...], UnitKind, None, tuple[float, ...]]:
-    """Return the parts of a picture or sound that belong to a unit of some kind, and how much of each does."""
+def _unit_of_medium(kind: UnitKind, name: str, span: tuple[int, int], first: int, shares: Floats) -> NamedSpan:
+    """Return the parts of a picture or sound that belong to a unit, and how much of each does."""
     parts = np.flatnonzero(shares)
-    return tuple((first + parts).tolist()), kind, None, tuple(shares.ravel()[parts].tolist())
+    tokens, weights = tuple((first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
+    return NamedSpan(name, *span, tokens, kind, None, weights)
 
 
 def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
