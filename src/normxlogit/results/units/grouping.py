@@ -45,7 +45,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     remaining: dict[UnitKind, tuple[int, ...]] = {"rest": tuple(i for i in range(start) if i not in in_groups)}
-    names = {"rest": "the rest of the text"}
+    names: Mapping[UnitKind, str] = {"rest": "the rest of the text"}
     if a.completion is not None:
         remaining["answer"] = tuple(range(start, a.text_units))
         names = OTHERS
