@@ -108,28 +108,23 @@ def results_page(
 def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None) -> Table:
     """Return a table with what the model answered to each text, and the words that it rests on most by each method."""
     methods = list(dict.fromkeys(_named(a) for group in groups for a in group))
-    alone = all(len(group) == 1 for group in groups)
     results = [group[0] for group in groups]
     labels = {a.prediction.label for a in results}
     values = {a.prediction.probability is None for a in results}
     value = "probability" if values == {False} else "probability or value"
     if values == {True}:  # a regression, or cosines
         value = labels.pop() if len(labels) == 1 else "value"
-    columns = [Column("text"), *([Column("method")] if alone and len(methods) > 1 else [])]
-    columns += [Column("label")] if labels else []
     rows = []
     for i, (a, group) in enumerate(zip(results, groups, strict=True)):
         chance = a.prediction.probability
         answer = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
         cells = [Cell(links={shortened(a._heading()): f"result-{i + 1}"})]
-        cells += [cell(_named(a))] if alone and len(methods) > 1 else []
         cells += [cell(a.prediction.label)] if labels else []
         cells.append(cell(answer, a.prediction.value if chance is None else chance))
         by_method = {_named(one): Cell(_strongest(one, words)) for one in group}
-        cells += [Cell(_strongest(a, words))] if alone else [by_method.get(name, Cell()) for name in methods]
-        rows.append(cells)
-    columns += [Column(value, numbers=True)]
-    columns += [Column("rests on")] if alone else [Column(f"rests on, {name}") for name in methods]
+        rows.append([*cells, *(by_method.get(name, Cell()) for name in methods)])
+    columns = [Column("text"), *([Column("label")] if labels else []), Column(value, numbers=True)]
+    columns += [Column(f"rests on, {name}" if methods[1:] else "rests on") for name in methods]
     return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)
 
 

@@ -336,10 +336,8 @@ def attribution_of(result: "Record") -> Attribution:
 def _saved_row(result: "Record") -> dict[str, Any]:
     a = attribution_of(result)
     state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
-    extras = plain(state | {"units": {"special": a.units.special}})
-    if isinstance(result, Citations):
-        extras = {"attribution": extras}
-    return result_row(result) | {"kind": result.kind, "rest": json_text(extras)}
+    rest = json_text(plain(state | {"units": {"special": a.units.special}}))
+    return result_row(result) | {"kind": result.kind, "rest": rest}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -379,11 +377,11 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in (*CORPUS, Attribution.kind):
         raise ValueError(f"kind: {kind!r}")
     cited = kind == Citations.kind
-    a = _attribution_state(row, common, extras.get("attribution", extras))
+    a = _attribution_state(row, common, extras)
     a["format_version"] = common.get("format_version", FORMAT_VERSION)
     if not cited:
         return a
-    if "attribution" not in extras:
+    if "verified" not in extras:
         a["verified"] = _tested_state(row, a["units"])
     return {
         "kind": Citations.kind,
