@@ -51,6 +51,9 @@ class Segment(NamedTuple):
     column: int | None = None
 
 
+SPACE = Segment(" ")
+
+
 class ScoredColumn(NamedTuple):
     """What has one score: a token, a word, or several tokens that share a character.
 
@@ -146,15 +149,15 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
 
 def _scored_pieces(a: Attribution, words: bool | None) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
     """Return the pieces of each text, what has a score in them, and the scores, (..., columns)."""
+    texts = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
     if words or (words is None and a.has_words):
         merged_words = a.words()
-        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
-        return texts, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
+        segments, columns = _cut(a, texts, [(word.tokens, word.start, word.end) for word in merged_words])
+        return segments, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
     if a.text is None or a.offsets is None:
-        texts, columns = _tokens(a)
-        return texts, columns, a.scores[..., : a.text_units]
-    texts, columns = _cut(a, _shared(a, a.offsets))
-    return texts, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
+        return *_cut(a, *_tokens_as_text(a)), a.scores[..., : a.text_units]
+    segments, columns = _cut(a, texts, _shared(a, a.offsets))
+    return segments, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
 
 
 def _stacked(scores: Sequence[FloatArray], a: Attribution) -> FloatArray:
@@ -196,73 +199,45 @@ def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -
     return np.asarray(largest, dtype=np.float32)
 
 
-class _Pen:
-    """Writes the pieces of one or two texts in the order of the tokens."""
-
-    def __init__(self, count: int) -> None:
-        self.texts: list[list[Segment]] = [[] for _ in range(count)]
-        self.columns: list[ScoredColumn] = []
-
-    def plain(self, sequence: int, text: str) -> None:
-        if text:
-            self.texts[sequence].append(Segment(text))
-
-    def space(self, sequence: int) -> None:
-        if self.texts[sequence] and not self.texts[sequence][-1].text[-1:].isspace():
-            self.plain(sequence, " ")
-
-    def column(self, text: str, tokens: tuple[int, ...], *, special: bool = False) -> None:
-        self.columns.append(ScoredColumn(quoted(visible(text)), tokens, special))
-
-    def scored(self, sequence: int, text: str, tokens: tuple[int, ...], *, special: bool = False) -> None:
-        """Add a piece with its column; the white space around it is text like any other."""
-        body = text.strip() or text
-        before = text.index(body)
-        self.plain(sequence, text[:before])
-        self.texts[sequence].append(Segment(body, len(self.columns)))
-        self.plain(sequence, text[before + len(body) :])
-        self.column(text, tokens, special=special)
-
-    def apart(self, sequence: int, text: str, token: int) -> None:
-        """Add a special token that is not in the text, set apart by spaces."""
-        self.space(sequence)
-        self.scored(sequence, text, (token,), special=True)
-        self.plain(sequence, " ")
-
-    def trimmed(self) -> list[list[Segment]]:
-        """Return the texts without white space that stands after everything else."""
-        for pieces in self.texts:
-            while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
-                pieces.pop()
-        return self.texts
-
-
 Span = tuple[tuple[int, ...], int, int]
-"""Tokens, with the first character and the end of their text."""
+"""Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
 
 
-def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
-    """Cut the original text at the spans of tokens or words."""
-    texts = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
-    pen, cut_to, current = _Pen(len(texts)), [0] * len(texts), 0
+def _cut(a: Attribution, texts: Sequence[str], spans: Sequence[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
+    """Cut texts at the spans of tokens or words; special tokens that are not in them are set apart by spaces."""
+    segments: list[list[Segment]] = [[] for _ in texts]
+    columns: list[ScoredColumn] = []
+    cut_to, current = [0] * len(texts), 0
     for tokens, start, end in spans:
-        sequence = a.units.sequence[tokens[0]]
+        sequence, token = a.units.sequence[tokens[0]], a.tokens[tokens[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         special = a.special_tokens_mask[tokens[0]] and a.special_tokens_mask[tokens[-1]]
+        written, text = segments[current], texts[current]
         if end > start:
-            pen.plain(current, texts[current][cut_to[current] : start])
-            pen.scored(current, texts[current][start:end], tokens, special=special)
-            cut_to[current] = max(cut_to[current], end)
+            token = text[start:end]
+            body = token.strip() or token  # white space around it is text like any other
+            first = start + token.index(body)
+            _add(written, text[cut_to[current] : first])
+            written.append(Segment(body, len(columns)))
+            cut_to[current] = max(cut_to[current], first + len(body))
         elif special:
-            pen.apart(current, a.tokens[tokens[0]], tokens[0])
-        else:
-            pen.column(a.tokens[tokens[0]], tokens)
-    for current, text in enumerate(texts):  # what stands after the last token, such as a text beyond the model's length
-        rest, pieces = text[cut_to[current] :].rstrip(), pen.texts[current]
-        if rest[:1].isspace() and pieces and pieces[-1] == Segment(" "):
-            pieces.pop()
-        pen.plain(current, rest)
-    return pen.trimmed(), pen.columns
+            if written and not written[-1].text[-1:].isspace():
+                written.append(SPACE)
+            written += [Segment(token, len(columns)), SPACE]
+        columns.append(ScoredColumn(quoted(visible(token)), tokens, special))
+    for written, text, end in zip(segments, texts, cut_to, strict=True):
+        _add(written, text[end:].rstrip())  # what stands after the last token, such as a text beyond the model's length
+        while written and written[-1].column is None and not written[-1].text.strip():
+            written.pop()
+    return segments, columns
+
+
+def _add(written: list[Segment], text: str) -> None:
+    """Add text between tokens; white space of its own stands for the space behind a special token."""
+    if text[:1].isspace() and written and written[-1] == SPACE:
+        written.pop()
+    if text:
+        written.append(Segment(text))
 
 
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
@@ -278,20 +253,22 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     return spans
 
 
-def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[ScoredColumn]]:
-    """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
-    pen, current = _Pen(1 + (1 in a.units.sequence)), 0
+def _tokens_as_text(a: Attribution) -> tuple[list[str], list[Span]]:
+    """Return the tokens as texts, joined by the usual marks of word boundaries, and the span of each in them."""
+    texts, spans, current = [""] * (1 + (1 in a.units.sequence)), [], 0
     marked = any(token[:1] in _STARTS for token in a.tokens)
     for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence
         if a.special_tokens_mask[index]:
-            pen.apart(current, token, index)
-        elif token.startswith("##") or (marked and token[:1] not in _STARTS):
-            pen.scored(current, token.removeprefix("##") or token, (index,))
-        else:
-            pen.space(current)
-            pen.scored(current, token.lstrip(_STARTS) or token, (index,))
-    return pen.trimmed(), pen.columns
+            spans.append(((index,), 0, 0))
+            continue
+        glued = token.startswith("##") or (marked and token[:1] not in _STARTS)
+        if not glued and texts[current]:
+            texts[current] += " "
+        start = len(texts[current])
+        texts[current] += (token.removeprefix("##") if glued else token.lstrip(_STARTS)) or token
+        spans.append(((index,), start, len(texts[current])))
+    return texts, spans
 
 
 _STARTS = "Ġ▁"
