@@ -20,7 +20,7 @@ from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
-from normxlogit.results.units.media import MediumScores
+from normxlogit.results.units.media import Medium
 
 from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer
@@ -162,7 +162,7 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
     rows = _rows_of_words(g, case.answer)
     if rows is None:
         return _Answered(right=False)
-    media: MediumScores = (g.images or g.audio)[0]
+    media: Medium = (g.images or g.audio)[0]
     answer = signal_answer(explainer, g, case.prompt)
     scored = {
         RANDOM: replace(media, scores=np.random.default_rng(seed).normal(size=media.scores.shape).astype(np.float32))
@@ -190,7 +190,7 @@ def _rows_of_words(g: Attribution, answer: str) -> list[list[int]] | None:
 
 
 def _figures(
-    scored: MediumScores, media: MediumScores, case: PointingCase, rows: list[list[int]], answer: SignalAnswer
+    scored: Medium, media: Medium, case: PointingCase, rows: list[list[int]], answer: SignalAnswer
 ) -> list[list[float]]:
     """Return strongest, mass, drop and area of each word.
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.grounding.questions import read_lines
-from normxlogit.results.units.media import MediumScores
+from normxlogit.results.units.media import Medium
 
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""
@@ -91,14 +91,14 @@ def _spans(values: Any, numbers: int) -> Evidence:
     return spans
 
 
-def middles(media: MediumScores) -> npt.NDArray[np.float64]:
+def middles(media: Medium) -> npt.NDArray[np.float64]:
     """Return the middle of each part of a picture or sound, (N, 2) or (N, 1)."""
     where = np.asarray(media.places, np.float64)
     low, high = np.split(where.reshape(-1, where.shape[-1]), 2, axis=-1)
     return (low + high) / 2
 
 
-def on_evidence(media: MediumScores, evidence: Evidence) -> npt.NDArray[np.bool_]:
+def on_evidence(media: Medium, evidence: Evidence) -> npt.NDArray[np.bool_]:
     """Return whether the middle of each part of a picture or sound lies in its evidence, (N,)."""
     middle = middles(media)[:, None]  # (N, 1, axes)
     low, high = np.split(np.asarray(evidence, np.float64), 2, axis=-1)  # (E, axes)

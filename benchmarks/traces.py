@@ -179,7 +179,10 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | 
         right = bool(swaps) and all(swap.margin > 0 for swap in swaps if swap.value in trace.value)
         texts = [cited.text[slice(*span)] for span in cited.spans]
         summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
-        attributed, verified = (ranked.top(1)[0].position for ranked in (replace(cited, verified=None), cited))
+        attributed, verified = (
+            ranked.top(1)[0].source
+            for ranked in (replace(cited, attribution=replace(cited.attribution, verified=None)), cited)
+        )
         holders = [holds(text, trace.value) for text in texts]
         firsts = holders[summed], holders[attributed], holders[verified]
         results.append(Found(trace.kind, right, *firsts, left_out=len(cited.losses)))

@@ -185,8 +185,7 @@ def make_media() -> Attribution:
     )
     g = make_generation()
     units = g.units
-    for kind, medium in (("patch", picture), ("moment", sound)):
-        units += Units.of_parts(kind, medium.part_names(), spans=True, ids=True)  # type: ignore[arg-type]
+    units += picture.as_units() + sound.as_units()
     parts = np.concatenate([random.normal(size=(3, 4)), random.normal(size=(3, 3))], -1).astype(np.float32)
     return make_generation(scores=np.concatenate([g.scores, parts], -1), units=units, media=(picture, sound))
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .results.attribution import Attribution
     from .results.citations import Citations
     from .results.collection import Attributions, load
-    from .results.comparison import Comparison
     from .tasks.targets import ALL
 
 __all__ = [
@@ -37,7 +36,6 @@ __all__ = [
     "summarize",
     "Attribution",
     "Attributions",
-    "Comparison",
     "Citations",
     "Method",
     "MethodInfo",
@@ -63,7 +61,6 @@ _HOMES = (
         "summarize": "corpus.summaries.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
-        "Comparison": "results.comparison",
         "Citations": "results.citations",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")

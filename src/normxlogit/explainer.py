@@ -32,7 +32,6 @@ from .pipeline.texts import balance_of, explain_by_default, explain_inputs, expl
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
-from .results.comparison import Comparison
 from .tasks import TaskName, is_bare
 from .tasks.choice import Question
 from .tasks.similarity.sentence_embedding import Pooling
@@ -170,17 +169,17 @@ class Explainer:
         inputs: Prompt | tuple[str, str] | Question,
         methods: Sequence[str | Method] | None = None,
         **options: Unpack[keywords.Compare],
-    ) -> Comparison: ...
+    ) -> Attributions[Attribution]: ...
     @overload
     def compare(
         self,
         inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any],
         methods: Sequence[str | Method] | None = None,
         **options: Unpack[keywords.Compare],
-    ) -> list[Comparison]: ...
+    ) -> list[Attributions[Attribution]]: ...
     def compare(
         self, inputs: Any, methods: Sequence[str | Method] | None = None, **options: Unpack[keywords.Compare]
-    ) -> Comparison | list[Comparison]:
+    ) -> Attributions[Attribution] | list[Attributions[Attribution]]:
         """Explain an input and target by several methods.
 
         Args:
@@ -189,7 +188,8 @@ class Explainer:
             **options: What is explained, see `keywords.Compare`.
 
         Returns:
-            The comparison of a single input, otherwise a list in the order of the inputs.
+            The results of a single input, whose `agreement` compares the rankings; otherwise a list of them in the
+            order of the inputs.
 
         Raises:
             InputError: If an input cannot be read.
@@ -200,8 +200,8 @@ class Explainer:
         inputs = repeatable(inputs)  # each method reads them
         results = [self(inputs, method=method, **options) for method in chosen]
         if isinstance(results[0], Attribution):
-            return Comparison(results)
-        return [Comparison(each) for each in zip(*results, strict=True)]
+            return Attributions(results)
+        return [Attributions(each) for each in zip(*results, strict=True)]
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods: a call takes the result.

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from normxlogit import Attributions, Explainer
+import normxlogit
+from normxlogit import Explainer
 from tests import tiny
 from tests.browser.conftest import end, violations, wider_than_its_window
 
@@ -93,7 +94,7 @@ def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
         assert "Without " in text
         path = tmp_path / saved(page, "Save as JSON").suggested_filename
         saved(page, "Save as JSON").save_as(path)
-        loaded = Attributions.load(path)
+        loaded = normxlogit.load(path)
         assert [a.method for a in loaded] == ["frozen-gradient"]
         assert loaded[0].text == "An awful film with a great cast."
         saved(page, "Save as HTML").save_as(tmp_path / "why.html")

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from normxlogit.results.comparison import Comparison
+from normxlogit import Attributions
 from tests.browser.conftest import end
 from tests.factories import all_labels, make_attribution, make_generation
 
@@ -18,7 +18,7 @@ pytest.importorskip("jupyterlab", reason="no JupyterLab: pip install 'normxlogit
 RESULTS = {
     "text": make_attribution,
     "labels": all_labels,
-    "methods": lambda: Comparison([make_attribution(), make_attribution(method="logat")]),
+    "methods": lambda: Attributions([make_attribution(), make_attribution(method="logat")]),
     "generation": make_generation,
 }
 

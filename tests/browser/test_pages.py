@@ -233,7 +233,7 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
         "layers": layers.to_html(),
         "batch": Attributions([one, layers]).to_html(title=HOSTILE),
         "methods": results_page(
-            [one, make_attribution(pieces, np.ones(5), **base)], costs=[HOSTILE, ""], curves=[curve]
+            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), costs=[HOSTILE, ""], curves=[curve]
         ),
     }
     with watched.page() as page:
@@ -258,4 +258,4 @@ def test_a_long_text_is_one_page(watched, tmp_path):
         assert page.locator(".nxl-caption").inner_text() == "layer 1"
         page.goto(write(tmp_path, "one", a.layer(12).to_html()))
         page.locator("summary").click()
-        assert page.locator(".nxl-all tbody tr").count() == 4000
+        assert page.locator(".nxl-sort tbody tr").count() == 4000

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+import normxlogit
 from normxlogit import (
     ALL,
-    Attribution,
-    Attributions,
-    Citations,
     DataError,
     Explainer,
     InputError,
@@ -353,22 +351,20 @@ MODELS = [
 ]
 
 FILES = [
-    Call("load nowhere", lambda: Attribution.load("nowhere.json"), DataError, "cannot read nowhere.json"),
-    Call("load a folder", lambda: Attribution.load("docs"), DataError, "cannot read docs"),
-    Call("load a text", lambda: Attribution.load("texts.txt"), DataError, "texts.txt: not JSON"),
-    Call("load Latin-1", lambda: Attribution.load("latin.txt"), DataError, "not JSON"),
-    Call("load nothing", lambda: Attribution.load("empty.txt"), DataError, "not JSON"),
-    Call("load a NUL", lambda: Attribution.load("a\0b"), DataError, r"a\x00b"),
-    Call("load a list", lambda: Attribution.load("list.json"), DataError, "got a list"),
-    Call("load the future", lambda: Attribution.load("future.json"), DataError, "cannot read format version 99"),
-    Call("load the deep", lambda: Attribution.load("deep.json"), DataError, "nested too deeply"),
-    Call("load NaN", lambda: Attribution.load("nan.json"), DataError, "format version"),
-    Call("load too few scores", lambda: Attribution.load("short.json"), DataError, "not of shape"),
-    Call("load huge scores", lambda: Attribution.load("huge.json"), DataError, "scores"),
-    Call("load another kind", lambda: Citations.load("generation.json"), DataError, "got 'attribution'"),
-    Call("load the other kind", lambda: Citations.load("result.json"), DataError, "got 'attribution'"),
-    Call("load junk", lambda: Attributions.load("junk.parquet"), DataError, "not Parquet"),
-    Call("load a table", lambda: Attributions.load("x.csv"), DataError, "holds scores only"),
+    Call("load nowhere", lambda: normxlogit.load("nowhere.json"), DataError, "cannot read nowhere.json"),
+    Call("load a folder", lambda: normxlogit.load("docs"), DataError, "cannot read docs"),
+    Call("load a text", lambda: normxlogit.load("texts.txt"), DataError, "texts.txt: not JSON"),
+    Call("load Latin-1", lambda: normxlogit.load("latin.txt"), DataError, "not JSON"),
+    Call("load nothing", lambda: normxlogit.load("empty.txt"), DataError, "not JSON"),
+    Call("load a NUL", lambda: normxlogit.load("a\0b"), DataError, r"a\x00b"),
+    Call("load a list", lambda: normxlogit.load("list.json"), DataError, "got a list"),
+    Call("load the future", lambda: normxlogit.load("future.json"), DataError, "cannot read format version 99"),
+    Call("load the deep", lambda: normxlogit.load("deep.json"), DataError, "nested too deeply"),
+    Call("load NaN", lambda: normxlogit.load("nan.json"), DataError, "format version"),
+    Call("load too few scores", lambda: normxlogit.load("short.json"), DataError, "not of shape"),
+    Call("load huge scores", lambda: normxlogit.load("huge.json"), DataError, "scores"),
+    Call("load junk", lambda: normxlogit.load("junk.parquet"), DataError, "not Parquet"),
+    Call("load a table", lambda: normxlogit.load("x.csv"), DataError, "holds scores only"),
     Call("save into nothing", lambda: explainer("bert")("x").save("no/a.json"), DataError, "cannot write no/a.json"),
     Call("save over a folder", lambda: explainer("bert")("x").save("docs"), DataError, "must end in"),
     Call("save at a NUL", lambda: explainer("bert")("x").save("a\0.json"), DataError, r"a\x00.json"),

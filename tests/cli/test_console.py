@@ -7,7 +7,8 @@ import shlex
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, cli
+import normxlogit
+from normxlogit import cli
 
 
 def commands(app, *names):
@@ -52,10 +53,10 @@ def test_csv_json_and_the_library_say_the_same(tmp_path, capsys):
     assert run("explain", "--method", "normxlogit", text, "Bad.", "--output", str(tmp_path / "a.csv")) == 0
     assert run("explain", "--method", "normxlogit", text, "--format", "json", "--words") == 0
     printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    found = Attributions.load(tmp_path / "a.json")
+    found = normxlogit.load(tmp_path / "a.json")
     assert [a.text for a in found] == [text, "Bad."]
     (tmp_path / "b.json").write_text(json.dumps(printed))
-    alone = Attribution.load(tmp_path / "b.json")  # read in another batch, so that rounding may differ
+    (alone,) = normxlogit.load(tmp_path / "b.json")  # read in another batch, so that rounding may differ
     np.testing.assert_allclose(alone.scores, found[0].scores, rtol=1e-4, atol=1e-5)
     assert (alone.tokens, alone.offsets, alone.target) == (found[0].tokens, found[0].offsets, found[0].target)
     words = [w["text"] for w in printed["attributions"][0]["words"]]

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+import normxlogit
 from normxlogit import (
     ALL,
     Attribution,
-    Attributions,
     DataError,
     Explainer,
     InputError,
@@ -183,7 +183,7 @@ def test_labels_layers_files_and_windows_keep_it(tmp_path):
     assert float(one.sink) == a.sink[1, 1]
     many = explainer([TEXT, PLAIN], method="frozen-gradient")
     many.save(tmp_path / "all.parquet")
-    assert type(many).load(tmp_path / "all.parquet") == many
+    assert normxlogit.load(tmp_path / "all.parquet") == many
 
 
 def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
@@ -205,7 +205,7 @@ def test_a_corpus_row_is_what_the_text_alone_is(tmp_path):
     explainer = Explainer(model, tokenizer)
     texts = [TEXT, PLAIN, f"bad {SINK}", f"{PLAIN} and a cat {SINK} sat on the mat and this was not bad"]
     attribute(explainer, [{"text": text} for text in texts], tmp_path, Predictions(long_text="window"), keep_text=True)
-    rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
+    rows = normxlogit.load(next((tmp_path / "shards").glob("*.parquet")))
     for row, text in zip(rows, texts, strict=True):
         a = explainer(text, long_text="window")
         np.testing.assert_allclose(row.scores, a.scores, **CLOSE)
@@ -244,5 +244,5 @@ def test_a_similarity_says_what_is_in_its_bias():
     assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
     of_second = np.array(s.units.sequence) == 1
     np.testing.assert_allclose(s.scores[of_second].sum() + s.bias[1], s.prediction.value, **CLOSE)
-    np.testing.assert_allclose(s.pairs.scores.sum(), s.prediction.value, **CLOSE)
+    np.testing.assert_allclose(s.pairs.sum(), s.prediction.value, **CLOSE)
     assert explainer.similarity(PLAIN, "bad").notes == ()

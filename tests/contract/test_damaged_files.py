@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import normxlogit
 from normxlogit import Attributions, DataError, Explainer, attribute, summarize
 from tests import tiny
 from tests.commands import run as command
@@ -69,7 +70,7 @@ DAMAGE = {
 def test_a_damaged_shard_is_named(folder, capsys, name):
     shard = folder / "shards/00000001.parquet"
     shard.write_bytes(DAMAGE[name](shard.read_bytes(), shard))
-    for read in (lambda: summarize(folder), lambda: summarize(folder, gold="gold"), lambda: Attributions.load(shard)):
+    for read in (lambda: summarize(folder), lambda: summarize(folder, gold="gold"), lambda: normxlogit.load(shard)):
         with pytest.raises(DataError, match=str(shard)):
             read()
     code, out, err = command(capsys, "summarize", folder)
@@ -82,7 +83,7 @@ def test_a_damaged_shard_is_written_anew(explainer, finished, folder, name):
     shard = folder / "shards/00000001.parquet"
     shard.write_bytes(DAMAGE[name](shard.read_bytes(), shard))
     attribute(explainer, ROWS, folder, **OPTIONS)
-    assert Attributions.load(shard) == Attributions.load(finished / "shards/00000001.parquet")
+    assert normxlogit.load(shard) == normxlogit.load(finished / "shards/00000001.parquet")
 
 
 def test_shards_and_results_are_written_with_checksums(folder, tmp_path):
@@ -93,7 +94,7 @@ def test_shards_and_results_are_written_with_checksums(folder, tmp_path):
         with pytest.raises(OSError, match="CRC"):
             pq.read_table(path, page_checksum_verification=True)
         with pytest.raises(DataError, match=rf"{path.name}.*CRC"):
-            Attributions.load(path)
+            normxlogit.load(path)
 
 
 def test_a_corpus_is_not_read_from_a_damaged_file(explainer, tmp_path):
@@ -113,7 +114,7 @@ def test_a_shard_with_another_description(folder, state):
     shard = folder / "shards/00000000.parquet"
     text = state if isinstance(state, bytes) else json.dumps(state).encode()
     pq.write_table(pq.read_table(shard).replace_schema_metadata({b"normxlogit": text}), shard)
-    for read in (summarize, lambda _: Attributions.load(shard)):
+    for read in (summarize, lambda _: normxlogit.load(shard)):
         with pytest.raises(DataError, match=str(shard)):
             read(folder)
 
@@ -123,7 +124,7 @@ def test_a_shard_without_a_column(folder, drop):
     for shard in sorted((folder / "shards").iterdir(), reverse=True):
         pq.write_table(pq.read_table(shard).drop_columns([drop]), shard)
     assert shard.name == "00000000.parquet"
-    for read in (lambda: summarize(folder), lambda: Attributions.load(shard)):
+    for read in (lambda: summarize(folder), lambda: normxlogit.load(shard)):
         with pytest.raises(DataError, match=str(folder)):
             read()
 
@@ -186,7 +187,7 @@ def test_a_parquet_result_with_other_values(tmp_path, seed):
     column, names = list(map(json.dumps, rest[:2])), table.column_names
     pq.write_table(table.set_column(names.index("rest"), "rest", pa.array(column, pa.string())), path)
     try:
-        found = Attributions.load(path)
+        found = normxlogit.load(path)
     except DataError as error:
         assert str(path) in str(error)  # noqa: PT017
     else:
@@ -201,4 +202,4 @@ def test_a_parquet_result_with_a_column_of_another_type(tmp_path, name):
     for column in (pa.nulls(2), pa.array([1, 2]), pa.array([[[1]], [[2]]])):
         pq.write_table(table.set_column(table.column_names.index(name), name, column), path)
         with pytest.raises(DataError, match=str(path)):
-            Attributions.load(path)
+            normxlogit.load(path)

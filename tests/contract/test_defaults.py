@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attributions, Explainer, Predictions, UnsupportedModelError, attribute
+import normxlogit
+from normxlogit import ALL, Explainer, Predictions, UnsupportedModelError, attribute
 from tests import tiny
 
 TEXTS = ["the movie is good", "bad", "once upon a time"]
@@ -54,7 +55,7 @@ def test_a_note_says_why(explainer):
 @pytest.mark.parametrize("layers", [None, ALL])
 def test_a_corpus_is_explained_by_what_explains_its_texts(explainer, tmp_path, layers):
     attribute(explainer, [{"text": text} for text in TEXTS], tmp_path, Predictions(layers=layers), keep_text=True)
-    rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
+    rows = normxlogit.load(next((tmp_path / "shards").glob("*.parquet")))
     same(rows, explainer(TEXTS, layers=layers, method="normxlogit"))
 
 
@@ -65,5 +66,5 @@ def test_a_corpus_of_masked_texts_is_too(tmp_path):
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     texts = ["the movie is [MASK]", "[MASK] bad"]
     attribute(explainer, [{"text": text} for text in texts], tmp_path, keep_text=True)
-    rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
+    rows = normxlogit.load(next((tmp_path / "shards").glob("*.parquet")))
     same(rows, explainer(texts, method="normxlogit"))

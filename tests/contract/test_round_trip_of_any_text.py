@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import normxlogit
 from normxlogit import ALL, Attribution, Attributions, InputError, Predictions, TargetError, attribute
 from tests.corpus.corpora import errors
 
@@ -47,11 +48,11 @@ def comes_back(result, kind):
     several = Attributions([result, result])
     with tempfile.TemporaryDirectory() as folder:
         result.save(Path(folder) / "one.json")
-        assert kind.load(Path(folder) / "one.json") == result
+        assert normxlogit.load(Path(folder) / "one.json") == result
         json.loads((Path(folder) / "one.json").read_text("utf-8"), parse_constant=refuse)
         for name in ("all.json", "all.parquet"):
             several.save(Path(folder) / name)
-            assert Attributions.load(Path(folder) / name) == several
+            assert normxlogit.load(Path(folder) / name) == several
     table = result.to_pandas()
     assert table["score"].tolist() == pytest.approx(result.scores.reshape(-1).tolist())
 
@@ -90,7 +91,7 @@ def test_a_corpus_run_says_of_each_text_what_the_explainer_says(case, rows, laye
             case.explainer, [{"text": row} for row in rows], folder, Predictions(layers=layers), keep_text=True
         )
         shards = sorted((Path(folder) / "shards").glob("*.parquet"))
-        found = [result for shard in shards for result in Attributions.load(shard)]
+        found = [result for shard in shards for result in normxlogit.load(shard)]
         wrong = errors(folder)
     assert done.rows == len(rows) == len(found) + len(wrong)
     good = [place for place in range(len(rows)) if place not in wrong]

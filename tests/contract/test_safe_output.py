@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from normxlogit import Attributions, Comparison, DataError, Explainer, InputError, MethodError, TargetError, attribute
+from normxlogit import Attributions, DataError, Explainer, InputError, MethodError, TargetError, attribute
 from normxlogit.results import Prediction, Target
 from tests import tiny
 from tests.commands import run
@@ -165,7 +165,7 @@ def test_several_results_on_one_page():
 
 def test_a_comparison_of_methods():
     def both(first):
-        return Comparison([first, dataclasses.replace(first, method=f"other {first.method}")])
+        return Attributions([first, dataclasses.replace(first, method=f"other {first.method}")])
 
     drawn, harmless = both(hostile_attribution()), both(make_attribution())
     check_page(drawn.to_html(title=HOSTILE), harmless.to_html())

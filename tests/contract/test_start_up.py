@@ -59,7 +59,7 @@ def test_a_misspelt_method_is_refused_at_once(arguments):
 def test_a_saved_result_is_loaded_and_drawn(suffix, tmp_path):
     make_attribution(method="frozen-gradient", settings={"read_at": "all"}).save(tmp_path / f"a.{suffix}")
     code, out, err = without_torch(
-        "from normxlogit import Attributions; a = Attributions.load(sys.argv[1]); print(a[0]); a.to_html(sys.argv[2])",
+        "import normxlogit; a = normxlogit.load(sys.argv[1]); print(a[0]); a.to_html(sys.argv[2])",
         tmp_path / f"a.{suffix}",
         tmp_path / "page.html",
     )

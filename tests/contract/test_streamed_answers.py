@@ -60,7 +60,7 @@ def test_a_sentence_is_cited_before_the_answer_goes_on(reader):
 def test_a_sentence_can_be_verified(reader):
     whole = reader.cite(messages=MESSAGES, answer=ANSWER, verify=99)
     for k, cited in enumerate(reader.cite_stream(cut(ANSWER, 7), messages=MESSAGES, verify=99)):
-        np.testing.assert_allclose(cited.verified.losses[0], whole.verified.losses[k], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(cited.source_losses[0], whole.source_losses[k], rtol=1e-3, atol=1e-4)
 
 
 def test_what_is_not_a_stream_is_refused(reader):

@@ -92,7 +92,7 @@ def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents(
     explainer = made()
     answer = explainer.cite("When?", DOCUMENTS, answer="Refunds take 5 days. It is old.", verify=1)
     spans = sorted(answer.spans)
-    for part, loss in zip(answer.attribution.targets, answer.verified.without_documents, strict=True):
+    for part, loss in zip(answer.attribution.targets, answer.sentence_losses, strict=True):
         before = answer.text[: part.span[0]]
         without, end = "", 0
         for first, last in spans:

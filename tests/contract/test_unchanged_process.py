@@ -16,7 +16,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import ALL, Attributions, Explainer, NormXLogitError, list_methods
+from normxlogit import ALL, Explainer, NormXLogitError, list_methods, load
 from tests import tiny
 from tests.commands import run
 
@@ -112,7 +112,7 @@ def every_kind_of_call(folder):
     results.to_html(folder / "all.html")
     for name in ("all.json", "all.parquet", "all.csv"):
         results.save(folder / name)
-    Attributions.load(folder / "all.parquet")
+    load(folder / "all.parquet")
     str(results), results.to_pandas()
 
 

@@ -55,7 +55,7 @@ def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
     asked = {"question": "the cat", "documents": documents, "max_new_tokens": 3}
     left_out = explainer.cite(**asked, method="occlusion")  # all, one at a time
     ranked = explainer.cite(**asked, method="random", verify=0)
-    assert max(left_out.attribution.whole().scores[s.position] for s in ranked.top(2)) < 0, (
+    assert max(left_out.attribution.whole().scores[s.source] for s in ranked.top(2)) < 0, (
         "the two that are measured first"
     )
     answer = explainer.cite(**asked, method="random", verify="auto")

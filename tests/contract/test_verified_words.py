@@ -7,7 +7,8 @@ import pytest
 import torch
 from PIL import Image
 
-from normxlogit import ALL, Attribution, Attributions, Explainer, InputError
+import normxlogit
+from normxlogit import ALL, Attribution, Explainer, InputError
 from tests import tiny
 from tests.contract.cases import CASES, Case
 from tests.pipeline.test_signals import RATE
@@ -117,7 +118,7 @@ def test_verifications_are_saved_and_loaded(explainer: Explainer, tmp_path) -> N
     many = explainer([TEXT, "good"], verify=2)
     for name in ("a.json", "a.parquet"):
         many.save(tmp_path / name)
-        assert Attributions.load(tmp_path / name) == many
+        assert normxlogit.load(tmp_path / name) == many
     assert Attribution.from_dict(many[0].to_dict()) == many[0]
 
 

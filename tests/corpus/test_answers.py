@@ -5,7 +5,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Answers, Attributions, attribute, summarize
+import normxlogit
+from normxlogit import Answers, attribute, summarize
 from normxlogit.errors import InputError
 from tests import tiny
 
@@ -50,7 +51,7 @@ def test_answers_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     assert (done.rows, done.errors) == (7, 4)
     assert errors(out) == FAILED
     files = sorted((out / "shards").iterdir())
-    loaded = [result for file in files[:1] for result in Attributions.load(file)]
+    loaded = [result for file in files[:1] for result in normxlogit.load(file)]
     written = [row for file in files for row in pq.read_table(file).to_pylist()]
     used, counts = {}, [0, 0]
     for row, kept, result in zip(ROWS[:3], written, loaded, strict=True):

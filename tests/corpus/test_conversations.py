@@ -5,7 +5,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Attributions, Conversations, attribute, summarize
+import normxlogit
+from normxlogit import Conversations, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run
@@ -67,7 +68,7 @@ def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
     assert "expected" in reasons[9]
     assert "300" in reasons[10]
     files = sorted((out / "shards").iterdir())
-    loaded = [result for file in files if len(pq.read_table(file)) for result in Attributions.load(file)]
+    loaded = [result for file in files if len(pq.read_table(file)) for result in normxlogit.load(file)]
     rows, sentences, unsupported, uses = results(out).to_pylist(), 0, 0, {}
     assert [row["id"] for row in rows] == ["a", "b", "c", "d", "dd"]
     for given, row, result in zip(ROWS, rows, loaded, strict=False):
@@ -79,15 +80,15 @@ def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
         assert result.attribution.scores == pytest.approx(cited.attribution.scores, abs=1e-5)
         assert [s.verdict for s in result.support] == [s.verdict for s in cited.support]
         assert row["message_names"] == [m.name for m in cited.messages]
-        assert row["message_kinds"] == [m.kind for m in cited.messages]
+        assert row["message_kinds"] == [m.role for m in cited.messages]
         assert sum(row["message_shares"]) == pytest.approx(float(cited.shares.sum()), abs=1e-5)
         assert row["sentence_messages"] == [list(dict.fromkeys(s.messages)) for s in cited.support]
         sentences += len(cited.support)
         unsupported += sum(not s.rests for s in cited.support)
-        last = max(i for i, m in enumerate(cited.messages) if m.kind == "user")
+        last = max(i for i, m in enumerate(cited.messages) if m.role == "user")
         citing = {name for s in cited.support for name in s.messages}
-        for key in {(("question" if i == last else m.kind), m.tool) for i, m in enumerate(cited.messages)}:
-            of_key = [i for i, m in enumerate(cited.messages) if key == ("question" if i == last else m.kind, m.tool)]
+        for key in {(("question" if i == last else m.role), m.tool) for i, m in enumerate(cited.messages)}:
+            of_key = [i for i, m in enumerate(cited.messages) if key == ("question" if i == last else m.role, m.tool)]
             share = sum(row["message_shares"][i] for i in of_key)
             there, number, shares = uses.get(key, (0, 0, 0.0))
             number += any(cited.messages[i].name in citing for i in of_key)

@@ -11,8 +11,8 @@ import torch
 import transformers
 from PIL import Image
 
+import normxlogit
 from normxlogit import (
-    Attributions,
     Completions,
     DataError,
     Explainer,
@@ -227,7 +227,7 @@ def test_questions_about_pictures(tmp_path, photos):
     plain = explainer.explain_completion("what is it ?", "a cat", sources="sentence")
     assert about.settings != plain.settings
     for folder, expected in (("beside", [about, about]), ("inside", [about, plain])):
-        read = Attributions.load(tmp_path / folder / "shards" / "00000000.parquet")
+        read = normxlogit.load(tmp_path / folder / "shards" / "00000000.parquet")
         assert len(read) == len(expected)
         for one, alone in zip(read, expected, strict=True):
             np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-5)

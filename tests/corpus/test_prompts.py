@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from normxlogit import Attributions, Completions, attribute, summarize
+import normxlogit
+from normxlogit import Completions, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.completions.sources import explain_sources
@@ -54,7 +55,7 @@ def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
     assert errors(tmp_path / "out").keys() == FAILED.keys()
     table = results(tmp_path / "out").to_pylist()
     assert [row["id"] for row in table] == ["a", "b", "g"]
-    loaded = [one for i in range(2) for one in Attributions.load(tmp_path / f"out/shards/{i:08}.parquet")]
+    loaded = [one for i in range(2) for one in normxlogit.load(tmp_path / f"out/shards/{i:08}.parquet")]
     for row, read in zip(table, loaded, strict=True):
         given = ROWS[row["row"]]
         if method == "occlusion":  # of sources, not of tokens
@@ -81,7 +82,7 @@ def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_pat
     file = tmp_path / "out/shards/00000000.parquet"
     assert b"mediocre" not in file.read_bytes()
     with pytest.raises(DataError, match="without their texts"):
-        Attributions.load(file)
+        normxlogit.load(file)
     with pytest.raises(DataError, match="no words to summarise"):
         summarize(tmp_path / "out")
 

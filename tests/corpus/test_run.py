@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from normxlogit import ALL, Attributions, Predictions
+import normxlogit
+from normxlogit import ALL, Predictions
 from normxlogit.errors import DataError, TargetError
 from tests import tiny
 
@@ -38,7 +39,7 @@ def test_the_results_are_the_explainers(tmp_path, options):
     some = [*texts(40), "the movie is good " * 20]
     done = run(model, rows_of(some), tmp_path / "out", Predictions(**options), keep_text=True)
     assert (done.rows, done.errors) == (41, 0)
-    loaded = [a for file in sorted((tmp_path / "out/shards").glob("*")) for a in Attributions.load(file)]
+    loaded = [a for file in sorted((tmp_path / "out/shards").glob("*")) for a in normxlogit.load(file)]
     assert [a.text for a in loaded] == some  # in the order of the input
     for one, other in zip(loaded, model(some, **options), strict=True):
         same(one, other)
@@ -57,7 +58,7 @@ def test_models_that_answer_at_a_token(tmp_path, family, kind, some):
     model, pairs = explainer(family, kind), kind == "QuestionAnswering"
     rows = [{"text": a, "b": b} for a, b in some] if pairs else rows_of(some)
     run(model, rows, tmp_path, Predictions(pair_column="b" if pairs else None))
-    loaded = Attributions.load(tmp_path / "shards/00000000.parquet")
+    loaded = normxlogit.load(tmp_path / "shards/00000000.parquet")
     for one, other in zip(loaded, model(some)[:16], strict=True):
         same(one, other)
 

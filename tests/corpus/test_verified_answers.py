@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import Answers, Attributions, Conversations, Explainer, attribute, summarize
+import normxlogit
+from normxlogit import Answers, Conversations, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError, MethodError
 from tests import tiny
 from tests.commands import run
@@ -60,8 +61,9 @@ def cited_row(reader, row, verify):
 
 def is_same_test(result, cited):
     tested, expected = result.verified, cited.verified
-    np.testing.assert_allclose(tested.losses, expected.losses, atol=1e-4)  # where it is NaN the other is, too
-    np.testing.assert_allclose(tested.without_documents, expected.without_documents, atol=1e-4)
+    np.testing.assert_allclose(result.source_losses, cited.source_losses, atol=1e-4)  # where one is NaN the other is
+    np.testing.assert_allclose(result.sentence_losses, cited.sentence_losses, atol=1e-4)
+    np.testing.assert_allclose(tested.original.values, expected.original.values, atol=1e-4)
     assert [s._replace(margin=0.0) for s in tested.swaps] == [s._replace(margin=0.0) for s in expected.swaps]
     assert [s.margin for s in tested.swaps] == pytest.approx([s.margin for s in expected.swaps], abs=1e-4)
     return True
@@ -81,7 +83,7 @@ def test_rows_are_tested_as_one_by_one_and_summed_up(reader, tmp_path, case, ver
     done = attribute(reader, rows, tmp_path / "out", job(verify=verify), keep_text=True, shard_rows=2)
     assert done.errors == 1
     assert list(errors(tmp_path / "out")) == [len(rows) - 1]
-    loaded = [r for file in sorted((tmp_path / "out/shards").iterdir()) for r in Attributions.load(file)]
+    loaded = [r for file in sorted((tmp_path / "out/shards").iterdir()) for r in normxlogit.load(file)]
     written = results(tmp_path / "out").to_pylist()
     expected = [cited_row(reader, row, verify) for row in rows[:-1]]
     for result, cited, row in zip(loaded, expected, written, strict=True):
@@ -99,7 +101,7 @@ def test_rows_are_tested_as_one_by_one_and_summed_up(reader, tmp_path, case, ver
                 assert contradiction["document"] == cited.documents[cited.names.index(swap.source)]
                 assert contradiction["document"] + ":" in contradiction["source"] + ":"
         units = np.array(row["source_losses"], float).reshape(row["shape"])
-        np.testing.assert_allclose(units[:, cited.sources], cited.verified.losses, atol=1e-4)
+        np.testing.assert_allclose(units[:, cited.sources], cited.source_losses, atol=1e-4)
         assert np.isnan(np.delete(units, cited.sources, axis=1)).all()
     summary = summarize(tmp_path / "out")
     support = [sentence for cited in expected for sentence in cited.support]
@@ -130,9 +132,9 @@ def expected_uses(results_of_rows):
     """What is measured of each document, or kind of message with its tool, from results."""
     uses = {}
     for cited in results_of_rows:
-        losses = cited.verified.most()
-        kinds = {m.name: (m.kind, m.tool) for m in cited.messages}
-        last = max((i for i, m in enumerate(cited.messages) if m.kind == "user"), default=None)
+        losses = np.fmax.reduce(cited.source_losses)
+        kinds = {m.name: (m.role, m.tool) for m in cited.messages}
+        last = max((i for i, m in enumerate(cited.messages) if m.role == "user"), default=None)
         if last is not None:
             kinds[cited.messages[last].name] = ("question", "")
         against = {cited.documents[cited.names.index(s.contradiction.source)] for s in cited.support if s.contradiction}
@@ -207,7 +209,7 @@ def test_scores_that_do_not_add_up_are_tested_without_a_verdict(reader, tmp_path
     assert [row["sentence_verdicts"] for row in rows] == [[]] * len(rows)
     for row, given in zip(rows, ANSWERS, strict=False):
         cited = reader.cite(given["question"], given["documents"], answer=given["answer"], method="occlusion", verify=1)
-        assert row["sentence_losses"] == pytest.approx(cited.verified.without_documents.tolist(), abs=1e-4)
+        assert row["sentence_losses"] == pytest.approx(cited.sentence_losses.tolist(), abs=1e-4)
     with pytest.raises(DataError, match="add up"):
         summarize(tmp_path / "out")
     with pytest.raises(MethodError):

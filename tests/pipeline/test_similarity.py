@@ -62,9 +62,9 @@ def test_the_shares_of_tokens_and_of_pairs_sum_to_the_cosine(family, pooling):
     halves = s.scores[: first_tokens(s)], s.scores[first_tokens(s) :]
     for half, bias in zip(halves, s.bias, strict=True):
         assert half.sum() + bias == pytest.approx(s.prediction.value, abs=1e-4)
-    assert s.pairs.scores.sum() == pytest.approx(s.prediction.value, abs=1e-4)
-    np.testing.assert_allclose(s.pairs.scores[:-1].sum(1), halves[0], atol=1e-4)
-    np.testing.assert_allclose(s.pairs.scores[:, :-1].sum(0), halves[1], atol=1e-4)
+    assert s.pairs.sum() == pytest.approx(s.prediction.value, abs=1e-4)
+    np.testing.assert_allclose(s.pairs[:-1].sum(1), halves[0], atol=1e-4)
+    np.testing.assert_allclose(s.pairs[:, :-1].sum(0), halves[1], atol=1e-4)
 
 
 def test_a_token_has_no_share_beside_one_that_holds_all():
@@ -75,8 +75,8 @@ def test_a_token_has_no_share_beside_one_that_holds_all():
     s = Explainer(model, tiny.tokenizer_for("llama"), task="embedding", pooling="first").similarity(A, B, matrix=True)
     assert abs(s.scores[0]) > 1e-3
     np.testing.assert_allclose(s.scores[1 : first_tokens(s)], 0, atol=1e-6)
-    assert abs(s.pairs.scores[0, 0]) > 1e-3
-    np.testing.assert_allclose(s.pairs.scores[1:-1, 1:-1], 0, atol=1e-6)
+    assert abs(s.pairs[0, 0]) > 1e-3
+    np.testing.assert_allclose(s.pairs[1:-1, 1:-1], 0, atol=1e-6)
 
 
 def test_own_states_are_normxlogits_form():
@@ -86,7 +86,7 @@ def test_own_states_are_normxlogits_form():
     with torch.inference_mode():
         first, second = (model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text in (A, B))
     wanted = torch.cosine_similarity(first[:, None], second[None], dim=-1)
-    np.testing.assert_allclose(s.pairs.state_cosines, wanted, atol=1e-5)
+    np.testing.assert_allclose(s.state_cosines, wanted, atol=1e-5)
     np.testing.assert_allclose(
         state_cosines(s)[: first_tokens(s)], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5
     )
@@ -120,7 +120,7 @@ def test_many_documents_are_explained_as_each_alone(family):
         alone = explainer.similarity(A, text, matrix=True)
         assert (found.text, found.text_pair) == (A, text)
         np.testing.assert_allclose(found.scores, alone.scores, atol=1e-5)
-        np.testing.assert_allclose(found.pairs.scores, alone.pairs.scores, atol=1e-5)
+        np.testing.assert_allclose(found.pairs, alone.pairs, atol=1e-5)
     assert many[2].prediction.value == pytest.approx(1, abs=1e-5)
 
 
@@ -194,7 +194,7 @@ def test_sentence_transformers_gives_the_same_vectors(tmp_path):
             found = vectors(inner, [A, B, C])
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
             s = explainer.similarity(A, B, matrix=True)
-            assert s.pairs.scores.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
+            assert s.pairs.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
 
 
 @pytest.mark.parametrize("normalized", [True, False])

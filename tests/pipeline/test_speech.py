@@ -9,8 +9,8 @@ import torch
 import transformers
 from torch.nn import functional as F
 
+import normxlogit
 from normxlogit import (
-    Attribution,
     Explainer,
 )
 from normxlogit.cli import main
@@ -206,7 +206,7 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["transcribe", str(file), "--model", str(tmp_path), "--output", str(tmp_path / "why.json")])
     assert not ended.value.code
-    result = Attribution.load(tmp_path / "why.json")
+    result = normxlogit.load(tmp_path / "why.json")
     expected = Explainer(model, processor).generate(file)
     assert result.text == expected.text
     np.testing.assert_allclose(result.audio[0].scores, expected.audio[0].scores, rtol=1e-3, atol=1e-5)

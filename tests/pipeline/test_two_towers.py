@@ -83,9 +83,9 @@ def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
 def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     _, _, explainer = explained("clip")
     result = explainer.similarity(TEXT, picture(), matrix=True)
-    assert result.pairs.scores.sum() == pytest.approx(result.prediction.value, abs=1e-5)
-    np.testing.assert_allclose(result.pairs.scores.sum(1)[:-1], side(result, 0), atol=1e-5)
-    np.testing.assert_allclose(result.pairs.scores.sum(0)[:-1], side(result, 1), atol=1e-5)
+    assert result.pairs.sum() == pytest.approx(result.prediction.value, abs=1e-5)
+    np.testing.assert_allclose(result.pairs.sum(1)[:-1], side(result, 0), atol=1e-5)
+    np.testing.assert_allclose(result.pairs.sum(0)[:-1], side(result, 1), atol=1e-5)
 
 
 def test_regions_of_two_pictures_are_replaced_to_test_their_cosine():

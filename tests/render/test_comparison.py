@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from normxlogit import Attributions, DataError
-from normxlogit.results.comparison import Comparison
 from normxlogit.results.targets import Target
 from tests.factories import all_labels, all_layers, make_attribution, pair
 from tests.render.test_html import Page
@@ -16,7 +15,7 @@ def columns(drawn):
 
 
 def test_the_same_method_twice_is_told_apart():
-    both = Comparison([make_attribution(method="lime", settings={"samples": n}) for n in (10, 20)])
+    both = Attributions([make_attribution(method="lime", settings={"samples": n}) for n in (10, 20)])
     names = ["lime (samples=10)", "lime (samples=20)"]
     assert columns(Page(both.to_html()))[2:4] == names
     text = str(both)
@@ -27,7 +26,7 @@ def test_the_same_method_twice_is_told_apart():
 
 def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     one = make_attribution(("good", "bad", "dull"), (3, -2, 1), text="good bad dull")
-    both = Comparison([one, replace(one, method="lime", scores=one.scores * [1, 0.2, -2, 0, 1])])
+    both = Attributions([one, replace(one, method="lime", scores=one.scores * [1, 0.2, -2, 0, 1])])
     text = str(both)
     assert "\nnormxlogit  good(+++) bad(---) dull(++)\nlime        good(+) bad(+++) dull\n" in text
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line}
@@ -37,14 +36,16 @@ def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     assert rows["lime"][0] == f"{both.agreement[1, 0]:.2f}"
 
 
-@pytest.mark.parametrize("draw", [str, Comparison.to_html])
 @pytest.mark.parametrize("other", [all_layers, all_labels, pair])
-def test_results_that_do_not_go_together_are_refused(other, draw):
+def test_results_that_do_not_go_together_are_drawn_one_by_one_and_do_not_agree(other):
+    apart = Attributions([make_attribution(), replace(other(), method="lime")])
+    assert "rankings agree" not in str(apart)
+    assert 'id="result-2"' in apart.to_html()
     with pytest.raises(DataError, match=r"one score for each token|one text, one target"):
-        draw(Comparison([make_attribution(), other()]))
+        apart.agreement  # noqa: B018
     with pytest.raises(DataError, match="no results"):
-        Comparison([]).to_html()
-    assert str(Comparison([])) == "no results"
+        Attributions([]).agreement  # noqa: B018
+    assert str(Attributions([])) == "no results"
 
 
 @pytest.mark.parametrize(
@@ -56,8 +57,10 @@ def test_results_that_do_not_go_together_are_refused(other, draw):
     ],
     ids=["target", "contrast", "model"],
 )
-def test_other_targets_and_models_are_refused(other):
-    both = Comparison([make_attribution(targets=(Target("label", "negative", 0),)), make_attribution(**other)])
-    for draw in (both.__str__, both.to_html, both.plot, lambda: both.agreement):
-        with pytest.raises(DataError, match="one text, one target and one model"):
-            draw()
+def test_other_targets_and_models_do_not_agree(other):
+    first = make_attribution(targets=(Target("label", "negative", 0),))
+    both = Attributions([first, make_attribution(method="lime", **other)])
+    assert not both.comparable
+    assert 'id="result-2"' in both.to_html()
+    with pytest.raises(DataError, match="one text, one target and one model"):
+        both.agreement  # noqa: B018

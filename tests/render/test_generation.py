@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
+from normxlogit.render.builders.collection import blocks_of
 from normxlogit.render.terminal import text_of_blocks
 from tests import tiny
 from tests.factories import make_generation
@@ -17,7 +18,7 @@ def page(g):
 
 
 def to_text(g, *, color=False):
-    return text_of_blocks(g._blocks(), color=color)
+    return text_of_blocks(blocks_of(g), color=color)
 
 
 @pytest.fixture(scope="module")

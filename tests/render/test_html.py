@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from normxlogit import Attributions
 from normxlogit.render import html, terminal
 from normxlogit.render.builders.collection import cards
 from normxlogit.render.builders.text import attribution_blocks
@@ -28,7 +29,7 @@ def fragment(a, **options):
 
 def page(results, title="Token attributions", *, words=False):
     """Draw tokens unless a test asks for words."""
-    return html.page(cards(results, words=words), title)
+    return html.page(cards(Attributions(results), words=words), title)
 
 
 class Page(HTMLParser):

@@ -13,9 +13,7 @@ from PIL import Image
 from normxlogit.errors import DataError
 from normxlogit.render.builders.similarity import word_pairs
 from normxlogit.render.figures.figure import SIGNS, save_figure
-from normxlogit.results.attribution import Pairs
 from normxlogit.results.collection import Attributions
-from normxlogit.results.comparison import Comparison
 from tests.factories import (
     all_layers,
     make_attribution,
@@ -123,11 +121,9 @@ def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
 
 def test_methods_are_rows_on_the_scale_of_their_own():
     other = dataclasses.replace(make_attribution(), scores=make_attribution().scores * 100, method="lime")
-    found = Comparison([make_attribution(), other]).plot()
+    found = Attributions([make_attribution(), other]).plot()
     assert labels(found.axes[0].yaxis) == ["normxlogit", "lime"]
     assert np.allclose(table(found)[0], table(found)[1])
-    with pytest.raises(DataError, match="one text, one target"):
-        Comparison([make_attribution(), pair()]).plot()
 
 
 def test_words_of_several_texts():
@@ -157,7 +153,8 @@ STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800
 @pytest.mark.filterwarnings("ignore:no installed font")
 def test_any_word_can_be_drawn(ending):
     a = make_attribution(STRANGE, range(1, 13), text=" ".join(STRANGE))
-    for figure in (a.plot(), a.plot("heatmap"), Comparison([a, a]).plot())[: 3 if ending == "svg" else 1]:
+    both = Attributions([a, dataclasses.replace(a, method="lime")])
+    for figure in (a.plot(), a.plot("heatmap"), both.plot())[: 3 if ending == "svg" else 1]:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=ending)
         assert len(buffer.getvalue()) > 2000
@@ -184,9 +181,11 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     base, first = pair(), 6
     second = len(base.units) - first
     matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
-    both = dataclasses.replace(base, pairs=Pairs(matrix, np.zeros((first, second), np.float32)), quantity="cosine")
+    both = dataclasses.replace(
+        base, pairs=matrix, state_cosines=np.zeros((first, second), np.float32), quantity="cosine"
+    )
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
-    assert np.array_equal(table(figure), word_pairs(both, both.pairs))
+    assert np.array_equal(table(figure), word_pairs(both))
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")

@@ -13,9 +13,9 @@ from normxlogit.render.terminal import text_of_blocks, wants_color
 from tests.factories import MOVIE, make_attribution
 
 
-def to_text(a, *, words=False, merge=None, color=False):
+def to_text(a, *, words=False, color=False):
     """Draw tokens unless a test asks for words."""
-    return text_of_blocks(attribution_blocks(a, words=words, merge=merge), color=color)
+    return text_of_blocks(attribution_blocks(a, words=words), color=color)
 
 
 class Terminal(io.StringIO):
@@ -51,9 +51,9 @@ def test_plain_sentence_has_the_original_text_with_marks():
 
 def test_plain_table_has_numbers_and_signed_bars():
     rows = {row.split()[0]: row.split()[1:] for row in to_text(make_attribution()).splitlines() if row}
-    assert rows["bad"] == ["+3.00", "+" * 16]
-    assert rows["medi"] == ["+1.50", "+" * 8]
-    assert rows['"."'] == ["-0.60", "---", "against", "negative"]
+    assert rows["bad"] == ["+3.00", "+" * 13]
+    assert rows["medi"] == ["+1.50", "+" * 7]
+    assert rows['"."'] == ["-0.60", "---"]
 
 
 def test_red_is_for_and_blue_against_and_strength_shows():
@@ -107,7 +107,7 @@ def test_long_texts_are_not_cut_in_files():
     text = to_text(a)
     assert time.perf_counter() - started < 20
     assert re.sub(r"\([+-]+\)", "", text).count("word") == count + 8
-    assert f"and {count - 8} more" in text
+    assert f"The 8 strongest of {count} tokens" in text
 
 
 @pytest.mark.parametrize(

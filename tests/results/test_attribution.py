@@ -52,7 +52,7 @@ def test_words_keep_the_other_axes():
 
 def test_top_leaves_special_tokens_out_unless_asked():
     a = make_attribution()
-    assert [(t[0], t.text) for t in a.top(2)] == [(9, "bad"), (4, "medi")]
+    assert [(t.position, t.text) for t in a.top(2)] == [(9, "bad"), (4, "medi")]
     assert a.top(1)[0].score == pytest.approx(3.0)
     assert [t.text for t in a.top(3, special=True)] == ["[CLS]", "[SEP]", "bad"]
     assert len(a.top(100)) == 10

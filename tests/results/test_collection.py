@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from normxlogit import Attribution, Attributions, Comparison
+from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
 from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
@@ -65,10 +65,10 @@ def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_no
     first = make_attribution()
     target = first.target._replace(name="other", id=7)
     second = dataclasses.replace(first, method="logat", targets=(target,))
-    (group,) = Comparison([first, second]).by_text()
+    (group,) = Attributions([first, second]).by_text()
     assert {row["text_index"] for row in csv.DictReader(io.StringIO(Attributions(group).to_csv()))} == {"0"}
     assert not group.comparable
-    assert Comparison([first, dataclasses.replace(first, method="logat")]).comparable
+    assert Attributions([first, dataclasses.replace(first, method="logat")]).comparable
     assert 'id="result-2"' in results_page(group)
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import normxlogit
 from normxlogit import DataError, InputError
-from normxlogit.results.citation_test import CitationTest, Swap
 from normxlogit.results.citations import Citations
 from normxlogit.results.storage.schema import plain
 from normxlogit.results.units.spans import MessageSpan
+from normxlogit.results.verification import CITATION_TEST, Removal, Swap, Verification
 from tests.factories import make_generation
 
 PIECES = (
@@ -183,12 +184,25 @@ def citations():
     scores = np.zeros((6, 18), np.float32)
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
     s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
-    verified = citation_test([np.nan, 4.0, np.nan], [np.nan, 1.25, np.nan])
-    return Citations(attribution=s, question="Who <sat>?", verified=verified)
+    return with_test(Citations(attribution=s, question="Who <sat>?"), {1: (4.0, 1.25)})
 
 
-def citation_test(*losses, without=(5.0, 5.0), swaps=()):
-    return CitationTest(np.array(losses, np.float32), np.array(without, np.float32), swaps)
+def with_test(cited, losses, *, without=(5.0, 5.0), swaps=()):
+    """Return citations with what each sentence loses without some of the sources, and without all."""
+
+    def removal(sources, lost):
+        values = tuple(-8.0 - nats for nats in lost)
+        names = tuple(cited.names[source] for source in sources)
+        return Removal(names, tuple(cited.sources[source] for source in sources), None, sum(values), False, values)
+
+    verified = Verification(
+        **CITATION_TEST,
+        original=removal([], (0.0, 0.0)),
+        single=tuple(removal([source], lost) for source, lost in losses.items()),
+        together=removal(range(len(cited.sources)), without),
+        swaps=swaps,
+    )
+    return replace(cited, attribution=replace(cited.attribution, verified=verified))
 
 
 def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
@@ -199,23 +213,31 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
         (2, "a.txt:1", "The cat sat.", None),
     ]
     c.save(tmp_path / "c.json")
-    assert Citations.load(tmp_path / "c.json") == c
+    assert normxlogit.load(tmp_path / "c.json") == c
     sentence = c.to_dict()["sentences"][1]
     assert (sentence["text"], sentence["citations"], sentence["support"]["share"]) == ("It sat.", [1, 2], 1.0)
-    broken = [citation_test([1.0], [2.0]), citation_test([1.0] * 3, [2.0] * 3, without=(1.0,))]
+    whole = c.verified.original
+    broken = [
+        replace(c.verified, single=(whole._replace(units=("rest",), tokens=(3,)),)),
+        replace(c.verified, together=c.verified.together._replace(values=(1.0,))),
+        replace(c.verified, original=whole._replace(values=())),
+        replace(c.verified, swaps=(Swap(2, "sat", 40, 43, "ran", "a.txt:2", -2.5),)),
+    ]
     for verified in ({"z": 1.0}, *map(plain, broken)):
+        state = c.to_dict()
+        state["attribution"]["verified"] = verified
         with pytest.raises(DataError, match="verified"):
-            Citations.from_dict(c.to_dict() | {"verified": verified})
+            Citations.from_dict(state)
 
 
 def test_a_source_without_which_a_sentence_loses_nothing_is_not_cited():
-    c = replace(citations(), verified=citation_test([np.nan, -3.8, np.nan], [np.nan, 2.0, 0.5]))
+    c = with_test(citations(), {1: (-3.8, 2.0), 2: (np.nan, 0.5)})
     assert c.cited == ((), (1, 0))
     assert c.marked().strip() == "The cat. It sat.[1][2]"
 
 
 def test_a_sentence_that_loses_nothing_without_the_documents_does_not_rest_on_them():
-    c = replace(citations(), verified=citation_test([np.nan] * 3, [np.nan] * 3, without=(-0.5, 2.0)))
+    c = with_test(citations(), {}, without=(-0.5, 2.0))
     assert [s.rests for s in c.support] == [False, True]
     assert [s.loss for s in c.support] == [-0.5, 2.0]
     assert c.support[0].verdict == "does not rest on the documents"
@@ -225,7 +247,7 @@ def test_a_sentence_that_loses_nothing_without_the_documents_does_not_rest_on_th
 def test_a_sentence_whose_value_is_less_likely_than_another_contradicts_its_source():
     swap = Swap(1, "sat", 40, 43, "ran", "a.txt:2", -2.5)
     close = Swap(0, "cat", 30, 33, "dog", "a.txt:2", -0.1)
-    c = replace(citations(), verified=citation_test([np.nan] * 3, [np.nan] * 3, swaps=(swap, close)))
+    c = with_test(citations(), {}, swaps=(swap, close))
     assert [s.contradiction for s in c.support] == [None, swap]
     assert c.cited == ((1,), ())
     assert c.support[1].verdict == 'contradicts a.txt:2: "ran" is likelier than "sat"'

@@ -131,7 +131,7 @@ class App:
             for passes, t in costs_by_method
         ]
         notes = tuple(f"{name}: {error}" for name, error in refused.items())
-        drawn = results_page(results, words=None if words else False, costs=costs, curves=curves)
+        drawn = results_page(Attributions(results), words=None if words else False, costs=costs, curves=curves)
         return Shown(drawn, json_text(Attributions(results).to_dict()), notes)
 
     def generate(

@@ -126,8 +126,7 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
         from ..render.terminal import text_of_blocks
 
         color = None if output is None else False
-        results = result if isinstance(result, Sequence) else [result]
-        drawings = [result._blocks() for result in results] if blocks is None else [blocks]
+        drawings = result._drawn(len(result._results())) if blocks is None else [blocks]
         content = "\n\n".join(text_of_blocks(drawing, color=color) for drawing in drawings) + "\n"
     deliver(content, output)
 

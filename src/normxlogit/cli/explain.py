@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -101,13 +102,12 @@ def explain(
         common |= cast(Any, typed_targets(explainer._model, target or [], contrast, all_labels=all_labels))
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
+        if merge is not None:
+            results = type(results)(replace(a, merge=merge) for a in results)
     if kind in ("figure", "latex"):
-        from ..results.comparison import Comparison
-
-        one_text = len(inputs) == 1
-        deliver_result(results[0] if len(results) == 1 else Comparison(results) if one_text else results, kind, output)
+        deliver_result(results[0] if len(results) == 1 else results, kind, output)
         return
-    content = _render(results, kind, words, merge, output)
+    content = _render(results, kind, words, output)
     deliver(content, output)
 
 
@@ -214,7 +214,6 @@ def _render(
     results: "Attributions[Attribution]",
     kind: Kind,
     words: bool | None,
-    merge: options.Merge | None,
     output: Path | None,
 ) -> str:
     if kind == "csv":
@@ -225,7 +224,7 @@ def _render(
 
         state = results.to_dict()
         for result, state_of_result in zip(results, state["attributions"], strict=True):
-            state_of_result |= {"words": plain(result.words(merge))} if words else {}
+            state_of_result |= {"words": plain(result.words())} if words else {}
         return json_text(state, ascii_only=ascii_only(output))
     from ..methods.registry import describe
     from ..render.builders.collection import cards, results_page
@@ -233,9 +232,9 @@ def _render(
 
     costs = [describe(a.method).passes for a in results]
     if kind == "html":
-        return results_page(results, words=words, merge=merge, costs=costs)
+        return results_page(results, words=words, costs=costs)
     if len({a.method for a in results}) == 1:
         costs = []
     color = None if output is None else False
-    drawn = [card.blocks for card in cards(results, words=words, merge=merge, costs=costs) if card.result]
+    drawn = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
     return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in drawn) + "\n"

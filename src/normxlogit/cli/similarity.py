@@ -48,5 +48,5 @@ def similarity(
         explainer = load(model, device, dtype, gguf_file, task="embedding", pooling=pooling)
         results = explainer.similarity(first, others, method=method, matrix=matrix, verify=verify_count(verify))
         from ..render.builders.similarity import ranking_blocks
-    blocks = results[0]._blocks() if len(results) == 1 else ranking_blocks(results)
+    blocks = None if len(results) == 1 else ranking_blocks(results)
     deliver_result(results, kind, output, blocks)

@@ -14,7 +14,7 @@ from ..inputs.media.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
 from ..results.storage.schema import FloatArray
 from ..results.units.media import Medium
-from ..results.units.units import UnitKind, Units
+from ..results.units.units import Units
 
 
 class Placed(NamedTuple):
@@ -131,9 +131,7 @@ def appended(
     for medium, part_scores, sequence in placed:
         first = len(units)
         media.append(replace(medium, first=first))
-        kind: UnitKind = "patch" if medium.kind == "picture" else "moment"
-        names, spans, ids = medium.part_names(), units.spans is not None, bool(units.ids)
-        units += Units.of_parts(kind, names, sequence=sequence, spans=spans, ids=ids)
+        units += medium.as_units(sequence)
         scores = np.concatenate([scores, part_scores if layers else part_scores[:, 0]], -1)
     return units, scores, tuple(media)
 

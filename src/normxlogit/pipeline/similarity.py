@@ -16,7 +16,7 @@ from ..model.forward_pass import ForwardPass
 from ..model.map_batches import map_batches
 from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
-from ..results.attribution import Attribution, Pairs
+from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.removable import removable
 from ..results.storage.schema import FloatArray
@@ -232,15 +232,15 @@ def _result(
     (query, document), (query_shares, document_shares) = sides, shares
     cosine = float(query.vector.double() @ document.vector.double())
     left, right = _explained(query, query_shares, 0), _explained(document, document_shares, 1)
-    units = _spelled(left.units, right.units) + _spelled(right.units, left.units)
+    units = left.units + right.units
     scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
     units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
     states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
     of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
-    pairs = None
+    pairs = state_cosines = None
     if len(document_shares.scores) > 1:  # the first is for the cosine, the others for each token of the query
-        pairs = Pairs(_host(document_shares.whole()[1:]), _host(query.states @ document.states.T))
+        pairs, state_cosines = _host(document_shares.whole()[1:]), _host(query.states @ document.states.T)
     sinks = [query.encoding.tokens[i] for i in query_shares.sinks]
     sinks += [document.encoding.tokens[i] for i in document_shares.sinks]
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
@@ -260,6 +260,7 @@ def _result(
         quantity="cosine",
         bias=None if biases is None else _host(biases),
         pairs=pairs,
+        state_cosines=state_cosines,
     )
 
 
@@ -309,11 +310,6 @@ def _origins(query: Side, document: Side) -> list[tuple[int, int]]:
     pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
     plain = [(side, i) for side, encoding in encodings for i in _without_places(encoding)]
     return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
-
-
-def _spelled(units: Units, partner: Units) -> Units:
-    """Return units with spans where the other ones have some: patches have no characters."""
-    return units if partner.spans is None or units.spans is not None else replace(units, spans=((0, 0),) * len(units))
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -18,8 +18,9 @@ from ..model.forward_pass import ForwardPass
 from ..model.masking import moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.removable import Part, Removable, removable
+from ..results.removable import Removable, removable
 from ..results.targets import Prediction
+from ..results.units.words import UnitScore
 from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
 from .explain import to_host
 
@@ -173,7 +174,7 @@ def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | 
 
 
 def run_searches(
-    questions: Sequence[tuple[Sequence[Part], MeasuredQuantity]],
+    questions: Sequence[tuple[Sequence[UnitScore], MeasuredQuantity]],
     verify: int | Literal["auto"],
     answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
 ) -> list[Verification]:
@@ -200,7 +201,7 @@ def run_searches(
     return [verifications[place] for place in range(len(searches))]
 
 
-def search(parts: Sequence[Part], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
+def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
     """Ask for the answers without the parts of the highest scores, alone and together, and without others.
 
     Args:
@@ -243,7 +244,7 @@ def search(parts: Sequence[Part], count: int, measured: MeasuredQuantity, everyt
 
 
 def _smallest(
-    parts: Sequence[Part], ranked: Sequence[int], original: Answer, first: tuple[int, Answer]
+    parts: Sequence[UnitScore], ranked: Sequence[int], original: Answer, first: tuple[int, Answer]
 ) -> Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]:
     """Find a set of parts whose removal changes the prediction, and of which none can be put back.
 
@@ -284,7 +285,7 @@ def _smallest(
         members, answer = min(still_changed, key=lambda pair: pair[1].value)
 
 
-def _tokens(parts: Sequence[Part], members: Sequence[int]) -> Tokens:
+def _tokens(parts: Sequence[UnitScore], members: Sequence[int]) -> Tokens:
     return tuple(sorted(token for i in members for token in parts[i].tokens))
 
 

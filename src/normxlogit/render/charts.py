@@ -1,8 +1,8 @@
-"""Blocks of numbers: bars, heat maps, and the legend of their colours."""
+"""Blocks of numbers: heat maps, and the legend of their colours."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,48 +11,6 @@ from .blocks import Block, Piece
 
 MOST = 40
 """Most bars or columns of a figure: the strongest ones, in the order of the text."""
-
-
-class BarRow(NamedTuple):
-    """A named bar.
-
-    Attributes:
-        side: What a negative score is for.
-        color: Its colour in a figure, where that does not tell the sign.
-        without: The model's answer without it; empty where that was not measured.
-    """
-
-    name: str
-    score: float
-    start: float = 0.0
-    side: str = ""
-    color: str = ""
-    without: str = ""
-
-
-@dataclass(frozen=True)
-class Bars(Block):
-    """Horizontal bars, all from 0 of one scale unless a row begins elsewhere.
-
-    Attributes:
-        signed: Whether numbers carry a sign.
-        more: How many others are not shown.
-        stepped: Whether each row begins where the one before ends.
-    """
-
-    kind: ClassVar = "bars"
-
-    rows: Sequence[BarRow]
-    scale: float
-    label: str = ""
-    signed: bool = True
-    more: int = 0
-    stepped: bool = False
-
-    @property
-    def tested(self) -> bool:
-        """Whether the model was asked without some of them."""
-        return any(row.without for row in self.rows)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from ..results.units.characters import safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
-from .charts import GREY, BarRow, Bars, number
+from .charts import GREY
 from .describe import shortened
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ def _environment() -> "Environment":
         "cell_attributes": _cell_attributes,
         "choices": _choices,
         "length": len,
-        "number": _bar_number,
         "script_data": _script_data,
         "slider": _slider,
         "plain": _plain,
@@ -149,19 +148,12 @@ def _cell_attributes(cell: Cell, column: Column, named: bool) -> Markup:
     )
 
 
-def _bar_style(row: BarRow | Bar, scale: float = 1.0) -> str:
+def _bar_style(bar: Bar) -> str:
     """Return place, length and colour of a bar; a narrow page shortens it by its share."""
-    if isinstance(row, Bar):
-        start, share, positive = min(row.start, row.end), abs(row.end - row.start), row.end >= row.start
-    else:
-        start, share, positive = 0.0, abs(row.score) / (scale or 1.0), row.score > 0
+    start, share = min(bar.start, bar.end), abs(bar.end - bar.start)
     width = f"display:inline-block;height:0.8em;width:{LONGEST * share:.2f}em"
     offset = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""
-    return f"--s:{share:.3f};{offset}{width};background-color:rgba({COLORS[positive]},0.8)"
-
-
-def _bar_number(row: BarRow, bars: Bars) -> str:
-    return number(row.score, bars.scale, signed=bars.signed)
+    return f"--s:{share:.3f};{offset}{width};background-color:rgba({COLORS[bar.end >= bar.start]},0.8)"
 
 
 def _choices(table: Table) -> list[str]:

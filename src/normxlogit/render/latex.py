@@ -4,7 +4,6 @@ import re
 
 from ..results.attribution import Attribution
 from ..results.units.characters import safe
-from ..results.units.words import Merge
 from .blocks import Piece
 from .builders.text import legend_of, sentence_of
 from .describe import facts
@@ -44,13 +43,13 @@ def shade(strength: float, *, greys: bool) -> str | None:
     return "".join(f"{round(255 + (value - 255) * opacity):02X}" for value in ink)
 
 
-def latex_of(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
+def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) -> str:
     r"""Return the text of a result in its colours, without special tokens, as LaTeX with `\usepackage{xcolor}`.
 
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn, lines = layout(a, words=words, merge=merge), [HEADER]
+    drawn, lines = layout(a, words=words), [HEADER]
     for row in drawn.rows:
         sentence = sentence_of(drawn, row, signed=a.signed)
         if sentence.caption:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import direction, quoted, visible
-from ..results.units.words import Merge
 from .blocks import Piece
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
@@ -52,6 +51,9 @@ class Segment(NamedTuple):
     column: int | None = None
 
 
+SPACE = Segment(" ")
+
+
 class ScoredColumn(NamedTuple):
     """What has one score: a token, a word, or several tokens that share a character.
 
@@ -75,14 +77,12 @@ class Row:
 
     Attributes:
         name: The label and the layer, as far as there are several.
-        layer: Number of the layer, None if there is no such axis.
         scores: One score for each column.
         strengths: How strongly each column is coloured, in [-1, 1]: its score over `scale`.
         scale: The largest magnitude that they are compared with; numbers take their digits from it.
     """
 
     name: str
-    layer: int | None
     scores: FloatArray
     strengths: FloatArray
     scale: float
@@ -119,7 +119,7 @@ class Layout:
         return [column[:3] for column in self.columns] == [column[:3] for column in other.columns]
 
 
-def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = None) -> Layout:
+def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     """Cut the text of a result into scored pieces.
 
     Colours and bars have one scale that begins at 0. It compares labels with each other, but not layers: each layer is
@@ -128,7 +128,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    texts, columns, scores = _scored_pieces(a, words, merge)
+    texts, columns, scores = _scored_pieces(a, words)
     columns = [
         c._replace(sink=not set(a.sinks).isdisjoint(c.tokens), answer_read=a.reads_at in c.tokens) for c in columns
     ]
@@ -139,7 +139,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         layer = a.layers[index[-1]] if a.layers is not None else None
         label = [a.targets[index[0]].name] if a.has_target_axis else []
         name = ", ".join(label + ([f"layer {layer}"] if layer is not None else []))
-        rows.append(Row(name, layer, scores[index], strengths[index], float(scales[index][0])))
+        rows.append(Row(name, scores[index], strengths[index], float(scales[index][0])))
     directions = []
     for pieces in texts:  # special tokens are no part of the language, so they do not decide how it is written
         body = [piece.text for piece in pieces if piece.column is None or not columns[piece.column].special]
@@ -147,19 +147,17 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
     return Layout(tuple(map(tuple, texts)), tuple(directions), tuple(columns), tuple(rows))
 
 
-def _scored_pieces(
-    a: Attribution, words: bool | None, merge: Merge | None
-) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
+def _scored_pieces(a: Attribution, words: bool | None) -> tuple[list[list[Segment]], list[ScoredColumn], FloatArray]:
     """Return the pieces of each text, what has a score in them, and the scores, (..., columns)."""
+    texts = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
     if words or (words is None and a.has_words):
-        merged_words = a.words(merge)
-        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in merged_words])
-        return texts, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
+        merged_words = a.words()
+        segments, columns = _cut(a, texts, [(word.tokens, word.start, word.end) for word in merged_words])
+        return segments, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
     if a.text is None or a.offsets is None:
-        texts, columns = _tokens(a)
-        return texts, columns, a.scores[..., : a.text_units]
-    texts, columns = _cut(a, _shared(a, a.offsets))
-    return texts, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
+        return *_cut(a, *_tokens_as_text(a)), a.scores[..., : a.text_units]
+    segments, columns = _cut(a, texts, _shared(a, a.offsets))
+    return segments, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
 
 
 def _stacked(scores: Sequence[FloatArray], a: Attribution) -> FloatArray:
@@ -201,77 +199,45 @@ def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -
     return np.asarray(largest, dtype=np.float32)
 
 
-class _Pen:
-    """Writes the pieces of one or two texts in the order of the tokens."""
-
-    def __init__(self, count: int) -> None:
-        self.texts: list[list[Segment]] = [[] for _ in range(count)]
-        self.columns: list[ScoredColumn] = []
-
-    def plain(self, sequence: int, text: str) -> None:
-        if text:
-            self.texts[sequence].append(Segment(text))
-
-    def space(self, sequence: int) -> None:
-        pieces = self.texts[sequence]
-        if pieces and not pieces[-1].text[-1:].isspace():
-            pieces.append(Segment(" "))
-
-    def scored(self, sequence: int, text: str, tokens: tuple[int, ...], *, special: bool = False) -> None:
-        """Add a piece with its column; the white space around it is text like any other."""
-        body = text.strip() or text
-        before = text.index(body) if body else 0
-        self.plain(sequence, text[:before])
-        self.texts[sequence].append(Segment(body, len(self.columns)))
-        self.plain(sequence, text[before + len(body) :])
-        self.columns.append(ScoredColumn(quoted(visible(text)), tokens, special))
-
-    def special(self, sequence: int, text: str, token: int) -> None:
-        """Add a token that is not in the text, set apart by spaces."""
-        self.space(sequence)
-        self.scored(sequence, text, (token,), special=True)
-        self.plain(sequence, " ")
-
-    def rest(self, sequence: int, text: str) -> None:
-        """Add what stands after the last token, such as a text beyond the model's length."""
-        if text[:1].isspace() and self.texts[sequence] and self.texts[sequence][-1] == Segment(" "):
-            self.texts[sequence].pop()
-        self.plain(sequence, text)
-
-    def trimmed(self) -> list[list[Segment]]:
-        """Return the texts without white space that stands after everything else."""
-        for pieces in self.texts:
-            while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
-                pieces.pop()
-        return self.texts
-
-
 Span = tuple[tuple[int, ...], int, int]
-"""Tokens, with the first character and the end of their text."""
+"""Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
 
 
-def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
-    """Cut the original text at the spans of tokens or words."""
-    sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
-    pen, cut_to, current = _Pen(len(sources)), [0] * len(sources), 0
+def _cut(a: Attribution, texts: Sequence[str], spans: Sequence[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
+    """Cut texts at the spans of tokens or words; special tokens that are not in them are set apart by spaces."""
+    segments: list[list[Segment]] = [[] for _ in texts]
+    columns: list[ScoredColumn] = []
+    cut_to, current = [0] * len(texts), 0
     for tokens, start, end in spans:
-        first, last = tokens[0], tokens[-1]
-        current = (
-            min(a.units.sequence[first] or 0, len(sources) - 1) if a.units.sequence[first] is not None else current
-        )
-        if end <= start:
-            if a.special_tokens_mask[first]:
-                pen.special(current, a.tokens[first], first)
-            else:
-                pen.columns.append(ScoredColumn(quoted(visible(a.tokens[first])), tokens, False))
-            continue
-        pen.plain(current, sources[current][cut_to[current] : start])
-        special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
-        pen.scored(current, sources[current][start:end], tokens, special=special)
-        cut_to[current] = max(cut_to[current], end)
-    for sequence, source in enumerate(sources):
-        pen.rest(sequence, source[cut_to[sequence] :].rstrip())
-    return pen.trimmed(), pen.columns
+        sequence, token = a.units.sequence[tokens[0]], a.tokens[tokens[0]]
+        current = current if sequence is None else min(sequence, len(texts) - 1)
+        special = a.special_tokens_mask[tokens[0]] and a.special_tokens_mask[tokens[-1]]
+        written, text = segments[current], texts[current]
+        if end > start:
+            token = text[start:end]
+            body = token.strip() or token  # white space around it is text like any other
+            first = start + token.index(body)
+            _add(written, text[cut_to[current] : first])
+            written.append(Segment(body, len(columns)))
+            cut_to[current] = max(cut_to[current], first + len(body))
+        elif special:
+            if written and not written[-1].text[-1:].isspace():
+                written.append(SPACE)
+            written += [Segment(token, len(columns)), SPACE]
+        columns.append(ScoredColumn(quoted(visible(token)), tokens, special))
+    for written, text, end in zip(segments, texts, cut_to, strict=True):
+        _add(written, text[end:].rstrip())  # what stands after the last token, such as a text beyond the model's length
+        while written and written[-1].column is None and not written[-1].text.strip():
+            written.pop()
+    return segments, columns
+
+
+def _add(written: list[Segment], text: str) -> None:
+    """Add text between tokens; white space of its own stands for the space behind a special token."""
+    if text[:1].isspace() and written and written[-1] == SPACE:
+        written.pop()
+    if text:
+        written.append(Segment(text))
 
 
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
@@ -279,35 +245,30 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     spans: list[Span] = []
     for index, (start, end) in enumerate(offsets):
         tokens, first, covered = spans[-1] if spans else ((index,), start, start)
-        if (
-            end > start
-            and first < covered
-            and start < covered
-            and a.units.sequence[index] == a.units.sequence[tokens[-1]]
-        ):
+        same_text = a.units.sequence[index] == a.units.sequence[tokens[-1]]
+        if end > start and max(first, start) < covered and same_text:
             spans[-1] = ((*tokens, index), first, max(covered, end))
         else:
             spans.append(((index,), start, end))
     return spans
 
 
-def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[ScoredColumn]]:
-    """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
-    pen = _Pen(1 + any(sequence == 1 for sequence in a.units.sequence))
-    starts = any(token[:1] in _STARTS for token in a.tokens)
-    current = 0
-    for index, token in enumerate(a.tokens):
-        sequence = a.units.sequence[index]
+def _tokens_as_text(a: Attribution) -> tuple[list[str], list[Span]]:
+    """Return the tokens as texts, joined by the usual marks of word boundaries, and the span of each in them."""
+    texts, spans, current = [""] * (1 + (1 in a.units.sequence)), [], 0
+    marked = any(token[:1] in _STARTS for token in a.tokens)
+    for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence
         if a.special_tokens_mask[index]:
-            pen.special(current, token, index)
+            spans.append(((index,), 0, 0))
             continue
-        glued = token.startswith("##") or (starts and token[:1] not in _STARTS)
-        word_text = token.removeprefix("##") if glued else token.lstrip(_STARTS)
-        if not glued:
-            pen.space(current)
-        pen.scored(current, word_text or token, (index,))
-    return pen.trimmed(), pen.columns
+        glued = token.startswith("##") or (marked and token[:1] not in _STARTS)
+        if not glued and texts[current]:
+            texts[current] += " "
+        start = len(texts[current])
+        texts[current] += (token.removeprefix("##") if glued else token.lstrip(_STARTS)) or token
+        spans.append(((index,), start, len(texts[current])))
+    return texts, spans
 
 
 _STARTS = "Ġ▁"

@@ -15,23 +15,21 @@ from rich.table import Table as Columns
 from rich.text import Text
 
 from ..results.units.characters import safe
-from .blocks import Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
+from .blocks import Bar, Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
 from .builders.media import MediumBlock
-from .charts import GREY, Bars, Grid, Legend, number
+from .charts import GREY, Grid, Legend
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
 
 BAR = 16
-"""Characters of the longest bar."""
+"""Characters of the axis of bars."""
 
 NAME_WIDTH = 32
-"""Most characters of a name beside a bar."""
+"""Most characters of the caption of a text."""
 
 NARROW = 60
-"""Columns of a terminal below which bars leave their place to words."""
-
-NAME_WHERE_NARROW = 14
+"""Columns of a terminal below which there are no bars, which the numbers repeat."""
 
 NAMED = 3
 """Regions of a picture that are named."""
@@ -190,27 +188,12 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
     return shade or STYLES.get(piece.kind)
 
 
-def _bars(block: Bars, color: bool) -> RenderableType:
-    """Draw names, scores, bars and answers; on a narrow terminal without bars, which the numbers repeat."""
-    narrow = _width() < NARROW
-    table = _columns("left", "right", *([] if narrow else ["left"]), "left", "left")
-    table.columns[0].no_wrap = True
-    if block.tested:
-        table.add_row("", _text("score", DIM), *([] if narrow else [""]), _text("without it", DIM))
-    for row in block.rows:
-        name, side = _text(row.name), _text("" if narrow and block.tested else row.side, DIM)
-        for text in (name, side):
-            text.truncate(NAME_WHERE_NARROW if narrow else NAME_WIDTH, overflow="ellipsis")
-        bar = [] if narrow else [_bar(row.score / (block.scale or 1.0), color)]
-        cells = [name, _text(number(row.score, block.scale, signed=block.signed)), *bar]
-        table.add_row(*cells, *([_text(row.without)] if block.tested else []), side)
-    return Group(table, Text(f"and {block.more} more", DIM)) if block.more else table
-
-
-def _bar(share: float, color: bool) -> Text:
-    """Return a bar of a share of the longest."""
-    length = max(1, round(abs(share) * BAR))
-    return Text("█" * length, Style(color=_rgb(INK[share > 0]))) if color else Text("+-"[share < 0] * length)
+def _bar(bar: Bar, color: bool) -> Text:
+    """Return a bar in its place on the axis: to the right of its zero, or to the left."""
+    length, positive = max(1, round(abs(bar.end - bar.start) * BAR)), bar.end >= bar.start
+    zero = max(1, round(bar.start * BAR)) if bar.start else 0
+    line = Text(" " * (zero if positive else max(0, zero - length)))
+    return line.append("█" * length, _rgb(INK[positive])) if color else line.append("-+"[positive] * length)
 
 
 def _table(block: Table, color: bool) -> RenderableType:
@@ -233,8 +216,8 @@ def _table(block: Table, color: bool) -> RenderableType:
                 line.append_text(_text(f"{details}   " if details else "", DIM))
             line.rstrip()
             line.append(", ".join(map(safe, cell.links)))
-            if cell.bar:
-                line.append_text(_bar(cell.bar.end - cell.bar.start, color))
+            if cell.bar and _width() >= NARROW:
+                line.append_text(_bar(cell.bar, color))
             cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (index in marked)]
         table.add_row(*cells)
     left_out = len(block.rows) - len(terminal_rows)
@@ -316,7 +299,6 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Paragraph.kind: _paragraph,
     Sentences.kind: _sentences,
     Chat.kind: _chat,
-    Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,
     MediumBlock.kind: _medium,

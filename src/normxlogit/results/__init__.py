@@ -3,47 +3,19 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .attribution import Pairs, UnitScore
-    from .citation_test import CitationTest, Swap
-    from .citations import Citation, Support
+    from .citations import Support
     from .targets import Prediction, Target
-    from .units.media import Medium, MediumScores
-    from .units.units import Units
-    from .units.words import Word
-    from .verification import Removal, Verification
+    from .units.words import UnitScore
+    from .verification import Verification
 
-__all__ = [
-    "Citation",
-    "CitationTest",
-    "Medium",
-    "MediumScores",
-    "Pairs",
-    "Prediction",
-    "Removal",
-    "Support",
-    "Swap",
-    "Target",
-    "UnitScore",
-    "Units",
-    "Verification",
-    "Word",
-]
+__all__ = ["Prediction", "Support", "Target", "UnitScore", "Verification"]
 
 _HOMES = {
-    "Citation": "citations",
-    "CitationTest": "citation_test",
-    "Medium": "units.media",
-    "MediumScores": "units.media",
-    "Pairs": "attribution",
     "Prediction": "targets",
-    "Removal": "verification",
     "Support": "citations",
-    "Swap": "citation_test",
     "Target": "targets",
-    "UnitScore": "attribution",
-    "Units": "units.units",
+    "UnitScore": "units.words",
     "Verification": "verification",
-    "Word": "units.words",
 }
 
 

@@ -8,25 +8,24 @@ import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Columns, Shap, text_pieces, text_row
+from .storage.tables import Columns, Shap, strongest_words, text_pieces
 from .targets import Prediction, Target
-from .units.media import Medium, MediumScores
+from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
-from .units.words import Merge, Word, merge_words
+from .units.words import Merge, UnitScore, merge_words
 from .verification import Verification
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..render.blocks import Block
     from ..render.figures.plots import PlotKind
     from .units.grouping import Merging
 
@@ -35,36 +34,6 @@ TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 
 SHOWN = 2
 """Words in the `repr` of a result."""
-
-
-class UnitScore(NamedTuple):
-    """A unit with its score, as `top` returns it.
-
-    Attributes:
-        position: Its index among the units.
-        text: Its text.
-        score: Its score.
-        share: Its share of the sum of the positive scores.
-        name: What it is called where that is not its text.
-    """
-
-    position: int
-    text: str
-    score: float
-    share: float
-    name: str = ""
-
-
-class Pairs(NamedTuple):
-    """What each pair of tokens of two texts adds to their cosine.
-
-    Attributes:
-        scores: float32, (T1 + 1, T2 + 1); its sum is the cosine. The last row and column are the biases'.
-        state_cosines: float32, (T1, T2): the cosine of the two tokens' own states.
-    """
-
-    scores: FloatArray
-    state_cosines: FloatArray
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -97,7 +66,9 @@ class Attribution(Record):
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None where it was not computed.
-        pairs: What pairs of tokens add to a cosine; None where that was not asked for.
+        pairs: float32, (T1 + 1, T2 + 1): what each pair of tokens of two texts adds to their cosine, which is its sum;
+            the last row and column are the biases'. None where that was not asked for.
+        state_cosines: float32, (T1, T2): the cosine of the own states of two tokens, beside `pairs`.
         method: Name of the method.
         settings: The method's settings.
         model: Name of the model.
@@ -136,7 +107,8 @@ class Attribution(Record):
     predictions: tuple[Prediction, ...] = ()
     generated: tuple[Prediction, ...] = ()
     token_predictions: Sequence[Prediction] | None = None
-    pairs: Pairs | None = None
+    pairs: FloatArray | None = None
+    state_cosines: FloatArray | None = None
     merge: Merge = "sum"
     quantity: Literal["logit", "value", "log odds", "nats", "cosine"] = "logit"
     notes: tuple[str, ...] = ()
@@ -212,17 +184,17 @@ class Attribution(Record):
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
     @property
-    def images(self) -> tuple[MediumScores, ...]:
+    def images(self) -> tuple[Medium, ...]:
         """The scores of the patches of each picture."""
-        return tuple(self._of(medium) for medium in self.media if medium.kind == "picture")
+        return self._media("picture")
 
     @property
-    def audio(self) -> tuple[MediumScores, ...]:
+    def audio(self) -> tuple[Medium, ...]:
         """The scores of the moments of each sound."""
-        return tuple(self._of(medium) for medium in self.media if medium.kind == "sound")
+        return self._media("sound")
 
-    def _of(self, medium: Medium) -> MediumScores:
-        return medium.with_scores(self.scores[..., medium.units])
+    def _media(self, kind: str) -> tuple[Medium, ...]:
+        return tuple(medium.with_scores(self.scores[..., medium.units]) for medium in self.media if medium.kind == kind)
 
     @property
     def reads_at(self) -> int | None:
@@ -392,7 +364,7 @@ class Attribution(Record):
         """Whether `words` can tell the words of the text."""
         return self.units.spans is not None and self.text is not None
 
-    def words(self, merge: Merge | None = None, *, sequence: int | None = None) -> list[Word]:
+    def words(self, merge: Merge | None = None, *, sequence: int | None = None) -> list[UnitScore]:
         """Merge tokens to the words of the original text.
 
         Words are those that people see: "don't" and "state-of-the-art" are one each, whatever the tokenizer does.
@@ -416,7 +388,11 @@ class Attribution(Record):
             None if special or (sequence is not None and of != sequence) else of
             for special, of in zip(self.special_tokens_mask, self.units.sequence, strict=False)
         ]
-        return merge_words(self.scores[..., : self.text_units], texts, self.offsets, sequences, merge or self.merge)
+        words = merge_words(self.scores[..., : self.text_units], texts, self.offsets, sequences, merge or self.merge)
+        if self.scores.ndim > 1:
+            return words
+        total = sum(max(word.score, 0.0) for word in words) or 1.0
+        return [word._replace(share=max(word.score, 0.0) / total) for word in words]
 
     def group(self, by: SourceSpec, *, merge: "Merging | None" = None) -> "Attribution":
         """Return the same with coarser units.
@@ -504,9 +480,12 @@ class Attribution(Record):
         scores, shares = summed.scores, summed.shares
         answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
         order = np.argsort(scores if lowest else -scores, kind="stable")
-        names = self.units.names
+        names, spans = self.units.names, self.units.spans or ((0, 0),) * len(self.units)
+        texts, sequences = self.units.text, self.units.sequence
         return [
-            UnitScore(i, self.units.text[i], float(scores[i]), float(shares[i]), names[i])
+            UnitScore(
+                texts[i], (i,), float(scores[i]), spans[i][0], spans[i][1], sequences[i], names[i], float(shares[i])
+            )
             for i in order.tolist()
             if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
@@ -599,20 +578,15 @@ class Attribution(Record):
         summed = self.whole() if self.completion is not None else self
         if summed.scores.ndim != 1:
             raise DataError("a row for each text needs one score for each unit; choose with a[target] or a.layer(...)")
-        scored = summed._scored()
-        pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
-        answer: dict[str, Any] = {}
-        prediction = prediction_of(self)
-        if prediction is not None:
+        row: dict[str, Any] = {"text": self.prompt, "prediction": self.completion or ""}
+        if (prediction := prediction_of(self)) is not None:
             target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
-            answer = {
-                "value": prediction.value,
-                "probability": prediction.probability,
-                "target": target,
-                **({} if self.verified is None else self.verified.text_row()),
-            }
-        answer_text = self.completion or "" if prediction is None else prediction.label
-        return text_row(self.prompt, answer_text, scored, self.notes, truncated=self.truncated, **pair, **answer)
+            row["prediction"] = prediction.label
+            row |= {} if self.text_pair is None else {"text_pair": self.text_pair}
+            row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
+            row |= {} if self.verified is None else self.verified.text_row()
+        row |= strongest_words(summed._scored())
+        return row | {"truncated": self.truncated, "notes": "; ".join(self.notes)}
 
     def _shap(self) -> Shap:
         if self.layers is not None:
@@ -657,7 +631,8 @@ class Attribution(Record):
         """
         from ..render.figures.plots import plot_attribution
 
-        return plot_attribution(self, kind, k=k, words=words, merge=merge)
+        merged = self if merge is None or kind == "waterfall" else replace(self, merge=merge)
+        return plot_attribution(merged, kind, k=k, words=words)
 
     def to_latex(self, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
         r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.
@@ -672,12 +647,7 @@ class Attribution(Record):
         """
         from ..render.latex import latex_of
 
-        return latex_of(self, words=words, merge=merge, greys=greys)
-
-    def _blocks(self) -> "list[Block]":
-        from ..render.builders.draw import blocks_of
-
-        return blocks_of(self)
+        return latex_of(self if merge is None else replace(self, merge=merge), words=words, greys=greys)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:

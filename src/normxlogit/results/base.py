@@ -1,14 +1,13 @@
 """The base class of results: fields, equality, JSON and Parquet files, tables and pages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
-from .storage.files import read_json, write_json, write_text, written
+from .storage.files import write_json, write_text, written
 from .storage.schema import check, freeze, plain, same, shortened
 from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
 
-    from ..render.blocks import Block, Card
+    from ..render.blocks import Block
+    from .collection import Attributions
 
 
 PAGES = "; to_html writes pages"
@@ -31,6 +31,13 @@ DRAWN = {
 """What makes the files that are drawn, by their suffix."""
 
 
+FRAGMENTS = 20
+"""Results that a notebook draws."""
+
+PRINTED = 10
+"""Results that `print` shows."""
+
+
 class Exports(ABC):
     """The exports of a result or a collection: files, tables and drawings."""
 
@@ -39,8 +46,8 @@ class Exports(ABC):
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
-    def _results(self) -> "Sequence[Record]":
-        """Return the results, one for each row of a Parquet file."""
+    def _results(self) -> "Attributions[Any]":
+        """Return the results as a collection."""
 
     @abstractmethod
     def _columns(self) -> Columns:
@@ -49,11 +56,6 @@ class Exports(ABC):
     @abstractmethod
     def _of_words(self) -> "Exports":
         """Return the same with words as units."""
-
-    def _text_columns(self) -> Columns:
-        """Return the columns of the table, one entry a result."""
-        rows = [result._text_row() for result in self._results()]
-        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -67,7 +69,7 @@ class Exports(ABC):
         elif suffix == ".parquet":
             from .storage.parquet import write_parquet
 
-            write_parquet(self._results(), path)
+            write_parquet(self._results(), path, single=isinstance(self, Record))
         elif suffix == ".json":
             write_json(self.to_dict(), path)
         else:
@@ -94,7 +96,7 @@ class Exports(ABC):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
         if level == "word":
             return to_pandas(self._of_words()._columns())
-        return to_pandas(self._columns() if level == "token" else self._text_columns())
+        return to_pandas(self._columns() if level == "token" else self._results()._text_columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
@@ -126,33 +128,29 @@ class Exports(ABC):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.html import page
+        from ..render.builders.collection import results_page
 
-        return written(page(self._cards(), title or self._title()), path)
+        return written(results_page(self._results(), title=title), path)
 
-    def _blocks(self) -> "list[Block]":
-        """Return the blocks that drawings consist of."""
-        raise NotImplementedError
+    def _drawn(self, most: int) -> "list[Sequence[Block]]":
+        """Return the blocks of the first results, several methods on one text together."""
+        from ..render.builders.collection import cards
 
-    def _cards(self) -> "list[Card]":
-        """Return what a page consists of."""
-        from ..render.blocks import Card
-
-        return [Card(self._blocks())]
+        return [card.blocks for card in cards(self._results()[:most]) if card.result]
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment
 
-        return fragment(self._blocks())
+        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(self._drawn(FRAGMENTS))]
+        more = len(self._results()) - FRAGMENTS
+        return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
 
     def __str__(self) -> str:
         from ..render.terminal import text_of_blocks
 
-        return text_of_blocks(self._blocks())
-
-    @abstractmethod
-    def _title(self) -> str:
-        """Return the heading of a page."""
+        more = len(self._results()) - PRINTED
+        left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
+        return "\n\n".join([*map(text_of_blocks, self._drawn(PRINTED)), *left]) or "no results"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -225,22 +223,10 @@ class Record(Exports):
         """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
         raise NotImplementedError
 
-    @classmethod
-    def load(cls, path: str | Path) -> "Self":
-        """Read a JSON or Parquet file written by `save`, or by a command for one text.
+    def _results(self) -> "Attributions[Any]":
+        from .collection import Attributions
 
-        Raises:
-            DataError: If the file is not such a file.
-        """
-        with naming(path):
-            state = read_state(path)
-            several = state.get("attributions") if isinstance(state, dict) else None
-            if isinstance(several, list) and len(several) != 1:
-                raise DataError(f"{len(several)} results; read them with Attributions.load")
-            return cls.from_dict(several[0] if isinstance(several, list) else state)
-
-    def _results(self) -> "list[Record]":
-        return [self]
+        return Attributions([self])
 
     def to_shap(self) -> Any:
         """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
@@ -262,31 +248,13 @@ class Record(Exports):
         """Return the result as one row of a table."""
         raise NotImplementedError
 
+    def _title(self) -> str:
+        """Return the heading of a page."""
+        raise NotImplementedError
+
     def _heading(self) -> str:
         """Return what the result is called among several."""
-        return self._title()
-
-
-def read_state(path: str | Path) -> Any:
-    """Read a JSON or Parquet file of results into the form that `from_dict` takes.
-
-    Raises:
-        DataError: If it is not such a file.
-    """
-    if Path(path).suffix.lower() == ".parquet":
-        from .storage.parquet import read_parquet
-
-        return {"format_version": FORMAT_VERSION, "attributions": read_parquet(path)}
-    return read_json(path)
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Name a file in the errors of what is read from it."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+        raise NotImplementedError
 
 
 def require(condition: bool, problem: str) -> None:

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from .attribution import Attribution, UnitScore
+from .attribution import Attribution
 from .base import Record, require
-from .citation_test import CitationTest, Swap
-from .messages import CONVERSATION, DOCUMENTS, SourceMessage, Wording
 from .storage.schema import FloatArray, freeze, plain
 from .storage.tables import Columns
 from .units.characters import markdown_escaped, one_line
+from .units.spans import MessageSpan
 from .units.units import APART
+from .verification import Swap, Verification
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..render.blocks import Block
 
 LEAST = 0.2
 """Least share of a sentence's sources with which a further one is cited."""
@@ -40,20 +38,24 @@ Judgement = Literal["rests", "contradicts", "does not rest"]
 """What a sentence of an answer does with regard to its sources."""
 
 
-class Citation(NamedTuple):
-    """A source that is cited for the answer.
+Origin = Literal["documents", "conversation"]
+"""What sources of an answer are of: documents, or the messages of a conversation."""
+
+
+class Source(NamedTuple):
+    """A source of an answer.
 
     Attributes:
-        number: Its number in the answer, counted from 1.
+        number: Its number in the answer, counted from 1; None where the answer does not cite it.
         source: Its place among the sources.
         document: The name of the document or message that it is of.
         name: What it is called: its document and which sentence of it.
         text: What it says.
-        share: Its share of all that the sources have in favour of the whole answer.
+        share: Its share of all that the sources have in favour of the whole answer, or of the sentence asked for.
         nats: What the answer's log-probability loses without it; None where it was not measured.
     """
 
-    number: int
+    number: int | None
     source: int
     document: str
     name: str
@@ -84,7 +86,7 @@ class Support(NamedTuple):
         contradiction: The value of it in whose place the model would rather have read another one of the documents;
             None where there is none, or that was not tested.
         messages: The messages that its citations are of, one for each; empty where they are of documents.
-        wording: How the verdict calls the sources.
+        origin: What the sources are of, as the verdict calls them.
     """
 
     text: str
@@ -99,7 +101,7 @@ class Support(NamedTuple):
     loss: float | None = None
     contradiction: Swap | None = None
     messages: tuple[str, ...] = ()
-    wording: Wording = DOCUMENTS
+    origin: Origin = "documents"
 
     @property
     def judgement(self) -> Judgement:
@@ -115,19 +117,19 @@ class Support(NamedTuple):
             swap = self.contradiction
             return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
         if not self.rests:
-            return self.wording.unsupported
+            return f"does not rest on the {self.origin}"
         numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
             numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
         cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
-        return "rests on " + (cited or f"the {self.wording.sources}")
+        return "rests on " + (cited or f"the {self.origin}")
 
     @property
     def reason(self) -> str:
         """The shares that the verdict follows from, in words."""
         total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
         sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-        name = self.wording.sources
+        name = self.origin
         shares = f"{name} {sources:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
         return shares if self.loss is None else f"{shares}; {-self.loss:+.1f} nats without the {name}"
 
@@ -140,8 +142,6 @@ class Citations(Record):
         question: The question.
         attribution: What each sentence of the answer rests on: its units are the documents' sentences, the rest of the
             prompt and the answer's earlier words, its targets the answer's sentences.
-        verified: What the answer loses without sources and without all documents, and the values that it contradicts;
-            None where that was not measured.
         messages: The messages of the conversation before the answer, in its order; empty where the sources are of
             documents.
         value_scores: float32, (K, S): what each source contributes to the values (numbers, names and the like) of each
@@ -155,8 +155,7 @@ class Citations(Record):
 
     question: str
     attribution: Attribution
-    verified: CitationTest | None = None
-    messages: tuple[SourceMessage, ...] = ()
+    messages: tuple[MessageSpan, ...] = ()
     value_scores: FloatArray | None = None
 
     def __post_init__(self) -> None:
@@ -164,9 +163,9 @@ class Citations(Record):
         freeze(self)
 
     @property
-    def wording(self) -> Wording:
-        """How verdicts and captions call the sources."""
-        return CONVERSATION if self.messages else DOCUMENTS
+    def origin(self) -> Origin:
+        """What the sources are of."""
+        return "conversation" if self.messages else "documents"
 
     @property
     def text(self) -> str:
@@ -182,6 +181,11 @@ class Citations(Record):
     def notes(self) -> tuple[str, ...]:
         """What the reader should know."""
         return self.attribution.notes
+
+    @property
+    def verified(self) -> Verification | None:
+        """What the model answers without sources and without all, and with other values; None if not measured."""
+        return self.attribution.verified
 
     @property
     def sources(self) -> list[int]:
@@ -252,10 +256,28 @@ class Citations(Record):
         """What the answer's log-probability loses without a source, in nats, by the names of those left out in turn."""
         if self.verified is None:
             return {}
-        answer_losses = self.verified.whole().tolist()  # (S,)
-        return {name: nats for name, nats in zip(self.names, answer_losses, strict=True) if not math.isnan(nats)}
+        whole = self.verified.original.value
+        return {removal.units[0]: whole - removal.value for removal in self.verified.single}
 
-    def top(self, k: int = 5, *, sentence: int | None = None) -> list[UnitScore]:
+    @property
+    def source_losses(self) -> FloatArray:
+        """What each sentence loses without each source, in nats, (K, S); NaN for those that were not left out."""
+        losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
+        if self.verified is not None:
+            places = {unit: place for place, unit in enumerate(self.sources)}
+            whole = np.array(self.verified.original.values)  # (K,)
+            for removal in self.verified.single:
+                losses[:, places[removal.tokens[0]]] = whole - removal.values
+        return losses
+
+    @property
+    def sentence_losses(self) -> FloatArray:
+        """What each sentence loses without all sources, in nats, (K,); NaN where that was not measured."""
+        if self.verified is None:
+            return np.full(len(self.sentences), np.nan, np.float32)
+        return np.subtract(self.verified.original.values, self.verified.together.values).astype(np.float32)
+
+    def top(self, k: int = 5, *, sentence: int | None = None) -> list[Source]:
         """Return the first `k` sources: verified ones by what the answer loses without them, then the others by score.
 
         Args:
@@ -266,11 +288,31 @@ class Citations(Record):
             TargetError: If the answer has no such sentence.
         """
         scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
-        ranked = scores.top(len(self.sources))
+        sources, places = self._sources(scores.shares[self.sources]), {unit: k for k, unit in enumerate(self.sources)}
+        ranked = [sources[places[unit.position]] for unit in scores.top(len(sources))]
         if sentence is None:
-            losses = self.losses
-            ranked.sort(key=lambda source: -losses.get(source.name, -math.inf))  # a stable sort
+            ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
         return ranked[:k]
+
+    def citations(self) -> list[Source]:
+        """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
+        sources = self._sources(self.shares)
+        return [sources[i] for i in self._cited_first]
+
+    @property
+    def _cited_first(self) -> list[int]:
+        """The cited sources in the order of their numbers."""
+        return list(dict.fromkeys(i for cited in self.cited for i in cited))
+
+    def _sources(self, shares: FloatArray) -> list[Source]:
+        """Return all sources in the order of the prompt, with shares, (S,)."""
+        numbers = {source: number for number, source in enumerate(self._cited_first, 1)}
+        described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
+        losses = self.losses
+        return [
+            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses.get(name))
+            for i, (document, name, (start, end), share) in enumerate(described)
+        ]
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
@@ -291,7 +333,7 @@ class Citations(Record):
 
     def _strongest(self, k: int, shares: FloatArray) -> tuple[int, ...]:
         """Return the sources that a sentence cites: those left out by what it loses, the others by shares."""
-        lost = np.full(len(self.sources), np.nan) if self.verified is None else self.verified.losses[k]  # (S,)
+        lost = self.source_losses[k]  # (S,)
         measured = [int(i) for i in np.argsort(-lost, kind="stable") if not np.isnan(lost[i])]
         least = max([LEAST_LOSS, *(LEAST * float(lost[i]) for i in measured[:1])])
         cited = [i for i in measured if lost[i] > least]
@@ -307,7 +349,7 @@ class Citations(Record):
         )
 
     def _loss(self, k: int) -> float | None:
-        loss = math.nan if self.verified is None else float(self.verified.without_documents[k])
+        loss = float(self.sentence_losses[k])
         return None if math.isnan(loss) else loss
 
     def _rested_on(self, k: int) -> tuple[float, float, float, float]:
@@ -345,7 +387,7 @@ class Citations(Record):
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = self._rests(k, share)
             messages = tuple(documents_of[i] for i in cited[k]) if self.messages else ()
-            judged = (numbers, rests, self._loss(k), contradiction, messages, self.wording)
+            judged = (numbers, rests, self._loss(k), contradiction, messages, self.origin)
             support.append(Support(self.sentences[k], *values, *judged))
         return tuple(support)
 
@@ -373,23 +415,6 @@ class Citations(Record):
             position = end
         return text + written(self.text[position:])
 
-    def citations(self) -> list[Citation]:
-        """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
-        order = list(dict.fromkeys(i for numbers in self.cited for i in numbers))
-        shares, losses, names, documents = self.shares, self.losses, self.names, self.documents
-        return [
-            Citation(
-                number,
-                i,
-                documents[i],
-                names[i],
-                self.text[slice(*self.spans[i])],
-                float(shares[i]),
-                losses.get(names[i]),
-            )
-            for number, i in enumerate(order, start=1)
-        ]
-
     def _validate(self) -> None:
         self.attribution._validate()
         a = self.attribution
@@ -398,12 +423,23 @@ class Citations(Record):
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
         require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
         if self.verified is not None:
-            self.verified.validate(len(a.targets), self.names, len(self.text))
+            self._validate_test(self.verified)
         if self.value_scores is not None:
             fits = self.value_scores.shape == (len(a.targets), len(self.sources))
             require(fits, "value_scores: not one for each sentence and source")
         if self.messages:
             self._validate_messages()
+
+    def _validate_test(self, verified: Verification) -> None:
+        """Raise ValueError if what was measured is not of each sentence and of sources."""
+        count, sources = len(self.attribution.targets), set(self.sources)
+        for removal in (verified.original, *verified.single, verified.together):
+            require(len(removal.values) == count, "verified: not one value for each sentence")
+        for removal in verified.single:
+            require(len(removal.tokens) == 1 and removal.tokens[0] in sources, "verified: a removal of no source")
+        for swap in verified.swaps:
+            require(swap.sentence < count and swap.source in self.names, "verified: a swap of no sentence or source")
+            require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
 
     def _validate_messages(self) -> None:
         """Raise ValueError if messages are not in the order of the prompt, or do not hold all sources."""
@@ -455,11 +491,6 @@ class Citations(Record):
     def _text_row(self) -> Mapping[str, Any]:
         return self.attribution._text_row()
 
-    def _blocks(self) -> "list[Block]":
-        from ..render.builders.sources import citation_blocks
-
-        return citation_blocks(self)
-
     def _title(self) -> str:
         return self.attribution._title()
 
@@ -477,5 +508,6 @@ def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
 
 
 def _support_state(support: Support) -> dict[str, Any]:
-    state = {name: value for name, value in support._asdict().items() if name not in ("text", "citations", "wording")}
-    return {name: plain(value) for name, value in state.items()} | {"verdict": support.verdict}
+    apart = ("text", "citations", "origin")
+    state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
+    return {**state, "verdict": support.verdict}

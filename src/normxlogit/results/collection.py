@@ -1,4 +1,4 @@
-"""The results of several texts: a list that slices, draws itself, saves, loads and becomes a table."""
+"""Several results: a sequence that slices, draws itself, compares methods, saves, loads and becomes a table."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,33 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import DataError, InputError
+from .agreement import rank_agreement
 from .attribution import Attribution, prediction_of
-from .base import Exports, Record, naming, read_state
+from .base import Exports, Record
 from .citations import Citations
 from .gold import read_gold
+from .storage.files import read_json
+from .storage.parquet import read_parquet
 from .storage.schema import setting_text
 from .storage.tables import Columns, stacked, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
 from .targets import Prediction
+from .units.characters import escaped
 from .units.words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
-    from ..render.blocks import Card
-
 
 R = TypeVar("R", bound=Record)
 Array = np.ndarray[Any, Any]
-
-FRAGMENTS = 20
-"""Results that a notebook draws of a collection."""
-
-PRINTED = 10
-"""Results that `print` shows of a collection."""
 
 KINDS: dict[str, type[Record]] = {Attribution.kind: Attribution, Citations.kind: Citations}
 """The class of each kind of result."""
@@ -54,7 +51,9 @@ class WordTotal(NamedTuple):
 
 
 class Attributions(Sequence[R], Exports):
-    """Results in the order of their texts; a sequence, whose slices are collections of its class again.
+    """Results in the order of their texts, or of several methods on a text; a sequence, whose slices are ones again.
+
+    Adjacent results of one text and one target by several methods are drawn side by side.
 
     Args:
         results: The results.
@@ -186,15 +185,59 @@ class Attributions(Sequence[R], Exports):
         totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in scores.items() if texts[t] >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
-    def plot(self, k: int = 15, *, merge: Merge | None = None, min_texts: int = 1) -> "Figure":
+    def plot(self, k: int | None = None, *, merge: Merge | None = None, min_texts: int = 1) -> "Figure":
         """Return the words of `top`, which has the same arguments, as a matplotlib figure.
+
+        Of several methods on one text it is a heat map, a row for each method on the scale of its own largest score.
+
+        Args:
+            k: How many words, by default 15; of a heat map those that are strongest by any method, by default 40.
+            merge: As in `top`.
+            min_texts: As in `top`.
 
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.figures.plots import plot_words
+        from ..render.builders.comparison import comparison_grid
+        from ..render.figures.plots import figure_of, plot_words
 
-        return plot_words(self.top(k, merge=merge, min_texts=min_texts))
+        if self.comparable:
+            return figure_of(comparison_grid(self._compared()).strongest(k))
+        return plot_words(self.top(15 if k is None else k, merge=merge, min_texts=min_texts))
+
+    @property
+    def comparable(self) -> bool:
+        """Whether these are results of several methods for one text and one target."""
+        try:
+            return 1 < len(self._compared()) == len(set(map(_method, self)))
+        except DataError:
+            return False
+
+    def _compared(self) -> list[Attribution]:
+        """Return the results.
+
+        Raises:
+            DataError: If they cannot be compared.
+        """
+        attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
+        if not attributions or len(attributions) < len(self):
+            raise DataError("there are no results to compare")
+        if any(a.scores.ndim != 1 for a in attributions):
+            raise DataError("methods are compared by one score for each token; choose a target and a layer first")
+        inputs = [(a.units.text, a.text, a.text_pair, a.targets, a.model) for a in attributions]
+        if any(explained != inputs[0] for explained in inputs):
+            raise DataError("methods are compared on one text, one target and one model, and these results differ")
+        return attributions
+
+    @property
+    def agreement(self) -> npt.NDArray[np.float64]:
+        """Spearman's rank correlation between each two methods over the tokens of one text, (M, M).
+
+        Raises:
+            DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
+        """
+        results = self._compared()
+        return np.array([[rank_agreement(a, b) for b in results] for a in results])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as the commands write it."""
@@ -223,19 +266,7 @@ class Attributions(Sequence[R], Exports):
                 raise DataError(f"result {index}: {error}") from None
         return cls(results)
 
-    @classmethod
-    def load(cls, path: str | Path) -> "Attributions[Any]":
-        """Read a file written by `save`, by `Attribution.save` or by the commands, in JSON or Parquet.
-
-        Raises:
-            DataError: If the file is not such a file.
-        """
-        if Path(path).suffix.lower() == ".csv":
-            raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
-        with naming(path):
-            return cls.from_dict(read_state(path))
-
-    def _results(self) -> Sequence[Record]:
+    def _results(self) -> "Attributions[Any]":
         return self
 
     def to_shap(self) -> Any:
@@ -249,34 +280,23 @@ class Attributions(Sequence[R], Exports):
             raise DataError("no results to show")
         return to_shap([result._shap() for result in self])
 
-    def _cards(self) -> "list[Card]":
-        from ..render.builders.collection import cards
-
-        return cards(self)
-
     def _title(self) -> str:
+        """Return the heading of a page."""
+        if len(self) > 1 and len(self.drawn_together()) == 1:
+            return f"{len(self)} methods on one text"
         titles = {result._title() for result in self}
         return titles.pop() if len(titles) == 1 else "Results"
 
-    def _repr_html_(self) -> str:
-        from ..render.html import fragment
-
-        drawn = [fragment(result._blocks(), style=not index) for index, result in enumerate(self[:FRAGMENTS])]
-        remaining = len(self) - len(drawn)
-        return "".join(drawn) + (
-            f"<p>and {remaining} more; to_html(path) writes a page of all</p>" if remaining else ""
-        )
-
-    def __str__(self) -> str:
-        left_out = len(self) - PRINTED
-        left = [f"and {left_out} more: slice them, or to_html(path) writes a page of all"] if left_out > 0 else []
-        return "\n\n".join([*map(str, self[:PRINTED]), *left])
-
     def __repr__(self) -> str:
-        return f"Attributions({len(self)} results)"
+        methods = list(dict.fromkeys(_attribution(result).method for result in self))
+        return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
     def _text_columns(self) -> Columns:
-        columns = super()._text_columns()
+        """Return the columns of the table, one entry a result."""
+        rows = [result._text_row() for result in self]
+        columns = {
+            name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)
+        }
         methods = [_method(result) for result in self]
         return {"method": methods, **columns} if len(set(methods)) > 1 else columns
 
@@ -290,6 +310,13 @@ class Attributions(Sequence[R], Exports):
             else:
                 groups.append([result])
         return [type(self)(group) for group in groups]
+
+    def drawn_together(self) -> "list[Self]":
+        """Return several methods on one text together, and anything else alone."""
+        groups = []
+        for group in self.by_text():
+            groups += [group] if group.comparable else [type(self)([result]) for result in group]
+        return groups
 
     def _of_words(self) -> "Attributions[Any]":
         return Attributions(result._of_words() for result in self)
@@ -314,20 +341,30 @@ def load(path: str | Path) -> Any:
         path: The file.
 
     Returns:
-        The result that a JSON file holds; `Attributions` of a file of several and of every Parquet file.
+        What was saved: a result, or `Attributions` of a collection, of a command for several inputs and of a corpus.
 
     Raises:
         DataError: If the file is not such a file.
     """
-    many = Attributions.load(path)
-    if Path(path).suffix.lower() != ".parquet" and "attributions" not in read_state(path):
-        return many[0]
-    return many
+    suffix = Path(path).suffix.lower()
+    if suffix == ".csv":
+        raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
+    try:
+        state = read_parquet(path) if suffix == ".parquet" else read_json(path)
+        results = Attributions.from_dict(state)
+    except DataError as error:  # names the file
+        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    return results if "attributions" in state else results[0]
+
+
+def _attribution(result: Any) -> Attribution:
+    attribution: Attribution = result.attribution if isinstance(result, Citations) else result
+    return attribution
 
 
 def _method(result: Any) -> str:
     """Return a result's method as it is typed, with its settings."""
-    attribution = result.attribution if isinstance(result, Citations) else result
+    attribution = _attribution(result)
     settings = ",".join(f"{key}={setting_text(value)}" for key, value in attribution.settings.items())
     return f"{attribution.method}:{settings}" if settings else attribution.method
 

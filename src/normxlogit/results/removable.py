@@ -1,11 +1,12 @@
 """What of an input can be removed at a time: words or tokens, regions of pictures, moments of sounds."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .units.media import MediumScores
+from .units.media import Medium
+from .units.words import UnitScore
 from .verification import RemovedBy, Unit
 
 if TYPE_CHECKING:
@@ -18,22 +19,10 @@ MOMENT = 0.25
 """Seconds of a sound that are silenced at a time, at least."""
 
 
-class Part(NamedTuple):
-    """What is removed at a time.
-
-    Attributes:
-        score: What the explanation gives it.
-    """
-
-    text: str
-    tokens: tuple[int, ...]
-    score: float
-
-
 class Removable(NamedTuple):
     """The parts of an input that can be removed, what they are, and what happens to them."""
 
-    parts: list[Part]
+    parts: list[UnitScore]
     unit: Unit
     removed_by: RemovedBy
 
@@ -62,14 +51,14 @@ def removable(a: "Attribution", fixed: int | None = None) -> Removable:
     return Removable(moments, "moment", "silenced")
 
 
-def _text_parts(a: "Attribution") -> list[Part]:
+def _text_parts(a: "Attribution") -> list[UnitScore]:
     if a.has_words:
-        return [Part(word.text, word.tokens, float(cast(float, word.score))) for word in a.words()]
+        return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
-    return [Part(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
+    return [UnitScore(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
 
 
-def _regions(image: MediumScores, ending: str) -> list[Part]:
+def _regions(image: Medium, ending: str) -> list[UnitScore]:
     """Return squares of patches, at most `REGIONS` in a row or column; `ending` says which picture's."""
     side = -(-max(image.shape) // REGIONS)
     groups: dict[tuple[int, int], list[int]] = {}
@@ -77,7 +66,7 @@ def _regions(image: MediumScores, ending: str) -> list[Part]:
         groups.setdefault((row // side, column // side), []).append(patch)
     last = side - 1
     return [
-        Part(
+        UnitScore(
             f"{row * side},{column * side}"
             + (f" to {row * side + last},{column * side + last}" if last else "")
             + ending,
@@ -88,7 +77,7 @@ def _regions(image: MediumScores, ending: str) -> list[Part]:
     ]
 
 
-def moments_of(sound: MediumScores) -> list[Part]:
+def moments_of(sound: Medium) -> list[UnitScore]:
     """Return moments of `MOMENT` seconds, or of a frame where frames are longer; their tokens are frames of the sound.
 
     Args:
@@ -102,10 +91,10 @@ def moments_of(sound: MediumScores) -> list[Part]:
     parts = []
     for frames in groups.values():
         start, end = min(times[i][0] for i in frames), max(times[i][1] for i in frames)
-        parts.append(Part(f"{start:.2f}-{end:.2f} s", tuple(frames), _sum(sound, frames)))
+        parts.append(UnitScore(f"{start:.2f}-{end:.2f} s", tuple(frames), _sum(sound, frames)))
     return parts
 
 
-def _sum(medium: MediumScores, parts: Sequence[int]) -> float:
+def _sum(medium: Medium, parts: Sequence[int]) -> float:
     units = medium.scores.reshape(-1, int(np.prod(medium.shape)))  # (answers, units)
     return float(units[:, parts].sum())

@@ -1,5 +1,6 @@
-"""What a model answers without parts of its input: the test of an explanation."""
+"""What a model answers without parts of its input, and with other values in its answer: the test of an explanation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +18,19 @@ RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]
 """What happens to it."""
 
 
+CLOSE = 0.25
+"""Nats within which two values are about as likely as each other; chosen on 60 sentences, see docs/grounding.md."""
+
+
+CITATION_TEST: Mapping[str, Any] = {
+    "target": "the answer",
+    "quantity": "log-probability",
+    "unit": "source",
+    "removed_by": "deleted",
+}
+"""What is measured of a cited answer."""
+
+
 class Removal(NamedTuple):
     """The model's answer without some units of its input.
 
@@ -26,6 +40,7 @@ class Removal(NamedTuple):
         prediction: What the model predicts without them; None where it predicts nothing, as of a cosine.
         value: The measured quantity without them, see `Verification.quantity`.
         changed: Whether the prediction is another than for the whole input.
+        values: Of a cited answer the log-probability of each of its sentences, whose sum is `value`.
     """
 
     units: tuple[str, ...]
@@ -33,6 +48,30 @@ class Removal(NamedTuple):
     prediction: Prediction | None
     value: Number
     changed: bool
+    values: tuple[Number, ...] = ()
+
+
+class Swap(NamedTuple):
+    """A value of an answer, and the likeliest other value of the documents in its place.
+
+    Attributes:
+        sentence: Which sentence of the answer it is in.
+        value: The value.
+        start: Its first character in the text.
+        end: One past its last.
+        other: The likeliest other value of its kind.
+        source: The name of the first source that holds the other value.
+        margin: Log-probability of the sentence less that with the other value, in nats; below 0 the model would rather
+            have read the other.
+    """
+
+    sentence: Index
+    value: str
+    start: Index
+    end: Index
+    other: str
+    source: str
+    margin: Number
 
 
 @dataclass(frozen=True)
@@ -47,11 +86,13 @@ class Verification:
             of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced".
         original: The answer to the whole input.
         single: The answer without each of the n units, in the order of their scores.
-        together: The answer without all n of them.
+        together: The answer without all n of them; of a cited answer without all sources, NaN where the prompt has
+            nothing else.
         smallest: The smallest set that was found whose removal changes the prediction, and none of whose units can be
             put back without restoring it; None where no set was found, and for predictions that are values.
         control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
             random; None where there are no others.
+        swaps: The values of a cited answer that have another of their kind in the documents.
     """
 
     target: str
@@ -63,10 +104,16 @@ class Verification:
     together: Removal
     smallest: Removal | None = None
     control: Removal | None = None
+    swaps: tuple[Swap, ...] = ()
 
     def without(self, token: int) -> Removal | None:
         """Return the answer without the unit that holds a token; None where it was not removed by itself."""
         return next((removal for removal in self.single if token in removal.tokens), None)
+
+    def contradiction(self, sentence: int) -> Swap | None:
+        """Return the value of a sentence that the documents contradict the most; None where they contradict none."""
+        negative = [swap for swap in self.swaps if swap.sentence == sentence and swap.margin < -CLOSE]
+        return min(negative, key=lambda swap: swap.margin, default=None)
 
     def text_row(self) -> dict[str, Any]:
         """Return what a table of texts has of it: what was removed, the answer without it, and without others."""

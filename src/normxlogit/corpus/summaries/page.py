@@ -22,7 +22,6 @@ from ...render.charts import number
 from ...render.describe import model_text
 from ...render.html import page as drawn_page
 from ...results.citations import LEAST_LOSS
-from ...results.messages import CONVERSATION, DOCUMENTS, Wording
 from ...results.units.characters import direction
 from .answers import AnswerSummary
 from .conversations import QUESTION, ConversationSummary
@@ -197,15 +196,15 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
     )
     sentences = max(summary.sentences, 1)
     verdicts = {
-        f"rest on the {names.sources}": summary.resting,
+        f"rest on the {names}": summary.resting,
         "contradict a source": summary.contradicting,
-        f"do not rest on the {names.sources}": summary.unsupported,
+        f"do not rest on the {names}": summary.unsupported,
     }
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
     facts += [(f"that {v}", f"{n:,} ({n / sentences:.1%})") for v, n in verdicts.items() if n is not None]
     facts += [*counted, ("method", summary.method), ("model", model_text(summary.model))]
-    tested = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if summary.verify is not None else ""
-    notes = [f"a sentence rests on the {names.sources} from a share of {summary.threshold:.0%} on{tested}"]
+    tested = f", if it loses {LEAST_LOSS:g} nat without the {names}" if summary.verify is not None else ""
+    notes = [f"a sentence rests on the {names} from a share of {summary.threshold:.0%} on{tested}"]
     notes += ["nothing was left out to test it: attribute with --verify auto"] if summary.verify is None else []
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
@@ -214,14 +213,14 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
     return [*answer_cards, *(_card(section, {}) for section in sections)]
 
 
-def _flawed_answers(summary: AnswerSummary | ConversationSummary, names: Wording) -> list[Section]:
+def _flawed_answers(summary: AnswerSummary | ConversationSummary, names: str) -> list[Section]:
     """Return tables of sentences that contradict their sources, and of answers that do not rest on them."""
     contradictions = [
         Line([c.id, f"{-c.margin:.1f}", c.value, c.other, c.source, c.text.strip()]) for c in summary.contradictions
     ]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
     contradicting = ["id", "by nats", "it has", "likelier", "source", "text"]
-    unsupported = f"Answers with sentences that do not rest on the {names.sources}"
+    unsupported = f"Answers with sentences that do not rest on the {names}"
     sections = [
         Section("Sentences that contradict a source", contradicting, contradictions, texts=contradicting[2:]),
         Section(unsupported, ["id", "sentences", "answer"], worst, texts=["answer"]),
@@ -245,7 +244,7 @@ def _measured(use: MeasuredUse | None) -> list[str]:
     return [f"{use.left_out:,}", f"{use.used:,}", f"{use.contradicted:,}", loss]
 
 
-def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], str, list[Section]]:
+def _documents(summary: AnswerSummary) -> tuple[str, list[tuple[str, str]], str, list[Section]]:
     """Return how the sources are called, what is counted of them, a heading, and the table of the documents."""
     used = [
         Line([d.name, f"{d.answers:,}", *_measured(d.measured), f"{d.cited:,}"], d.cited / d.answers)
@@ -257,10 +256,10 @@ def _documents(summary: AnswerSummary) -> tuple[Wording, list[tuple[str, str]], 
     ]
     columns = ["document", "answers", *(MEASURED if tested else []), "citing it"]
     section = Section("Documents, the least used first", columns, used, "", USED if tested else "")
-    return DOCUMENTS, counted, "Answers", [section]
+    return "documents", counted, "Answers", [section]
 
 
-def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[str, str]], str, list[Section]]:
+def _conversations(summary: ConversationSummary) -> tuple[str, list[tuple[str, str]], str, list[Section]]:
     """Return the same of conversations: what their answers rest on, and the tools whose results none uses."""
     tested = summary.verify is not None
     verb = "use" if tested else "cite"
@@ -290,7 +289,7 @@ def _conversations(summary: ConversationSummary) -> tuple[Wording, list[tuple[st
     if unused:
         names = ["tool", "conversations", "results", *(["of them left out"] if tested else [])]
         sections.append(Section(f"Tools whose results no answer {verb}s", names, unused))
-    return CONVERSATION, counted, "Conversations", sections
+    return "conversation", counted, "Conversations", sections
 
 
 def _kind(kind: str, tool: str) -> str:

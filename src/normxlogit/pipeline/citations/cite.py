@@ -16,13 +16,12 @@ from ...inputs.private_tokenizer import private_tokenizer
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.citation_test import CitationTest
 from ...results.citations import Citations
 from ...results.collection import Attributions
-from ...results.messages import SourceMessage
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import NamedSpan, PartSpec, answer_parts, prompt_sources
+from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts, prompt_sources
+from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed
 from ..completions.sources import explain_sources, part_weights
@@ -51,7 +50,7 @@ class Answered:
 
     completed: Completed
     question: str
-    messages: tuple[SourceMessage, ...] = ()
+    messages: tuple[MessageSpan, ...] = ()
 
     def cited(self, sources: Attribution, value_scores: FloatArray | None) -> Citations:
         """Return the answer with the scores of its sources."""
@@ -132,7 +131,8 @@ def cite_answered(
     cited = explain(completed)
     if options.verify is None:
         return cited
-    return replace(cited, verified=_tested(model, completed, cited.evidence, options.verify, parts))
+    test = _tested(model, completed, cited, options.verify, parts)
+    return replace(cited, attribution=replace(cited.attribution, verified=test))
 
 
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
@@ -298,7 +298,7 @@ def ask_in(
     return Answered(completed, rendered.question, rendered.messages)
 
 
-def _naming_messages(error: TooLongError, messages: Sequence[SourceMessage]) -> InputError:
+def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
     """Return the error of a conversation that is too long, with the names of its longest messages."""
     characters = sum(message.end - message.start for message in messages)
     longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
@@ -469,14 +469,14 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _tested(
-    model: TaskModel, completed: Completed, ranked: Attribution, verify: int | Literal["auto"], parts: PartSpec
-) -> CitationTest:
+    model: TaskModel, completed: Completed, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
+) -> Verification:
     """Measure what each sentence loses without the first sources and without all, and swap the values of both.
 
     Args:
         model: The model.
         completed: The prompt and the answer.
-        ranked: The scores of the sources.
+        cited: The answer with the scores of its sources.
         verify: How many sources are left out, one at a time; "auto" until no other can come first.
         parts: The sentences of the answer, or the span of one of them.
     """
@@ -485,17 +485,29 @@ def _tested(
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)
+    evidence = cited.evidence
     if verify == "auto":
-        scores = ranked.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+        scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
         places = list(verified(ablations, answer_weights[0], scores))
     else:
-        places = [source.position for source in ranked.top(verify)]
-    losses = np.full((len(sentences), len(sources)), np.nan, np.float32)  # (K, S)
-    losses[:, places] = leave_one_out(ablations, weights, places)
-    (nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+        places = [source.position for source in evidence.top(verify)]
+    (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+    nats = token_nats @ weights.T  # (K,)
+
+    def removal(removed: Sequence[int], values: FloatArray) -> Removal:
+        names = tuple(sources[place].name for place in removed)
+        units = tuple(cited.sources[place] for place in removed)
+        return Removal(names, units, None, float(values.sum()), False, tuple(values.tolist()))
+
     try:
-        (without,) = ablations(np.zeros((1, len(sources)), bool))  # (G,)
-        lost = np.asarray((nats - without) @ weights.T, np.float32)
+        without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt is nothing but its sources
-        lost = np.full(len(sentences), np.nan, np.float32)
-    return CitationTest(losses, lost, swaps(model, completed, sentences, nats))
+        without = np.full(len(sentences), np.nan)
+    lost = leave_one_out(ablations, weights, places)  # (K, n)
+    return Verification(
+        **CITATION_TEST,
+        original=removal([], nats),
+        single=tuple(removal([place], nats - losses) for place, losses in zip(places, lost.T, strict=True)),
+        together=removal(range(len(sources)), without),
+        swaps=swaps(model, completed, sentences, token_nats),
+    )

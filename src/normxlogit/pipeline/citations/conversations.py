@@ -13,8 +13,8 @@ from ...inputs.chat import Content, ReadPrompt, read_prompt
 from ...inputs.documents.conversations import Conversation, Kind, Message
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
-from ...results.messages import SourceMessage
 from ...results.units.sentences import sentence_spans
+from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
 
@@ -62,7 +62,7 @@ class ConversationPrompt:
     spans: Spans
     answer: str | None
     question: str
-    messages: tuple[SourceMessage, ...]
+    messages: tuple[MessageSpan, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def conversation_prompt(
             continue
         message, end = messages[place], start + len(messages[place].text)
         contents.append(Content(message.role, start, end, place))
-        source_messages.append(SourceMessage(message.kind, name, message.name, start, end))
+        source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
         for source, first, last in pieces_of(messages[place]):
             full = f"{name}:{source}"
             while full in spans:

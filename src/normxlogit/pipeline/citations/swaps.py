@@ -13,8 +13,8 @@ import numpy as np
 from ...inputs.documents.values import Value, candidates, names_of, values_in
 from ...inputs.private_tokenizer import private_tokenizer
 from ...model.task_model import TaskModel
-from ...results.citation_test import Swap
 from ...results.units.spans import NamedSpan
+from ...results.verification import Swap
 from ..completions.ablations import Array
 from ..completions.completed import Completed
 from .continuations import Continuation, continuation_log_probabilities

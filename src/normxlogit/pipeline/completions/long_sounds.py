@@ -9,7 +9,6 @@ import numpy.typing as npt
 from ...inputs.media.sounds import Sound
 from ...results.attribution import Attribution
 from ...results.targets import Target
-from ...results.units.units import Units
 
 LAST = 0.2
 """Share of a window at whose quietest moment it ends."""
@@ -99,7 +98,7 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
         seconds=sound.seconds or first.media[0].seconds,
         loudness=sound.loudness,
     )
-    parts = Units.of_parts("moment", whole_sound.part_names(), spans=tokens.spans is not None, ids=bool(tokens.ids))
+    parts = whole_sound.as_units()
     windows = [(result, slice(0, count)) for (_, result), count in zip(results, counts, strict=True)]
     return replace(
         first,

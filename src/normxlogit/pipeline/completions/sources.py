@@ -16,7 +16,7 @@ from ...model.layers import layer_numbers
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
-from ...results.units.grouping import Merging, check_merging, part_targets, source_units
+from ...results.units.grouping import Merging, check_merging, part_targets, units_of
 from ...results.units.regions import is_box
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
@@ -100,7 +100,7 @@ def explain_sources(
                 "contrast or layers; without sources= it leaves out tokens"
             )
         scored = score_sources(method, Ablations(model, completed, source_pieces), weights, prior)
-        units = source_units(completed.sequenced().text, sources, source_pieces)
+        units = units_of(source_pieces, [completed.sequenced().text])
         result = _of_parts(model, completed, method, part_pieces, scored.table.astype(np.float32), units)
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
         quantity: Literal["nats", "log odds"] = "nats" if scored.unit == "nats" else "log odds"

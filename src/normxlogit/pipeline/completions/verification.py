@@ -7,9 +7,9 @@ import numpy as np
 
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.removable import Part
 from ...results.storage.schema import FloatArray
 from ...results.units.spans import NamedSpan
+from ...results.units.words import UnitScore
 from ...results.verification import Unit
 from ..options import Verify
 from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, run_searches
@@ -56,7 +56,7 @@ def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Ve
     return replace(g, verified=verification)
 
 
-def _sources(g: Attribution, completed: Completed) -> tuple[list[Part], list[NamedSpan]]:
+def _sources(g: Attribution, completed: Completed) -> tuple[list[UnitScore], list[NamedSpan]]:
     """Return the sources of the prompt that are text, by their places among the units, and where their tokens are."""
     sequence, totals = completed.sequenced(), _totals(g)
     parts, pieces = [], []
@@ -64,12 +64,12 @@ def _sources(g: Attribution, completed: Completed) -> tuple[list[Part], list[Nam
         start, end = (g.units.spans or ())[i]
         tokens = sequence.tokens_in(start, end, of_answer=False) if g.units.kind[i] not in ("medium", "region") else ()
         if tokens:
-            parts.append(Part(g.units.names[i], (i,), float(totals[i])))
+            parts.append(UnitScore(g.units.names[i], (i,), float(totals[i])))
             pieces.append(NamedSpan(parts[-1].text, start, end, tokens))
     return parts, pieces
 
 
-def _words(g: Attribution) -> list[Part]:
+def _words(g: Attribution) -> list[UnitScore]:
     """Return the words of the prompt with their scores."""
     prompt_tokens, totals = g.prompt_tokens or 0, _totals(g)
     if g.has_words:
@@ -78,7 +78,7 @@ def _words(g: Attribution) -> list[Part]:
         units = [(g.tokens[i], (i,)) for i in range(prompt_tokens) if not g.special_tokens_mask[i]]
     media = {token for medium in g.media for token in medium.tokens}
     return [
-        Part(text, tokens, float(totals[list(tokens)].sum()))
+        UnitScore(text, tokens, float(totals[list(tokens)].sum()))
         for text, tokens in units
         if tokens and text.strip() and media.isdisjoint(tokens)
     ]

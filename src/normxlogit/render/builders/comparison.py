@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from ...errors import DataError
 from ...results.attribution import Attribution
-from ...results.comparison import Comparison
-from ...results.units.words import Merge
+from ...results.collection import Attributions
 from ..blocks import Block, Card, Cell, Column, Header, Paragraph, Piece, Sentences, Table, cell
 from ..charts import Grid, Legend, number
 from ..describe import distinct_methods, facts
@@ -24,10 +23,9 @@ Agreement = npt.NDArray[np.float64]
 
 
 def comparison_blocks(
-    results: Comparison,
+    results: Attributions[Attribution],
     *,
     words: bool | None = None,
-    merge: Merge | None = None,
     costs: Sequence[str] = (),
 ) -> list[Block]:
     """Return what drawings of several methods' results of one text and target consist of.
@@ -35,8 +33,7 @@ def comparison_blocks(
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
-    agreement = results.agreement
-    layouts, facts_by_method = _layouts(results, words, merge), [facts(a) for a in results]
+    layouts, facts_by_method = _layouts(results, words), [facts(a) for a in results]
     titles = distinct_methods([(a.method, a.settings) for a in results])
     signed = next((i for i, method_facts in enumerate(facts_by_method) if method_facts.negative), 0)
     unit = "word" if words or (words is None and results[0].has_words) else "token"
@@ -59,18 +56,18 @@ def comparison_blocks(
     ]
     rows += tested
     meanings = facts_by_method[signed].positive, facts_by_method[signed].negative
-    blocks: list[Block] = [
+    return [
         Header(facts_by_method[0].prediction, rows, notes),
         Sentences(sentences),
         _scores(results, layouts, titles, unit),
         Legend(*meanings, notes=["each method by its own largest score"]),
+        _agreement(titles, results.agreement),
     ]
-    return [*blocks, _agreement(titles, agreement)] if len(results) > 1 else blocks
 
 
 def comparison_grid(results: Sequence[Attribution]) -> Grid:
     """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
-    layouts = _layouts(results, None, None)
+    layouts = _layouts(results, None)
     return Grid(
         rows=distinct_methods([(a.method, a.settings) for a in results]),
         columns=[column.name for column in layouts[0].columns],
@@ -93,9 +90,9 @@ def curves_card(curves: Sequence[Curve]) -> list[Card]:
     return [Card([Paragraph(explanation), Curves(curves)], "Is it faithful?", result=False)]
 
 
-def _layouts(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> list[Layout]:
+def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
     """Lay out one result a method; each has a row for its one target and layer, and all cut the text alike."""
-    layouts = [layout(a, words=words, merge=merge) for a in results]
+    layouts = [layout(a, words=words) for a in results]
     first = layouts[0]
     if not all(len(method_layout.rows) == 1 and method_layout.same_pieces(first) for method_layout in layouts):
         raise DataError("methods side by side need one score for each token of the same text")

@@ -37,7 +37,7 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
         answer: Its sentences with their marks.
     """
     sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
-    numbers: dict[int, tuple[int, ...]] = {citation.source: (citation.number,) for citation in cited.citations()}
+    numbers: dict[int, tuple[int, ...]] = {source.source: (k,) for k, source in enumerate(cited.citations(), 1)}
     matters = {s for s in range(len(cited.sources)) if s in numbers or sentences[:, s].max() >= MATTERS}
     answer_shares, indices, names = np.nan_to_num(cited.shares), cited.message_indices, cited.names
     turns = []
@@ -59,8 +59,8 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
         cut = cut_pieces(cited.text, message.start, message.end, pieces)
         runs = _folded(cut, matters) if message.end - message.start > LONG else [("", cut)]
         share = float(np.clip(answer_shares[sources].sum(), 0.0, 1.0)) if sources else None  # None of the question
-        turns.append(Turn(message.kind, message.name, share, runs))
-    last = max((i for i, message in enumerate(cited.messages) if message.kind == "user"), default=-1)
+        turns.append(Turn(message.role, message.name, share, runs))
+    last = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
     important = {indices[source] for source in matters} | {last}
     return Chat(_folded_turns(turns, important), Turn("answer", "answer", None, [("", answer)]))
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...results.storage.schema import FloatArray
-from ...results.units.media import MediumScores
+from ...results.units.media import Medium
 from ..blocks import Block, Piece
 from ..charts import number
 
@@ -32,7 +32,7 @@ class MediumBlock(Block):
 
     kind: ClassVar = "medium"
 
-    medium: MediumScores
+    medium: Medium
     parts: Sequence[Piece]
 
     @property
@@ -72,14 +72,14 @@ class MediumBlock(Block):
         return sorted(shares.items(), key=lambda pair: -pair[1])
 
 
-def coarser(medium: MediumScores) -> MediumScores:
+def coarser(medium: Medium) -> Medium:
     """Return the scores, 0 where they are not finite, with as many patches or moments as a drawing has at most."""
     finite = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
     return finite.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
 
 
 def media_block(
-    medium: MediumScores, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
+    medium: Medium, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
 ) -> MediumBlock:
     """Return a picture or a sound in the colours of its parts, each by the largest of all.
 

@@ -1,12 +1,12 @@
 """The blocks of an answer and its sources, which light each other up."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
+from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Source, Support
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
@@ -48,7 +48,7 @@ def citation_blocks(citations: Citations) -> list[Block]:
     answer = _answer(s, citations)
     verdicts = [] if s.bias is None else [sentence.verdict for sentence in citations.support]  # shares need the bias
     return [
-        Header("", [("question", citations.question), *_facts(s)], s.notes, verdict(s.verified)),
+        Header("", [("question", citations.question), *_facts(s)], s.notes),
         chat_of(citations, answer) if citations.messages else _text_in_colour(answer),
         _links(citations.evidence, verdicts),
         *_support(citations),
@@ -137,8 +137,8 @@ def _underlined(cited: Citations) -> list[str]:
     if cited.attribution.bias is None:
         return []
     flawed = any(sentence.judgement != "rests" for sentence in cited.support)
-    names = cited.wording
-    return [f"underlined: a sentence that {names.unsupported}, or contradicts {names.pronoun}"] if flawed else []
+    name = cited.origin
+    return [f"underlined: a sentence that does not rest on the {name}, or contradicts the {name}"] if flawed else []
 
 
 def _support(cited: Citations) -> list[Block]:
@@ -147,34 +147,16 @@ def _support(cited: Citations) -> list[Block]:
         return []
     rows = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in cited.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    names = cited.wording
-    measured = f", if it loses {LEAST_LOSS:g} nat without {names.pronoun}" if cited.verified is not None else ""
-    question = f"Does the answer rest on the {names.sources}?"
+    measured = f", if it loses {LEAST_LOSS:g} nat without the {cited.origin}" if cited.verified is not None else ""
+    question = f"Does the answer rest on the {cited.origin}?"
     caption = f"{question} A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     return [Table(columns, rows, caption, stacked=True)]
 
 
-class _Source(NamedTuple):
-    """A row of the table of sources.
-
-    Attributes:
-        label: Its number in the answer.
-        nats: What the answer loses without it.
-    """
-
-    label: str
-    share: float
-    name: str
-    text: str
-    nats: float | None = None
-
-
 def _listed_citations(cited: Citations) -> list[Block]:
     """Return the cited sources and others that were left out."""
-    rows = [_Source(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in cited.citations()]
-    listed, losses = {row.name for row in rows}, cited.losses
-    left_out = [t for t in cited.top(len(cited.sources)) if t.name in losses and t.name not in listed]
-    rows += [_Source("", t.share, t.name, t.text, losses[t.name]) for t in left_out]
+    rows = cited.citations()
+    rows += [s for s in cited.top(len(cited.sources)) if s.number is None and s.nats is not None]
     if not rows:
         return [Paragraph("no sentence of the answer cites a source")]
     return [_table(rows, "Sources")]
@@ -182,8 +164,10 @@ def _listed_citations(cited: Citations) -> list[Block]:
 
 def _listed(s: Attribution) -> list[Block]:
     """Return the first sources of a result without citations."""
-    top = s.top(SHOWN)
-    rows = [_Source("", t.share, "" if t.name == t.text else t.name, t.text, _loss(s, t.position)) for t in top]
+    rows = [
+        Source(None, place, "", "" if t.name == t.text else t.name, t.text, t.share, _loss(s, t.position))
+        for place, t in enumerate(s.top(SHOWN))
+    ]
     count = len(s.units.sources)
     return [_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources")]
 
@@ -194,15 +178,17 @@ def _loss(s: Attribution, unit: int) -> float | None:
     return None if s.verified is None or removal is None else s.verified.original.value - removal.value
 
 
-def _table(rows: Sequence[_Source], caption: str) -> Table:
+def _table(rows: Sequence[Source], caption: str) -> Table:
     largest = max(row.share for row in rows) or 1.0
     measured = any(row.nats is not None for row in rows)
-    named = any(row.label or row.name for row in rows)
+    named = any(row.number or row.name for row in rows)
     columns = [*([Column("source")] if named else []), Column("text"), Column("share", numbers=True)]
     columns += [Column("without it", numbers=True)] if measured else []
     body = []
-    for label, share, name, text, nats in rows:
-        cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
-        cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
-        body.append([*cells, *([cell("" if nats is None else f"{-nats:+.1f} nats", nats)] if measured else [])])
+    for row in rows:
+        number = "" if row.number is None else f"[{row.number}]"
+        cells = [*([cell(f"{number} {row.name}".strip())] if named else []), cell(row.text)]
+        cells += [cell(f"{row.share:.0%}", row.share, strength=max(row.share, 0.0) / largest)]
+        cells += [cell("" if row.nats is None else f"{-row.nats:+.1f} nats", row.nats)] if measured else []
+        body.append(cells)
     return Table(columns, body, caption)

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.units.words import Merge
-from ..blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
-from ..charts import BarRow, Bars, Grid, Legend, number
+from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
+from ..charts import Grid, Legend, number
 from ..describe import Facts, facts, prediction_text
 from ..layout import Layout, Row, Segment, layout, strongest
 from .media import coarser, media_block
@@ -38,15 +37,13 @@ LEVEL = 0.5
 """Share of the largest score from which the smallest is mentioned, where all scores have one sign."""
 
 
-def attribution_blocks(
-    a: Attribution, *, words: bool | None = None, merge: Merge | None = None, cost: str = ""
-) -> list[Block]:
+def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
     """Return what drawings of a result consist of.
 
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn, described = layout(a, words=words, merge=merge), facts(a)
+    drawn, described = layout(a, words=words), facts(a)
     alone = _head_alone(a, drawn)
     blocks: list[Block] = [described.header(cost, verdict(a.verified))]
     if a.scores.ndim == 1:
@@ -58,17 +55,14 @@ def attribution_blocks(
         blocks += [legend_of(described, drawn, layers=a.layers is not None)]
         return blocks + _detail(f"Every {axis}", rows_grid(a, drawn, alone))
     unit = "word" if words or (words is None and a.has_words) else "token"
-    strongest_columns = strongest(drawn, drawn.rows[0], STRONGEST)
-    bars = bars_of(
-        drawn, described, strongest_columns, signed=a.signed, without=[_without(a, drawn, i) for i in strongest_columns]
-    )
-    blocks.append(bars if bars.rows else Paragraph(f"no {unit} has a score other than zero"))
+    bars = _strongest(a, drawn, unit)
+    blocks.append(bars)
     answer_positions = [
         (c.name, number(float(s), drawn.rows[0].scale, signed=a.signed))
         for c, s in zip(drawn.columns, drawn.rows[0].scores, strict=True)
-        if c.answer_read
+        if c.answer_read and isinstance(bars, Table)
     ]
-    blocks += [Paragraph(f"read here: {name} {score}. {READ_HERE}") for name, score in answer_positions if bars.rows]
+    blocks += [Paragraph(f"read here: {name} {score}. {READ_HERE}") for name, score in answer_positions]
     blocks.append(legend_of(described, drawn, layers=False))
     if drawn.columns:
         count = len(drawn.columns)
@@ -132,30 +126,40 @@ def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
     return Legend(described.positive, described.negative, scales, notes, extremes, unread=unread)
 
 
-def bars_of(
-    drawn: Layout, described: Facts, columns: Sequence[int], *, signed: bool, without: Sequence[str] = ()
-) -> Bars:
-    """Return the scores of some columns as bars, each with the model's answer without it, where that was measured."""
-    row = drawn.rows[0]
-    named = [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
-    answers = without or [""] * len(named)
-    rows = [
-        BarRow(name, score, side=(described.negative or "") if score < 0 else "", without=answer)
-        for (name, score), answer in zip(named, answers, strict=True)
-    ]
-    label = f"score: {described.positive}" + (f" (+), {described.negative} (−)" if described.negative else "")
-    return Bars(rows, row.scale, label, signed, len(strongest(drawn, row, len(drawn.columns))) - len(rows))
+def score_label(described: Facts) -> str:
+    """Return what scores mean, for an axis."""
+    return f"score: {described.positive}" + (f" (+), {described.negative} (−)" if described.negative else "")
+
+
+def _strongest(a: Attribution, drawn: Layout, unit: str) -> Block:
+    """Return the strongest scores with bars, each with the model's answer without it, where that was measured."""
+    row, count = drawn.rows[0], len(drawn.columns)
+    ranked = strongest(drawn, row, count)
+    columns, scores = ranked[:STRONGEST], row.scores[ranked[:STRONGEST]].tolist()
+    if not columns:
+        return Paragraph(f"no {unit} has a score other than zero")
+    without = [_without(a, drawn, i) for i in columns]
+    least, largest = min(0.0, *scores), max(0.0, *scores)
+    zero = -least / (largest - least)
+    rows = []
+    for i, score, answer in zip(columns, scores, without, strict=True):
+        cells = [cell(drawn.columns[i].name), cell(number(score, row.scale, signed=a.signed), score)]
+        cells += [Cell(bar=Bar(zero, zero + score / (largest - least)))]
+        rows.append([*cells, *([cell(answer)] if any(without) else [])])
+    header = [Column("score" if any(without) else "", numbers=True), Column("")]
+    header += [Column(WITHOUT)] if any(without) else []
+    caption = f"The {len(rows)} strongest of {len(ranked)} {unit}s" if len(ranked) > len(rows) else "Strongest"
+    return Table([Column(""), *header], rows, caption, stacked=True)
 
 
 def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
     """Return a heat map with a row for each label and layer."""
     layers = a.layers is not None
-    label = bars_of(drawn, facts(a), (), signed=a.signed).label
     return Grid(
         rows=[row.name or a.targets[0].name for row in drawn.rows],
         columns=[column.name for column in drawn.columns],
         scores=np.stack([row.scores for row in drawn.rows]),
-        label="score / largest of the layer" if layers else label,
+        label="score / largest of the layer" if layers else score_label(facts(a)),
         signed=a.signed,
         special=drawn.special,
         column_details={

@@ -2,7 +2,7 @@
 
 from ...results.attribution import Attribution
 from ...results.units.characters import direction, quoted, visible
-from ...results.units.media import MediumScores
+from ...results.units.media import Medium
 from ..blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid
 from ..describe import Facts
@@ -56,7 +56,7 @@ def _by_word(g: Attribution) -> Attribution | None:
     return g.group_targets("word") if any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in words) else None
 
 
-def _strongest(audio: MediumScores, names: list[str]) -> Table:
+def _strongest(audio: Medium, names: list[str]) -> Table:
     rows = []
     for name, scores in zip(names, audio.scores, strict=True):  # (n,)
         positive = scores.clip(min=0)
@@ -68,7 +68,7 @@ def _strongest(audio: MediumScores, names: list[str]) -> Table:
     return Table(columns, rows, f"When {visible(audio.name)} supports each word")
 
 
-def _over_time(audio: MediumScores, names: list[str]) -> Grid:
+def _over_time(audio: Medium, names: list[str]) -> Grid:
     """Return words x time."""
     coarse = audio.coarser(BINS)
     return Grid(

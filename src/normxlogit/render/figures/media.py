@@ -10,7 +10,7 @@ import numpy as np
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
-from ...results.units.media import MediumScores
+from ...results.units.media import Medium
 from ..builders.media import MOST_PATCHES
 from ..charts import number
 from ..describe import shortened
@@ -73,7 +73,7 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         return plain_text(figure)
 
 
-def _pictures(area: Any, image: MediumScores, names: list[str], parts: int, *, signed: bool) -> None:
+def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed: bool) -> None:
     """Draw a picture in the colours of each row of scores, of several parts the first for the whole answer."""
     every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
     for axes in every[len(names) :]:
@@ -87,7 +87,7 @@ def _pictures(area: Any, image: MediumScores, names: list[str], parts: int, *, s
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
-def draw_picture(axes: Any, image: MediumScores, scores: FloatArray) -> None:
+def draw_picture(axes: Any, image: Medium, scores: FloatArray) -> None:
     """Draw a picture with its patches in the colours of some scores, (h, w)."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
@@ -108,7 +108,7 @@ def draw_picture(axes: Any, image: MediumScores, scores: FloatArray) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
 
 
-def _sound(area: Any, audio: MediumScores, names: list[str], parts: int) -> None:
+def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
     """Draw the loudness of a sound above a heat map of parts and moments."""
     above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
     course = audio.course

@@ -1,7 +1,7 @@
 """Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -9,11 +9,10 @@ from ...errors import DataError, InputError
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.units.characters import one_line
-from ...results.units.words import Merge
 from ..builders.similarity import pairs_grid
 from ..builders.sources import SHARED, scores_grid, shares_grid
-from ..builders.text import bars_of, rows_grid
-from ..charts import MOST, BarRow, Bars, Grid, number
+from ..builders.text import rows_grid, score_label
+from ..charts import MOST, Grid, number
 from ..describe import facts, shortened
 from ..layout import Layout, layout, strongest
 from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
@@ -23,13 +22,26 @@ from .media import media_figure
 PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 
+class Bar(NamedTuple):
+    """A named bar.
+
+    Attributes:
+        start: Where it begins.
+        color: Its colour, where that does not tell the sign.
+    """
+
+    name: str
+    score: float
+    start: float = 0.0
+    color: str = ""
+
+
 def plot_attribution(
     a: Attribution,
     kind: PlotKind | None = None,
     *,
     k: int | None = None,
     words: bool | None = None,
-    merge: Merge | None = None,
 ) -> PlotFigure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
@@ -38,27 +50,28 @@ def plot_attribution(
         raise InputError(f"k must be at least 1, not {k}")
     if a.completion is not None:
         return _plot_completion(a, kind, k)
-    return _plot_input(a, kind, k, words, merge)
+    return _plot_input(a, kind, k, words)
 
 
-def _plot_input(
-    a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None, merge: Merge | None
-) -> PlotFigure:
+def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None) -> PlotFigure:
     """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
         return media_figure(a, k=k)
-    drawn = layout(a, words=words, merge="sum" if kind == "waterfall" else merge)
+    drawn = layout(a, words=words)
     if a.pairs is not None and kind == "heatmap":
-        return figure_of(pairs_grid(a, a.pairs))
+        return figure_of(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
         return figure_of(rows_grid(a, drawn).strongest(k))
     if not single:
         raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
     if kind == "waterfall":
-        return figure_of(_waterfall(a, drawn, k or 10))
-    columns = sorted(strongest(drawn, drawn.rows[0], k or MOST)) or drawn.plain[: k or MOST]
-    return figure_of(bars_of(drawn, facts(a), columns, signed=a.signed))
+        return _bar_chart(_waterfall(a, drawn, k or 10), score_label(facts(a)), stepped=True)
+    row, count = drawn.rows[0], len(drawn.columns)
+    columns = sorted(strongest(drawn, row, k or MOST)) or drawn.plain[: k or MOST]
+    bars = [Bar(drawn.columns[i].name, float(row.scores[i])) for i in columns]
+    more = len(strongest(drawn, row, count)) - len(bars)
+    return _bar_chart(bars, score_label(facts(a)), scale=row.scale, signed=a.signed, more=more)
 
 
 def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
@@ -80,41 +93,60 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
     """Draw the mean score of words over several texts as bars."""
     if not words:
         raise DataError("no words to show")
-    rows = [BarRow(f"{word.text} ({word.texts})", word.score) for word in words]
-    return figure_of(Bars(rows, max(abs(word.score) for word in words), "mean score (number of texts)"))
+    bars = [Bar(f"{word.text} ({word.texts})", word.score) for word in words]
+    return _bar_chart(bars, "mean score (number of texts)")
 
 
-def figure_of(block: Bars | Grid) -> PlotFigure:
-    """Draw a block in the style of all plots, and take no text for a formula."""
+def figure_of(block: Grid) -> PlotFigure:
+    """Draw a heat map in the style of all plots, and take no text for a formula."""
     with plot_style():
-        return plain_text(_bar_chart(block) if isinstance(block, Bars) else heat_map(block))
+        return plain_text(heat_map(block))
 
 
-def _bar_chart(block: Bars) -> PlotFigure:
-    """Draw horizontal bars from top to bottom, each with its number."""
-    if not block.rows:
+def _bar_chart(
+    rows: Sequence[Bar],
+    label: str,
+    *,
+    scale: float | None = None,
+    signed: bool = True,
+    more: int = 0,
+    stepped: bool = False,
+) -> PlotFigure:
+    """Draw horizontal bars from top to bottom, each with its number.
+
+    Args:
+        rows: The bars.
+        label: What their lengths mean.
+        scale: The score by which numbers are rounded; by default the largest.
+        signed: Whether numbers carry a sign.
+        more: How many others are not shown.
+        stepped: Whether each begins where the one before ends.
+    """
+    if not rows:
         raise DataError("no word or token to draw")
-    figure = PlotFigure(PAGE, 0.9 + ROW * len(block.rows) + LINE * bool(block.more))
-    axes = figure.subplots()
-    axes.use_sticky_edges = False  # room for the numbers on both sides
-    places = range(len(block.rows))
-    sizes = np.array([row.score for row in block.rows])  # (bars,)
-    starts = np.array([row.start for row in block.rows])  # (bars,)
-    colors = [row.color or SIGNS[bool(row.score >= 0)] for row in block.rows]
-    bars = axes.barh(places, sizes, left=starts, color=colors, height=0.75)
-    numbers = [number(float(score), block.scale, signed=block.signed) for score in sizes]
-    axes.bar_label(bars, numbers, padding=3, size=8)
-    for step, end in enumerate((starts + sizes)[:-1] if block.stepped else ()):
-        axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
-    axes.set_yticks(places, [shortened(row.name, LABEL) for row in block.rows])
-    axes.set(ylim=(len(block.rows) - 0.4, -0.6), xlabel=one_line(block.label))
-    axes.margins(x=0.15)
-    axes.axvline(0, color="black", linewidth=0.8)
-    say_more(axes, len(block.rows), block.more)
-    return figure
+    with plot_style():
+        figure = PlotFigure(PAGE, 0.9 + ROW * len(rows) + LINE * bool(more))
+        axes = figure.subplots()
+        axes.use_sticky_edges = False  # room for the numbers on both sides
+        places = range(len(rows))
+        sizes = np.array([row.score for row in rows])  # (bars,)
+        starts = np.array([row.start for row in rows])  # (bars,)
+        colors = [row.color or SIGNS[bool(row.score >= 0)] for row in rows]
+        bars = axes.barh(places, sizes, left=starts, color=colors, height=0.75)
+        largest = float(np.abs(sizes).max()) if scale is None else scale
+        numbers = [number(float(score), largest, signed=signed) for score in sizes]
+        axes.bar_label(bars, numbers, padding=3, size=8)
+        for step, end in enumerate((starts + sizes)[:-1] if stepped else ()):
+            axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
+        axes.set_yticks(places, [shortened(row.name, LABEL) for row in rows])
+        axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel=one_line(label))
+        axes.margins(x=0.15)
+        axes.axvline(0, color="black", linewidth=0.8)
+        say_more(axes, len(rows), more)
+        return plain_text(figure)
 
 
-def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
+def _waterfall(a: Attribution, drawn: Layout, k: int) -> list[Bar]:
     """Return bars that begin where the one before ends: from the bias over the strongest words to the sum."""
     if a.quantity == "cosine":
         raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
@@ -129,8 +161,6 @@ def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
     if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
     starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)
-    rows = [BarRow(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]
+    rows = [Bar(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]
     total_name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
-    rows.append(BarRow(f"{total_name}: {number(total, abs(total))}", total, color="0.35"))
-    scale = max(abs(score) for _, score in steps)
-    return Bars(rows, scale, bars_of(drawn, facts(a), (), signed=a.signed).label, stepped=True)
+    return [*rows, Bar(f"{total_name}: {number(total, abs(total))}", total, color="0.35")]

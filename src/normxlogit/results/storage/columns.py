@@ -17,6 +17,7 @@ from ..attribution import Attribution, prediction_of
 from ..citations import Citations
 from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART
+from ..verification import CITATION_TEST
 from .files import json_text
 from .schema import FloatArray, plain
 from .versions import FORMAT_VERSION, checked_version
@@ -90,6 +91,7 @@ COLUMNS: Mapping[str, Kind] = {
     "sentence_shares": FLOATS,
     "sentence_sources": (STRINGS,),
     "sentence_verdicts": STRINGS,
+    "sentence_nats": ("float64",),
     "sentence_losses": FLOATS,
     "sentence_contradictions": (CONTRADICTION,),
     "source_losses": FLOATS,
@@ -128,7 +130,7 @@ CONVERSATION = (
     "message_shares",
     "message_losses",
 )
-TESTED = ("sentence_losses", "sentence_contradictions", "source_losses", "swaps", "message_losses")
+TESTED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source_losses", "swaps", "message_losses")
 CITED = ("question", "value_scores", "sentence_shares", "sentence_sources", "sentence_verdicts", *CONVERSATION, *TESTED)
 TOKENS = ("unit_ids", "words", "word_scores", "prediction", "prediction_id", "value", "probability", "target_ids",
           "position")  # fmt: skip
@@ -196,13 +198,14 @@ def _arrow_type(kind: Kind) -> Any:
 # --- written ----------------------------------------------------------------------------------------------------------
 
 
-def result_table(results: "Sequence[Record]") -> Any:
-    """Return results as an Arrow table, one row a result."""
+def result_table(results: "Sequence[Record]", *, single: bool = False) -> Any:
+    """Return results as an Arrow table, one row a result, which says whether it is a single result."""
     import pyarrow
 
     types = arrow_types(SAVED)
+    common = {"format_version": FORMAT_VERSION, "single": single}
     rows = [{"row": index, "id": str(index), **_saved_row(result)} for index, result in enumerate(results)]
-    schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps({"format_version": FORMAT_VERSION})})
+    schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps(common)})
     try:
         columns = {name: pyarrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
     except (OverflowError, ValueError) as error:  # half a surrogate pair, an index of more than 32 bits
@@ -256,17 +259,18 @@ def _tested_columns(result: Citations) -> dict[str, Any]:
     """Return what an answer loses without its sources, and what it contradicts, where that was measured."""
     if (tested := result.verified) is None:
         return {}
-    documents = dict(zip(result.names, result.documents, strict=True))
-    contradictions = [tested.contradiction(k) for k in range(len(tested.losses))]
+    documents, losses = dict(zip(result.names, result.documents, strict=True)), result.source_losses
+    contradictions = [tested.contradiction(k) for k in range(len(losses))]
     of_messages = np.full(len(result.messages), np.nan, np.float32)
     if result.messages:
-        np.fmax.at(of_messages, result.message_indices, tested.most())
+        np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
     return {
-        "sentence_losses": _measured(tested.without_documents),
+        "sentence_nats": tested.original.values,
+        "sentence_losses": _measured(result.sentence_losses),
         "sentence_contradictions": [
             swap and {**swap._asdict(), "document": documents[swap.source]} for swap in contradictions
         ],
-        "source_losses": _of_units(result, tested.losses),
+        "source_losses": _of_units(result, losses),
         "swaps": [swap._asdict() for swap in tested.swaps],
         "message_losses": _measured(of_messages) if result.messages else None,
     }
@@ -298,7 +302,7 @@ def _message_columns(result: Citations) -> dict[str, Any]:
             for cited in result.cited  # each once
         ],
         "message_names": [message.name for message in messages],
-        "message_kinds": [message.kind for message in messages],
+        "message_kinds": [message.role for message in messages],
         "message_tools": [message.tool for message in messages],
         "message_spans": [(message.start, message.end) for message in messages],
         "message_shares": shares,
@@ -332,10 +336,8 @@ def attribution_of(result: "Record") -> Attribution:
 def _saved_row(result: "Record") -> dict[str, Any]:
     a = attribution_of(result)
     state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
-    extras = plain(state | {"units": {"special": a.units.special}})
-    if isinstance(result, Citations):
-        extras = {"attribution": extras}
-    return result_row(result) | {"kind": result.kind, "rest": json_text(extras)}
+    rest = json_text(plain(state | {"units": {"special": a.units.special}}))
+    return result_row(result) | {"kind": result.kind, "rest": rest}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -375,30 +377,43 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in (*CORPUS, Attribution.kind):
         raise ValueError(f"kind: {kind!r}")
     cited = kind == Citations.kind
-    a = _attribution_state(row, common, extras.get("attribution", extras))
+    a = _attribution_state(row, common, extras)
     a["format_version"] = common.get("format_version", FORMAT_VERSION)
     if not cited:
         return a
+    if "verified" not in extras:
+        a["verified"] = _tested_state(row, a["units"])
     return {
         "kind": Citations.kind,
         "format_version": a["format_version"],
         "question": row.get("question") or "",
         "attribution": a,
-        "verified": _tested_state(row, a["units"]["kind"]),
         "value_scores": _of_sources(row, "value_scores", a["units"]["kind"]),
         "messages": _messages_state(row),
     }
 
 
-def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
+def _tested_state(row: Mapping[str, Any], units: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what was measured of an answer; None where nothing was."""
-    if (losses := _of_sources(row, "source_losses", kinds)) is None:
+    if (losses := _of_sources(row, "source_losses", units["kind"])) is None:
         return None
-    return {
-        "losses": losses,
-        "without_documents": np.array(row["sentence_losses"], np.float32),
-        "swaps": row["swaps"],
-    }
+    nats = np.array(row["sentence_nats"], np.float64)  # (K,)
+    sources = [unit for unit, kind in enumerate(units["kind"]) if kind not in APART]
+    single = [([unit], nats - lost) for unit, lost in zip(sources, losses.T, strict=True) if not np.isnan(lost).all()]
+    without_all = nats - np.array(row["sentence_losses"], np.float64)
+    original, together, *removals = (
+        {
+            "units": [units["name"][unit] for unit in removed],
+            "tokens": removed,
+            "prediction": None,
+            "value": float(values.sum()),
+            "changed": False,
+            "values": values.tolist(),
+        }
+        for removed, values in (([], nats), (sources, without_all), *single)
+    )
+    test = {"original": original, "together": together, "single": removals, "swaps": row["swaps"]}
+    return {**CITATION_TEST, **test, "smallest": None, "control": None}
 
 
 def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
@@ -412,7 +427,7 @@ def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> Floa
 def _messages_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     names, spans = row.get("message_names") or [], row.get("message_spans") or []
     parts = zip(names, row.get("message_kinds") or [], row.get("message_tools") or [], spans, strict=True)
-    return [{"name": n, "kind": k, "tool": t, "start": start, "end": end} for n, k, t, (start, end) in parts]
+    return [{"role": k, "start": start, "end": end, "name": n, "tool": t} for n, k, t, (start, end) in parts]
 
 
 def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], extras: dict[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import DataError
-from .columns import UNREADABLE, result_states, result_table
+from .columns import UNREADABLE, metadata_of, result_states, result_table
 from .files import replacing
 from .tables import optional_module
+from .versions import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from ..base import Record
@@ -17,14 +18,19 @@ if TYPE_CHECKING:
 _NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 
-def write_parquet(results: "Sequence[Record]", path: str | Path) -> None:
+def write_parquet(results: "Sequence[Record]", path: str | Path, *, single: bool = False) -> None:
     """Write results to a Parquet file atomically, with checksums of its pages.
+
+    Args:
+        results: The results.
+        path: The file.
+        single: Whether it is one result, not a collection of one.
 
     Raises:
         DataError: If the file cannot be written, sources are among other results, or pyarrow is missing.
     """
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
-    table = result_table(results)
+    table = result_table(results, single=single)
     with replacing(path) as temporary:
         parquet.write_table(table, temporary, write_page_checksum=True)
 
@@ -40,8 +46,8 @@ def to_dataset(results: "Sequence[Record]") -> Any:
     return datasets.Dataset(datasets.table.InMemoryTable(result_table(results)))
 
 
-def read_parquet(path: str | Path) -> list[dict[str, Any]]:
-    """Return the states of the results in a file, of `write_parquet` or of a corpus, as `from_dict` reads them.
+def read_parquet(path: str | Path) -> dict[str, Any]:
+    """Return the results in a file, of `write_parquet` or of a corpus, as `Attributions.from_dict` reads them.
 
     Raises:
         DataError: If it is not such a file, or pyarrow is missing.
@@ -49,7 +55,10 @@ def read_parquet(path: str | Path) -> list[dict[str, Any]]:
     with reading(lambda: Path(path).open("rb"), path) as file:
         table = file.read()
         table.validate(full=True)
-        return result_states(table)
+        states = result_states(table)
+        if metadata_of(table.schema).get("single") and len(states) == 1:
+            return states[0]
+        return {"format_version": FORMAT_VERSION, "attributions": states}
 
 
 @contextmanager

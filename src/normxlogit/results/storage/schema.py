@@ -58,11 +58,10 @@ def plain(value: Any) -> Any:
 
 
 def freeze(record: Any) -> None:
-    """Make the arrays of a record unchangeable, also those in a tuple of it."""
+    """Make the arrays of a record unchangeable."""
     for value in vars(record).values():
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, np.ndarray):
-                part.flags.writeable = False
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
 
 
 def same(one: Any, other: Any) -> bool:

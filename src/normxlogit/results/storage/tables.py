@@ -1,7 +1,7 @@
 """Results as the tables and objects of other tools: pandas, CSV, SHAP."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import StringIO
 from itertools import accumulate
@@ -62,23 +62,14 @@ def text_pieces(
     return pieces
 
 
-def text_row(
-    text: str | None,
-    prediction: str,
-    scored: Iterable[tuple[str, float | FloatArray]],
-    notes: Iterable[str],
-    *,
-    truncated: bool = False,
-    **extra_columns: Any,
-) -> Mapping[str, Any]:
-    """Return one row, with the words of the highest positive scores and those of the lowest negative ones."""
-    words = [(word, float(score)) for word, score in scored if any(c.isalnum() for c in word)]
-    strongest_words = {}
+def strongest_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
+    """Return the words of the highest positive scores, and those of the lowest negative ones, as cells."""
+    words = [pair for pair in scored if any(c.isalnum() for c in pair[0])]
+    cells = {}
     for name, sign in (("top_for", 1), ("top_against", -1)):
         strongest = sorted((pair for pair in words if sign * pair[1] > 0), key=lambda pair: -sign * pair[1])[:TOP]
-        strongest_words[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
-    reading = {"truncated": truncated, "notes": "; ".join(notes)}
-    return {"text": text, "prediction": prediction, **extra_columns, **strongest_words, **reading}
+        cells[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
+    return cells
 
 
 def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +25,6 @@ OTHERS: Mapping[UnitKind, str] = {"rest": "the rest of the prompt", "answer": "t
 """What the units are called that are in no group."""
 
 
-class Group(NamedTuple):
-    """A coarser unit.
-
-    Attributes:
-        weights: Of the finer units by their indices; 1, or the share of a patch that lies in a region.
-    """
-
-    kind: UnitKind
-    text: str
-    name: str
-    span: tuple[int, int]
-    sequence: int | None
-    weights: dict[int, float]
-
-
 def check_merging(merge: str) -> None:
     """Check the name of a way to merge the scores of a unit's tokens."""
     if merge not in get_args(Merging):
@@ -57,26 +42,21 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     _check_coarser(a, groups)
-    in_groups = {unit for group in groups for unit in group.weights}
+    in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    remaining: dict[UnitKind, list[int]] = {"rest": [i for i in range(start) if i not in in_groups]}
+    remaining: dict[UnitKind, tuple[int, ...]] = {"rest": tuple(i for i in range(start) if i not in in_groups)}
+    names: Mapping[UnitKind, str] = {"rest": "the rest of the text"}
     if a.completion is not None:
-        remaining["answer"] = list(range(start, a.text_units))
-    scores = np.stack(
-        [
-            *(_merged(a.scores, group, merge) for group in groups),
-            *(a.scores[..., units].sum(-1, dtype=np.float64) for units in remaining.values()),
-        ],
-        -1,
-    )  # (..., groups + others)
+        remaining["answer"] = tuple(range(start, a.text_units))
+        names = OTHERS
+    others = [NamedSpan(names[kind], 0, 0, units, kind, None) for kind, units in remaining.items()]
+    scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
     if merge == "excess":
-        sizes = np.array([len(group.weights) for group in groups], np.float64)  # (S,)
+        sizes = np.array([len(group.tokens) for group in groups], np.float64)  # (S,)
         sums = scores[..., : len(groups)]
         scores[..., : len(groups)] = sums - sums.sum(-1, keepdims=True) / sizes.sum() * sizes
-    names = OTHERS if a.completion is not None else {"rest": "the rest of the text"}
-    units = _units(groups, {kind: names[kind] for kind in remaining})
-    members = [*(group.weights.keys() for group in groups), *remaining.values()]
-    sinks = tuple(place for place, units_of in enumerate(members) if not set(a.sinks).isdisjoint(units_of))
+    units = units_of([*groups, *others], [a.text or "", a.text_pair or ""])
+    sinks = tuple(k for k, group in enumerate((*groups, *others)) if not set(a.sinks).isdisjoint(group.tokens))
     changes: dict[str, Any] = {"sinks": sinks}
     if merge != "sum":  # bias and sink add up with sums only
         changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
@@ -120,7 +100,7 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     return replace(a, scores=scores, targets=part_targets(pieces), bias=bias, sink=sink, **changes)
 
 
-def _check_coarser(a: Attribution, groups: Sequence[Group]) -> None:
+def _check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
     """Refuse to divide units that are coarser than tokens.
 
     Raises:
@@ -128,32 +108,22 @@ def _check_coarser(a: Attribution, groups: Sequence[Group]) -> None:
     """
     spans = a.units.spans or ()
     for group in groups:
-        for unit in group.weights:
-            if a.units.kind[unit] != "token" and unit < a.text_units and spans[unit][1] > group.span[1]:
+        for unit in group.tokens:
+            if a.units.kind[unit] != "token" and unit < a.text_units and spans[unit][1] > group.end:
                 kind = a.units.kind[unit]
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
-def source_units(text: str, by: SourceSpec, pieces: Sequence[NamedSpan]) -> Units:
-    """Return sources as units, for methods that leave out whole sources and not tokens.
-
-    Args:
-        text: The prompt with its completion.
-        by: How the prompt was divided.
-        pieces: The sources.
-    """
-    return _units([_group(text, by, piece, 0) for piece in pieces], {})
-
-
-def _units(groups: Sequence[Group], remaining: Mapping[UnitKind, str]) -> Units:
-    """Return groups, and by their names what is in none of them, as units."""
+def units_of(pieces: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
+    """Return pieces of one or two texts, of pictures and of sounds as units."""
+    bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in pieces]
     return Units(
-        kind=(*(group.kind for group in groups), *remaining),
-        text=(*(group.text for group in groups), *("" for _ in remaining)),
-        special=(*(False for _ in groups), *(True for _ in remaining)),
-        sequence=(*(group.sequence for group in groups), *(None for _ in remaining)),
-        spans=(*(group.span for group in groups), *((0, 0) for _ in remaining)),
-        name=(*(group.name for group in groups), *remaining.values()),
+        kind=tuple(piece.kind for piece in pieces),
+        text=tuple(bodies),
+        special=tuple(piece.kind in APART for piece in pieces),
+        sequence=tuple(piece.sequence for piece in pieces),
+        spans=tuple((piece.start, piece.end) for piece in pieces),
+        name=tuple("" if piece.kind in ("word", "sentence", "paragraph") else piece.name for piece in pieces),
     )
 
 
@@ -180,24 +150,16 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
     return Sequenced(text, a.offsets, masked, prompt_tokens, len(text) - written, None if sequence else a.messages)
 
 
-def _groups_of_text(a: Attribution, by: SourceSpec) -> list[Group]:
+def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     if a.units.spans is None and a.media and not a.has_text:
         return []
-    groups = [_group(text.text, by, piece, 0) for text in [sequenced(a)] for piece in prompt_sources(text, by)]
+    groups = prompt_sources(sequenced(a), by)
     if a.text_pair is not None and isinstance(by, str):
-        second = sequenced(a, 1)
-        groups += [_group(second.text, by, piece, 1) for piece in prompt_sources(second, by)]
+        groups += [piece._replace(sequence=1) for piece in prompt_sources(sequenced(a, 1), by)]
     return groups
 
 
-def _group(text: str, by: SourceSpec, piece: NamedSpan, sequence: int) -> Group:
-    kind: UnitKind = by if isinstance(by, str) else "span"
-    body = text[piece.start : piece.end]
-    name = piece.name if kind in ("span", "message") else ""
-    return Group(kind, body, name, (piece.start, piece.end), sequence, dict.fromkeys(piece.tokens, 1.0))
-
-
-def _groups_of_media(a: Attribution, by: SourceSpec) -> list[Group]:
+def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     """Return each picture and sound, or the regions of a picture and the rest of it."""
     groups = []
     regions = regions_of(by, a.images)
@@ -211,23 +173,27 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[Group]:
         for region in chosen:
             inside = region.shares_inside(view)  # (h, w)
             outside -= inside
-            groups.append(Group("region", "", region.name, span, None, _weights(medium.first, inside)))
+            groups.append(_unit_of_medium("region", region.name, span, medium.first, inside))
         name = f"the rest of {medium.name}" if chosen else medium.name
-        groups.append(Group("medium", "", name, span, None, _weights(medium.first, outside)))
+        groups.append(_unit_of_medium("medium", name, span, medium.first, outside))
     return groups
 
 
-def _weights(first: int, shares: Floats) -> dict[int, float]:
-    return {first + place: float(share) for place, share in enumerate(shares.ravel().tolist()) if share}
+def _unit_of_medium(kind: UnitKind, name: str, span: tuple[int, int], first: int, shares: Floats) -> NamedSpan:
+    """Return the parts of a picture or sound that belong to a unit, and how much of each does."""
+    parts = np.flatnonzero(shares)
+    tokens, weights = tuple((first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
+    return NamedSpan(name, *span, tokens, kind, None, weights)
 
 
-def _merged(scores: FloatArray, group: Group, merge: Merging) -> Floats:
+def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
     """Return the scores of a group, (...)."""
-    values = scores[..., list(group.weights)].astype(np.float64)  # (..., n)
-    if merge == "max" and group.kind != "word":
+    values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
+    if merge == "max" and group.kind != "word" and group.kind not in APART:
         largest: Floats = values.max(-1)
         return largest
-    if merge in ("max", "mean", "first"):
+    if merge in ("max", "mean", "first") and group.kind not in APART:
         return np.asarray(merged(values, merge))
-    weighted: Floats = values @ np.array(list(group.weights.values()))
+    weights: Floats = np.array(group.weights or [1.0] * len(group.tokens))
+    weighted: Floats = values @ weights
     return weighted

@@ -1,14 +1,15 @@
 """Pictures and sounds: where their patches and moments are, and the scores of these."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...errors import DataError
 from ..storage.schema import FloatArray, Index, Number, freeze
+from .units import UnitKind, Units
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,11 +23,14 @@ ALPHA = 0.65
 STEPS = 8
 """Points for each moment of a course that follows scores, so that they are drawn as steps."""
 
+KINDS: Mapping[str, UnitKind] = {"picture": "patch", "sound": "moment"}
+"""What the parts of a picture and of a sound are."""
+
 RED, BLUE = (220, 38, 38), (37, 99, 235)
 """For and against, as in the other drawings."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Medium:
     """A picture or a sound that was read; its parts are units of the result, one after the other.
 
@@ -43,6 +47,8 @@ class Medium:
         loudness: float32: its course, from 0 to 1, for drawings; empty where it is not known.
         preview: A smaller copy of the picture, as a data URI; empty for none.
         tokens: The tokens of the text that stand for it, which have no score of their own.
+        scores: float32, (..., h, w) or (..., n), with the axes of targets and layers that the result has: of `images`
+            and `audio`. Empty in the `media` of a result, whose `scores` hold them.
     """
 
     kind: Literal["picture", "sound"]
@@ -55,6 +61,7 @@ class Medium:
     loudness: FloatArray | None = None
     preview: str = ""
     tokens: tuple[Index, ...] = ()
+    scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
@@ -76,10 +83,18 @@ class Medium:
             return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
         return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
 
-    def with_scores(self, scores: FloatArray) -> "MediumScores":
+    def as_units(self, sequence: int = 0) -> Units:
+        """Return its parts as units.
+
+        Args:
+            sequence: Which of two pictures it is.
+        """
+        names, kind = self.part_names(), KINDS[self.kind]
+        return Units.of_tokens(names, special=[False] * len(names), sequence=[sequence] * len(names), kind=kind)
+
+    def with_scores(self, scores: FloatArray) -> "Medium":
         """Return it with the scores of its parts, of any leading axes, (..., parts)."""
-        values = scores.reshape(*scores.shape[:-1], *self.shape)
-        return MediumScores(**{f.name: getattr(self, f.name) for f in fields(Medium)}, scores=values)
+        return replace(self, scores=scores.reshape(*scores.shape[:-1], *self.shape))
 
     def validate(self, units: int) -> None:
         """Raise ValueError if a part has no place, or is not among the units."""
@@ -90,24 +105,15 @@ class Medium:
             raise ValueError(f"places of {self.name!r}: more parts than units")
         if self.kind == "picture" and not (self.width > 0 and self.height > 0):
             raise ValueError("width, height: not of a picture")
+        if self.scores.size:
+            raise ValueError(f"scores of {self.name!r}: they are those of the result")
         if not PREVIEW.fullmatch(self.preview):
             raise ValueError("preview: not a picture")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class MediumScores(Medium):
-    """The scores of the parts of one picture or sound.
-
-    Attributes:
-        scores: float32, (..., h, w) or (..., n), with the axes of targets and layers that the result has.
-    """
-
-    scores: FloatArray
 
     def __repr__(self) -> str:
         """Return a line without the picture."""
         size = f"{self.width} x {self.height}" if self.kind == "picture" else f"{self.seconds:.2f} s"
-        return f"MediumScores({self.kind} {self.name!r}, {size}, scores {'x'.join(map(str, self.scores.shape))})"
+        return f"Medium({self.kind} {self.name!r}, {size}, scores {'x'.join(map(str, self.scores.shape))})"
 
     @property
     def boxes(self) -> FloatArray:
@@ -157,7 +163,7 @@ class MediumScores(Medium):
         start, end = self.places.T / np.float32(self.seconds or 1.0)  # (n,) each
         return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], -1)
 
-    def coarser(self, most: int) -> "MediumScores":
+    def coarser(self, most: int) -> "Medium":
         """Return the same with fewer parts for drawings: neighbours are summed until there are at most `most`."""
         if self.kind == "sound":
             starts = np.unique(self.places[:, 0])  # patches of a spectrogram share their times
@@ -172,7 +178,7 @@ class MediumScores(Medium):
             result = result._halved()
         return result
 
-    def _halved(self) -> "MediumScores":
+    def _halved(self) -> "Medium":
         rows, columns = (range(0, size, 2) for size in self.shape)
         scores = np.add.reduceat(np.add.reduceat(self.scores, rows, -2), columns, -1)
         low = np.minimum.reduceat(np.minimum.reduceat(self.places[..., :2], rows, 0), columns, 1)

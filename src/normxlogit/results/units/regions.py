@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from .media import MediumScores
+from .media import Medium
 
 
 class Region(NamedTuple):
@@ -24,7 +24,7 @@ class Region(NamedTuple):
     picture: int
     box: tuple[int, int, int, int]
 
-    def shares_inside(self, image: MediumScores) -> npt.NDArray[np.float64]:
+    def shares_inside(self, image: Medium) -> npt.NDArray[np.float64]:
         """Return the share of each patch's area that lies in the box, (h, w); both are in pixels of the picture."""
         left, top, right, bottom = self.box
         x0, y0, x1, y1 = np.moveaxis(image.boxes.astype(np.float64), -1, 0)  # (h, w) each
@@ -39,7 +39,7 @@ def is_box(value: Any) -> bool:
     return isinstance(value, Sequence) and len(value) in (4, 5) and all(isinstance(i, int | np.integer) for i in value)
 
 
-def regions_of(sources: Any, images: Sequence[MediumScores]) -> list[Region]:
+def regions_of(sources: Any, images: Sequence[Medium]) -> list[Region]:
     """Return the regions among named sources.
 
     Args:

@@ -13,6 +13,7 @@ from ...errors import InputError
 from ..storage.schema import Index
 from .regions import is_box
 from .sentences import paragraph_spans, sentence_spans
+from .units import UnitKind
 from .words import merge_words
 
 SourceKind = Literal["word", "sentence", "paragraph", "message"]
@@ -25,33 +26,45 @@ PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 
 
 class MessageSpan(NamedTuple):
-    """The content of a chat message in the prompt that the template renders.
+    """A message of a chat or of a conversation, as the template renders it in the prompt.
 
     Attributes:
-        role: Role of its author.
-        start: Its first character.
+        role: Role of its author; of a conversation what it is: also "tool call", "tool result" and "reasoning".
+        start: Its first character in the text.
         end: One past its last.
+        name: What it is called, such as "tool result search (2)"; names of its sources begin with it. Of a conversation
+            whose sources are cited, like `tool`.
+        tool: Name of the tool; of other messages empty.
     """
 
     role: str
     start: Index
     end: Index
+    name: str = ""
+    tool: str = ""
 
 
 class NamedSpan(NamedTuple):
-    """A source of the prompt or a part of the answer.
+    """A source of the prompt, a part of the answer, or another coarser unit.
 
     Attributes:
         name: Its name.
         start: Its first character in the text.
         end: One past its last.
-        tokens: Indices of its tokens in the sequence.
+        tokens: Indices of its tokens in the sequence, or of the finer units that it is made of.
+        kind: What it is as a unit.
+        sequence: Which of two texts it is of, None for pictures and sounds.
+        weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
+            where all of them do.
     """
 
     name: str
     start: int
     end: int
     tokens: tuple[int, ...]
+    kind: UnitKind = "span"
+    sequence: int | None = 0
+    weights: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,7 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
             for message in messages
             for start, end in _pieces(sequence, sources, message.start, message.end, of_answer=False)
         ]
-        pieces = [NamedSpan(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
+        pieces = [NamedSpan(*span, sequence.tokens_in(*span[1:], of_answer=False), sources) for span in spans]
         return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')

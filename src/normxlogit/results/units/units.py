@@ -16,6 +16,10 @@ APART: tuple[UnitKind, ...] = ("rest", "answer")
 """What no source is: the rest of a prompt, and the answer's own earlier tokens."""
 
 
+NOTHING = {"spans": (0, 0), "ids": None, "name": ""}
+"""What columns hold that not all units have."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Units:
     """The units of an input, one entry of each column for each; those of the text come first.
@@ -64,27 +68,6 @@ class Units:
             ids=tuple(ids),
         )
 
-    @classmethod
-    def of_parts(cls, kind: UnitKind, texts: Sequence[str], *, sequence: int = 0, spans: bool, ids: bool) -> "Units":
-        """Return the patches of a picture or the moments of a sound.
-
-        Args:
-            kind: What they are.
-            texts: What each is called.
-            sequence: Which of two pictures they are of.
-            spans: Whether they stand beside units with characters.
-            ids: Whether they stand beside units with vocabulary indices.
-        """
-        count = len(texts)
-        return cls(
-            kind=(kind,) * count,
-            text=tuple(texts),
-            special=(False,) * count,
-            sequence=(sequence,) * count,
-            spans=((0, 0),) * count if spans else None,
-            ids=(None,) * count if ids else (),
-        )
-
     def __len__(self) -> int:
         return len(self.text)
 
@@ -99,12 +82,13 @@ class Units:
         return [index for index, kind in enumerate(self.kind) if kind not in APART]
 
     def __add__(self, other: "Units") -> "Units":
-        """Return both, one after the other; a column that one of them lacks is left out."""
+        """Return both, one after the other; those that lack a column of the others have nothing in it."""
         columns: dict[str, Any] = {}
         for column in fields(self):
-            ours, theirs = getattr(self, column.name), getattr(other, column.name)
-            complete = len(ours or ()) == len(self) and len(theirs or ()) == len(other)
-            columns[column.name] = (*ours, *theirs) if complete else None if column.name == "spans" else ()
+            ours, theirs = (getattr(units, column.name) for units in (self, other))
+            filling = NOTHING.get(column.name)
+            if ours or theirs:
+                columns[column.name] = (*(ours or [filling] * len(self)), *(theirs or [filling] * len(other)))
         return replace(self, **columns)
 
     def take(self, indices: Sequence[int]) -> "Units":

@@ -16,24 +16,33 @@ Merge = Literal["sum", "max", "mean", "first"]
 MERGES = get_args(Merge)
 
 
-class Word(NamedTuple):
-    """One word of the original text with its merged score.
+class UnitScore(NamedTuple):
+    """A unit with its score: a word, a token, a source of an answer, a region of a picture or a moment of a sound.
 
     Attributes:
-        text: The word as it stands in the original text.
-        start: First character, in the text of its `sequence`.
+        text: Its text; of a word as it stands in the original text.
+        tokens: Indices of the result's units that it is made of.
+        score: A float; of words of a result with several targets or layers an array of the leading axes of its scores.
+        start: First character, in the text of its `sequence`; 0 where it has none, like `end`.
         end: One past the last character.
-        score: Merged scores: a float, or an array of the leading axes of the result's scores.
-        sequence: 0 for the text, 1 for the second text of a pair.
-        tokens: Indices of the tokens that make the word.
+        sequence: 0 for the text, 1 for the second text of a pair, None for neither.
+        name: What it is called where that is not its text.
+        share: Its share of the sum of the positive scores; 0 where there are several targets or layers.
     """
 
     text: str
-    start: int
-    end: int
-    score: float | FloatArray
-    sequence: int
     tokens: tuple[int, ...]
+    score: Any
+    start: int = 0
+    end: int = 0
+    sequence: int | None = 0
+    name: str = ""
+    share: float = 0.0
+
+    @property
+    def position(self) -> int:
+        """The index of its first unit."""
+        return self.tokens[0]
 
 
 def merge_words(
@@ -42,7 +51,7 @@ def merge_words(
     offsets: Sequence[tuple[int, int]],
     sequences: Sequence[int | None],
     merge: Merge,
-) -> list[Word]:
+) -> list[UnitScore]:
     """Merge the tokens of one or two texts to words.
 
     A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
@@ -62,12 +71,12 @@ def merge_words(
     """
     if merge not in MERGES:
         raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
-    words: list[Word] = []
+    words: list[UnitScore] = []
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
         for start, end, members in _groups(text, [(i, *offsets[i]) for i in tokens]):
             score = merged(scores[..., members], merge)
-            words.append(Word(text[start:end], start, end, score, sequence, tuple(members)))
+            words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
     return words
 
 
