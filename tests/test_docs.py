@@ -125,8 +125,7 @@ GIVEN = {
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
     ),
-    "docs/how-to-speech.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
-    "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
+    "docs/pictures-and-sounds.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 
 
