@@ -305,8 +305,8 @@ def _summary(rows: Classes) -> str:
         ]
         lines.append(f"| {mapping.title} | {len(cells)} | {' | '.join(counts)} |")
     lines += [
-        "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how many\n"
-        "have a *yes* in every column, are refused somewhere with a reason, or are wrong.\n",
+        "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how\n"
+        "many have a *yes* in every column, are refused somewhere with a reason, or are wrong.\n",
         "<!-- generated: python -m tools.survey -->\n",
         "| Mapping | Classes | Run | Explained | Refused | Wrong |\n|---|---|---|---|---|---|",
     ]
@@ -331,8 +331,8 @@ def _lists() -> list[str]:
         "then on only texts of one length are in a batch, so that a text has the same scores alone and in a batch.\n\n"
         + "\n".join(padding)
         + "\n",
-        "## Every class\n\n*Trunk* is the module whose output the head reads. *Reads* says which tokens the head reads: "
-        "one of them, each of them, their mean, or some of them.\n",
+        "## Every class\n\n*Trunk* is the module whose output the head reads. *Reads* says which tokens the head "
+        "reads: one of them, each of them, their mean, or some of them.\n",
     ]
 
 
