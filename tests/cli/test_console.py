@@ -40,6 +40,18 @@ def test_errors_are_wrapped_at_spaces_on_a_terminal(capsys, monkeypatch):
     assert drawn.split() == plain.split(), "no word is cut"
 
 
+@pytest.mark.parametrize("name", ["why.html", "why.tex", "why.svg"])
+def test_a_terminal_says_which_file_was_written(name, tmp_path, capsys, monkeypatch):
+    file = tmp_path / name
+    for there, said in ((False, ""), (True, f"wrote {file}\n")):
+        monkeypatch.setattr("sys.stderr.isatty", lambda there=there: there)
+        assert run("explain", "good", "--method", "normxlogit", "--output", str(file)) == 0
+        shown = capsys.readouterr().err
+        assert shown.endswith(said)
+        assert ("wrote" in shown) == there
+        assert file.exists()
+
+
 def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as stop:
         cli.main(list(arguments))

@@ -185,8 +185,8 @@ def _limits(summary: Summary) -> Card:
         ("Rows without a result", "reason", summary.failures),
     ):
         if said:
-            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)], row.rows) for row in said]
-            blocks.append(_table(Section(heading, [first, "rows", "ids"], lines, ""), {}, heading))
+            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in said]
+            blocks.append(_table(Section(heading, [first, "rows", "ids"], lines), {}, heading))
     return Card(blocks, "What these figures leave out", result=False)
 
 
