@@ -108,9 +108,6 @@ TAGS = {name: index for index, name in ENTITIES.items()}
 GIVEN = {
     "README.md": lambda: own_models(),
     "docs/how-to-cite.md": lambda: {
-        "explainer": Explainer(*writer()),
-        "text": "The pool opened in 1974. It was built by Karl Brenner.",
-        "other": "The library opened in 1980.",
         "question": "When did the pool open?",
         "response": "In 1974.",
         "retriever": SimpleNamespace(
@@ -119,7 +116,6 @@ GIVEN = {
             ]
         ),
     },
-    "docs/how-to-conversations.md": lambda: {"explainer": Explainer(*writer())},
     "docs/corpus.md": lambda: reviews(),
     "docs/your-model.md": lambda: own_models() | {"zero_shot_pipeline": zero_shot()},
     "docs/other-packages.md": lambda: (
