@@ -21,7 +21,7 @@ from pyarrow import parquet
 import normxlogit.explainer
 import paper.cli
 from benchmarks.commands import app as benchmarks_app
-from normxlogit import Explainer, cli
+from normxlogit import cli
 from normxlogit.methods import method_named, registry
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
