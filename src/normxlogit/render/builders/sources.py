@@ -205,4 +205,4 @@ def _table(rows: Sequence[_Source], caption: str) -> Table:
         cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
         cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
         body.append([*cells, *([cell("" if nats is None else f"{-nats:+.1f} nats", nats)] if measured else [])])
-    return Table(columns, body, caption)
+    return Table(columns, body, caption, stacked=True)
