@@ -1,5 +1,6 @@
 """MkDocs hook: build the page of the command line, and tables that are not committed."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,14 @@ def on_files(files: Files, config: Any) -> None:
 
 BUILT = "<!-- built: python scripts/{}.py -->"
 """Stands on a page in the place of a script's table."""
+SOURCE = re.compile(r"<!-- built: (examples/\S+) -->")
+"""The same of a file's code."""
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Add every class's row to the page of the architectures, and other tables where a page names their script."""
+    """Add every class's row to the page of the architectures, and tables and code where a page names their file."""
     if page.file.src_uri == "architectures.md":
         return f"{markdown}\n{architectures.tables()}"
     for script in (proof_table, rule_table):
         markdown = markdown.replace(BUILT.format(script.__name__), script.table())
-    return markdown
+    return SOURCE.sub(lambda mark: f"```python\n{(ROOT / mark[1]).read_text(encoding='utf-8')}```", markdown)
