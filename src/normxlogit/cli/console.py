@@ -237,7 +237,8 @@ def status(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(what)):  # a name may look like rich's markup
+    line = Text(what, no_wrap=True, overflow="ellipsis")  # a name may look like rich's markup, and be long
+    with Console(stderr=True).status(line):
         yield
 
 
