@@ -237,8 +237,10 @@ def status(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    line = Text(what, no_wrap=True, overflow="ellipsis")  # a name may look like rich's markup, and be long
-    with Console(stderr=True).status(line):
+    console = Console(stderr=True)
+    line = Text(what)  # a name may look like rich's markup
+    line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
+    with console.status(line):
         yield
 
 
