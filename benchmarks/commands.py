@@ -401,7 +401,7 @@ def service(
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """Measure answers, times and memory of the service of docs/how-to-serve.md under concurrent clients."""
+    """Measure answers, times and memory of the service of examples/service.py under concurrent clients."""
     with quiet():
         _use(threads)
         texts = [str(example.text) for example in load_examples("reviews")]

@@ -1,8 +1,7 @@
-"""The service of docs/how-to-serve.md under concurrent clients: its answers, times and memory, beside bare passes."""
+"""The service of examples/service.py under concurrent clients: its answers, times and memory, beside bare passes."""
 
 import asyncio
 import random
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from paper.costs.peak import Peak
 
 __all__ = ["Served", "as_table", "serve"]
 
-PAGE = Path(__file__).parent.parent / "docs/how-to-serve.md"
+SERVICE = Path(__file__).parent.parent / "examples/service.py"
 SLICES = 10
 """Parts of a run of which each has a peak of memory."""
 
@@ -63,7 +62,7 @@ def serve(
     seconds: float = 600.0,
     on_progress: Callable[[str], None] | None = None,
 ) -> list[Served]:
-    """Let clients ask the service of the page without a pause, and again with bare passes for a fifth of the time.
+    """Let clients ask the example's service without a pause, and again with bare passes for a fifth of the time.
 
     Args:
         texts: What they ask about, drawn at random.
@@ -72,7 +71,7 @@ def serve(
         seconds: How long.
         on_progress: Called with what is run next.
     """
-    service = _of_page(model)
+    service = _of_example(model)
     explainer = service["explainer"]
     expected = {text: _words(explainer(text)) for text in texts}
     measured = []
@@ -105,12 +104,11 @@ def as_table(measured: Sequence[Served]) -> str:
     return markdown_table(columns, rows)
 
 
-def _of_page(model: str | None) -> dict[str, Any]:
-    """Return the names of the page's first block of Python, for a model."""
-    code = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[0]
+def _of_example(model: str | None) -> dict[str, Any]:
+    """Return the names of the example, for a model."""
     names: dict[str, Any] = {}
-    place = '"your-org/your-model"'
-    exec(compile(code.replace(place, "" if model is None else repr(model)), str(PAGE), "exec"), names)  # noqa: S102
+    code = SERVICE.read_text(encoding="utf-8").replace('"your-org/your-model"', "" if model is None else repr(model))
+    exec(compile(code, str(SERVICE), "exec"), names)  # noqa: S102
     return names
 
 

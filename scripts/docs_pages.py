@@ -1,5 +1,6 @@
 """MkDocs hook: build the page of the command line, and tables that are not committed."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 import cli_page  # noqa: E402
 import proof_table  # noqa: E402
+import rule_table  # noqa: E402
 
 from tools.survey import page as architectures  # noqa: E402
 
@@ -20,11 +22,16 @@ def on_files(files: Files, config: Any) -> None:
     files.append(File.generated(config, "cli.md", content=cli_page.written()))
 
 
-PROOFS = "<!-- built: python scripts/proof_table.py -->"
+BUILT = "<!-- built: python scripts/{}.py -->"
+"""Stands on a page in the place of a script's table."""
+SOURCE = re.compile(r"<!-- built: (examples/\S+) -->")
+"""The same of a file's code."""
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Add every class's row to the page of the architectures, and the proofs to the page that speaks of them."""
+    """Add every class's row to the page of the architectures, and tables and code where a page names their file."""
     if page.file.src_uri == "architectures.md":
         return f"{markdown}\n{architectures.tables()}"
-    return markdown.replace(PROOFS, proof_table.table())
+    for script in (proof_table, rule_table):
+        markdown = markdown.replace(BUILT.format(script.__name__), script.table())
+    return SOURCE.sub(lambda mark: f"```python\n{(ROOT / mark[1]).read_text(encoding='utf-8')}```", markdown)

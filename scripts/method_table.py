@@ -5,6 +5,8 @@ Usage: python scripts/method_table.py
 
 import json
 import pkgutil
+import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -40,9 +42,9 @@ def docs_table() -> str:
     """Return all that is registered about the methods as a Markdown table."""
     lines = ["| method | scores | source | needs | settings | signed | layers | cost |"]
     lines.append("|---|---|---|---|---|---|---|---|")
+    links = dict(_headings())
     for m in list_methods():
-        page = PAGE.parent / f"{m.name}.md"
-        name = f"[`{m.name}`]({page.name})" if page.exists() else f"`{m.name}`"
+        name = f"[`{m.name}`]({links[m.name]})"
         needs = m.needs + (f"; extra `{m.extra}`" if m.extra else "")
         settings = "<br>".join(map(_described, m.settings.values()))
         lines.append(_row(name, m.summary, m.paper, needs, settings, *_marks(m), m.passes))
@@ -76,6 +78,13 @@ def written(path: Path) -> str:
             raise ValueError(f"{path} has no {BEGIN.format(name)} and {END.format(name)}")
         page = f"{before}{begin}\n{table()}\n{end}{after}"
     return page
+
+
+def _headings() -> Iterator[tuple[str, str]]:
+    """Yield the headings of the pages of methods, each with its address: every method is one."""
+    for page in sorted(PAGE.parent.glob("*.md")):
+        for level, heading in re.findall(r"^(##?) (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            yield heading, page.name if level == "#" else f"{page.name}#{heading}"
 
 
 def _described(setting: Setting) -> str:

@@ -1,13 +1,8 @@
-"""Write the table of rules in docs/how-it-works.md from the frozen network's rules: python scripts/rule_table.py."""
+"""Print the table of the frozen network's rules, which the site shows: python scripts/rule_table.py."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from normxlogit.frozen import rules
-
-PAGE = Path(__file__).parent.parent / "docs" / "how-it-works.md"
-BEGIN, END = "<!-- generated: python scripts/rule_table.py -->\n", "<!-- rules: end -->\n"
-
 
 WELL_KNOWN = (
     "Softmax", "Exp", "Rsqrt", "Reciprocal", "Gelu", "Silu", "Tanh", "Sigmoid", "Softplus", "Div", "Linear",
@@ -41,11 +36,5 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
 
 
-def written() -> str:
-    """Return the page with the table of today."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + "\n" + table() + "\n" + END + rest.partition(END)[2]
-
-
 if __name__ == "__main__":
-    PAGE.write_text(written(), encoding="utf-8")
+    print(table(), end="")

@@ -3,8 +3,8 @@
     python scripts/untrained_deberta.py MINILM deberta-untrained
     python -m paper finetune --task sst2 --model deberta-untrained --output deberta-sst2 --data-dir DATA ...
 
-Its three layers with disentangled attention start from random weights. It is the third family of `docs/results.md`,
-for machines that have no DeBERTa with weights.
+Its three layers with disentangled attention start from random weights. It is the third family of
+`docs/reproduction.md`, for machines that have no DeBERTa with weights.
 """
 
 import argparse

@@ -21,7 +21,7 @@ from pyarrow import parquet
 import normxlogit.explainer
 import paper.cli
 from benchmarks.commands import app as benchmarks_app
-from normxlogit import Explainer, cli
+from normxlogit import cli
 from normxlogit.methods import method_named, registry
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
@@ -108,9 +108,6 @@ TAGS = {name: index for index, name in ENTITIES.items()}
 GIVEN = {
     "README.md": lambda: own_models(),
     "docs/how-to-cite.md": lambda: {
-        "explainer": Explainer(*writer()),
-        "text": "The pool opened in 1974. It was built by Karl Brenner.",
-        "other": "The library opened in 1980.",
         "question": "When did the pool open?",
         "response": "In 1974.",
         "retriever": SimpleNamespace(
@@ -119,14 +116,12 @@ GIVEN = {
             ]
         ),
     },
-    "docs/how-to-conversations.md": lambda: {"explainer": Explainer(*writer())},
     "docs/corpus.md": lambda: reviews(),
     "docs/your-model.md": lambda: own_models() | {"zero_shot_pipeline": zero_shot()},
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
     ),
-    "docs/how-to-speech.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
-    "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
+    "docs/pictures-and-sounds.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 
 

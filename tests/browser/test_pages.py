@@ -101,6 +101,15 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
     assert found == {}
 
 
+def test_tables_of_an_answer_are_not_cut_in_the_frame_of_the_app_on_a_phone(watched, pages):
+    with watched.page("phone") as page:
+        page.set_viewport_size({"width": 280, "height": 800})
+        page.goto(pages["citation"])
+        assert page.locator(".nxl-all").count() > 1
+        cut = "(tables) => tables.filter((t) => t.scrollWidth > t.parentElement.clientWidth).map((t) => t.innerText)"
+        assert page.locator(".nxl-all").evaluate_all(cut) == []
+
+
 def test_the_slider_shows_every_layer(watched, pages, explainer):
     wanted = explainer(TEXT, layers=[1], method="normxlogit").layer(1)
     strongest = max(wanted.words(), key=lambda word: abs(word.score))

@@ -9,6 +9,7 @@ import pytest
 
 import normxlogit
 from normxlogit import cli
+from normxlogit.cli.console import status
 
 
 def commands(app, *names):
@@ -39,6 +40,30 @@ def test_errors_are_wrapped_at_spaces_on_a_terminal(capsys, monkeypatch):
     drawn = capsys.readouterr().err
     assert max(map(len, drawn.splitlines())) <= 40
     assert drawn.split() == plain.split(), "no word is cut"
+
+
+@pytest.mark.parametrize("name", ["why.html", "why.tex", "why.svg"])
+def test_a_terminal_says_which_file_was_written(name, tmp_path, capsys, monkeypatch):
+    file = tmp_path / name
+    for there, said in ((False, ""), (True, f"wrote {file}\n")):
+        monkeypatch.setattr("sys.stderr.isatty", lambda there=there: there)
+        assert run("explain", "good", "--method", "normxlogit", "--output", str(file)) == 0
+        shown = capsys.readouterr().err
+        assert shown.endswith(said)
+        assert ("wrote" in shown) == there
+        assert file.exists()
+
+
+def test_what_a_command_is_at_stays_on_one_line(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with status(f"loading {'/a-long-folder' * 5}"):
+        pass
+    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
+    shown = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
+    assert shown
+    assert all("loading /a-long" in line and line.endswith("\u2026") and len(line) <= 40 for line in shown)
 
 
 def run(*arguments: str) -> int:

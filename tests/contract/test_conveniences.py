@@ -74,8 +74,9 @@ def test_a_misspelt_label_gets_the_one_that_was_meant() -> None:
         Explainer.from_pretrained()("good", target="postive")
 
 
-def test_a_text_that_the_vocabulary_does_not_know_has_no_colours() -> None:
-    drawn = str(Explainer.from_pretrained()("\u4eca\u5929 \u597d"))
+@pytest.mark.parametrize("text", ["\u4eca\u5929 \u597d", "\u597d"])
+def test_a_text_that_the_vocabulary_does_not_know_has_no_colours(text: str) -> None:
+    drawn = str(Explainer.from_pretrained()(text))
     assert "unknown to the tokenizer" in drawn
     assert drawn.count("[UNK]") == 1, "it is said once"
-    assert "\u4eca\u5929 \u597d" in drawn, "no mark behind any of them"
+    assert f"\n{text}\n" in f"{drawn}\n", "no mark behind any of them"

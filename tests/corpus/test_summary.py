@@ -36,6 +36,24 @@ def places(folder):
     return found
 
 
+def test_notes_of_results_are_counted_by_what_they_say(tmp_path):
+    long, unread = " ".join(["good"] * 90), "\u6211 \u4eec \u7684 \u4e66"
+    rows = [{"text": text} for text in ("good", unread, long, f"{unread} {unread}", f"{long} bad")]
+    attribute(explainer(), rows, tmp_path / "out", keep_text=True)
+    summary = summarize(tmp_path / "out")
+    noted = [(note.text.partition("tokens")[0], note.rows, note.examples) for note in summary.notes]
+    assert noted == [("4 of 4 ", 2, ["1", "3"]), ("the text has 92 ", 2, ["2", "4"])]
+    shown = page(summary)
+    assert "4 of 4 tokens are unknown to the tokenizer" in shown
+    assert "Notes on results" in shown
+    assert "Notes on results" not in page(summarize_one("good", tmp_path / "none"))
+
+
+def summarize_one(text, folder):
+    attribute(explainer(), [{"text": text}], folder)
+    return summarize(folder)
+
+
 def test_the_sums(runs):
     folder, _ = runs
     summary = summarize(folder / "one", top=1000, min_count=2)

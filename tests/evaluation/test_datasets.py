@@ -17,6 +17,15 @@ def write(path, rows):
     return path
 
 
+def test_a_missing_reader_is_named_with_the_line_that_installs_it(tmp_path, monkeypatch):
+    file = write(tmp_path / "mine.jsonl", [{"text": "fine", "label": 1}])
+    assert load_examples(file) == [Example("fine", 1)]
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DataError, match=r"pip install 'normxlogit\[eval\]'"):
+        load_examples(file)
+    assert load_examples("reviews", limit=1), "the data of the package needs no reader"
+
+
 def test_glue_columns_by_task(tmp_path):
     write(tmp_path / "validation.jsonl", [{"sentence": "fine", "label": 1}, {"sentence": "bad", "label": 0}])
     assert load_examples("sst2", data_dir=tmp_path) == [Example("fine", 1), Example("bad", 0)]

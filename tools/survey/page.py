@@ -138,25 +138,38 @@ IN_SUMMARY = ("Default", "NormXLogit", "Layers", "Frozen", "Gradients", "Perturb
 
 HEAD = """# Supported architectures
 
-This page says which calls work on which model class of transformers {version}. For every class in transformers' auto
-mappings, a small model with random weights is built, and the calls that a user makes are made on it. To make the calls
-again:
+Which calls work on which model class of transformers {version}. For every class in transformers' auto mappings, a
+small model with random weights is built, and the calls that a user makes are made on it (`python -m tools.survey`).
 
-```console
-$ python -m tools.survey
-```
+"""
 
-Every call is made on two inputs of different lengths (two pictures or two sounds of one size): each alone, and both in
-one batch (sources: one input). Every column compares the scores in the batch with the scores alone, and what the table
-says. Numbers may differ by 2e-4 of the largest score, or of the sum of the scores' absolute values where scores are
-added up.
+NOTES = """A *yes*: every call of the column works, alone and in a batch, with equal scores, and what the column
+compares agrees: numbers may differ by 2e-4 of the largest score, or of the sum of the scores' absolute values where
+scores are added up. The frozen gradient also proves on each model that its pass gives the model's own answer and is
+affine.
+
+- Encoder-decoder classifiers give the text to both sides. NormXLogit reads the decoder's states and takes the norms
+  from the encoder's embeddings.
+- A trunk that pools (Funnel) has fewer states than tokens. Each token takes the state that it is pooled into.
+- A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
+- On transformers 5.5, the oldest version that is supported, the same calls work, but for four classes that fail on
+  these inputs by themselves (listed in `tools/survey/known.py`).
+
+The site shows below what each column compares, and a table of every class with the error where a call is refused.
+They are made of `docs/architectures.json`.
+"""
+
+COLUMNS_MEANING = """## What the columns compare
+
+Every call is made on two inputs of different lengths (two pictures or two sounds of one size): each alone, and both
+in one batch.
 
 | Column | Calls | What is compared |
 |---|---|---|
 {columns}
 
-Models that read pictures or sounds beside text get two pictures of different sizes, or two sounds of different lengths,
-through a processor that is made in memory from the classes that transformers names for them:
+Models that read pictures or sounds beside text get two pictures of different sizes, or two sounds of different
+lengths, through a processor that is made in memory from the classes that transformers names for them:
 
 | Column | Calls | What is compared |
 |---|---|---|
@@ -169,23 +182,9 @@ The cells:
 - **some**: some methods of the column work, the others are refused.
 - **skipping**: yes, by skipping later layers, as described below.
 - **not run**: the survey has not made the call yet.
-- **–**: the model's own call fails on these inputs too, or needs a package that is not installed (torchvision, for the
-  picture processors of some families). So it is where a family's defaults could not be shrunk or its processor not be
-  made.
-
-The frozen gradient also proves on each model that its pass gives the model's own answer and is affine.
-"""
-
-NOTES = """## Notes
-
-- *Trunk* is the module whose output the head reads. *Reads* says which tokens the head reads: one of them, each of
-  them, their mean, or some of them.
-- Encoder-decoder classifiers give the text to both sides. NormXLogit reads the decoder's states and takes the norms
-  from the encoder's embeddings.
-- A trunk that pools (Funnel) has fewer states than tokens. Each token takes the state that it is pooled into.
-- A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
-- On transformers 5.5, the oldest version that is supported, the same calls work, but for four classes that fail on
-  these inputs by themselves (listed in `tools/survey/known.py`).
+- **–**: the model's own call fails on these inputs too, or needs a package that is not installed (torchvision, for
+  the picture processors of some families). So it is where a family's defaults could not be shrunk or its processor
+  not be made.
 """
 
 
@@ -200,12 +199,13 @@ def write(results: Results) -> None:
 
 def written() -> str:
     """Return the page by the data, without the tables of every class."""
-    return "\n".join([_head(), _summary(classes()), NOTES, *_lists()])
+    return HEAD.format(version=version_of_data()) + "\n".join([_summary(classes()), NOTES])
 
 
 def tables() -> str:
-    """Return the tables of every class, for the site."""
-    return "\n".join(_table(task, [row for row in classes() if row["mapping"] == task]) for task in MAPPINGS)
+    """Return what the columns compare and the tables of every class, for the site."""
+    every = [_table(task, [row for row in classes() if row["mapping"] == task]) for task in MAPPINGS]
+    return "\n".join([_columns(), *_lists(), *every])
 
 
 def classes() -> Classes:
@@ -280,17 +280,17 @@ def _titles(task: str) -> list[str]:
     return [title for title in COLUMNS if task == "causal-lm" or title not in LANGUAGE]
 
 
-def _head() -> str:
+def _columns() -> str:
     rows, media_rows = (
         "\n".join(f"| {title} | {column.written} | {column.compared} |" for title, column in columns.items())
         for columns in (COLUMNS, MEDIA_COLUMNS)
     )
-    return HEAD.format(version=version_of_data(), columns=rows, media_columns=media_rows)
+    return COLUMNS_MEANING.format(columns=rows, media_columns=media_rows)
 
 
 def _summary(rows: Classes) -> str:
     lines = [
-        "## Summary\n\nHow many classes of each mapping have a *yes*.\n",
+        "How many classes of each mapping have a *yes*.\n",
         "<!-- generated: python -m tools.survey -->\n",
         f"| Mapping | Classes | {' | '.join(IN_SUMMARY)} |",
         "|---" * (len(IN_SUMMARY) + 2) + "|",
@@ -305,7 +305,7 @@ def _summary(rows: Classes) -> str:
         ]
         lines.append(f"| {mapping.title} | {len(cells)} | {' | '.join(counts)} |")
     lines += [
-        "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how "
+        "\nOf the classes that read pictures or sounds beside text: which run here by themselves, and of these how\n"
         "many have a *yes* in every column, are refused somewhere with a reason, or are wrong.\n",
         "<!-- generated: python -m tools.survey -->\n",
         "| Mapping | Classes | Run | Explained | Refused | Wrong |\n|---|---|---|---|---|---|",
@@ -331,8 +331,8 @@ def _lists() -> list[str]:
         "then on only texts of one length are in a batch, so that a text has the same scores alone and in a batch.\n\n"
         + "\n".join(padding)
         + "\n",
-        "## Every class\n\nThe site shows a table of every class here, with the error where a call is refused, made of "
-        "`docs/architectures.json`.\n",
+        "## Every class\n\n*Trunk* is the module whose output the head reads. *Reads* says which tokens the head "
+        "reads: one of them, each of them, their mean, or some of them.\n",
     ]
 
 

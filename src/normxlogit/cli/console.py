@@ -96,6 +96,13 @@ def deliver(content: str, output: Path | None) -> None:
         write(content)
         return
     write_text(content, output)
+    say_written(output)
+
+
+def say_written(output: Path) -> None:
+    """Say on a terminal that a file was written."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"wrote {safe_output(str(output))}\n")
 
 
 def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
@@ -138,10 +145,11 @@ def _deliver_drawing(result: Any, kind: Kind, output: Path) -> None:
         raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
     drawing = draw()
     if isinstance(drawing, str):
-        write_text(drawing, output)
+        deliver(drawing, output)
         return
     with replacing(output) as temporary:
         drawing.savefig(temporary)
+    say_written(output)
 
 
 def format_for(output: Path | None) -> Kind:
@@ -228,7 +236,10 @@ def status(what: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(what)):  # a name may look like rich's markup
+    console = Console(stderr=True)
+    line = Text(what)  # a name may look like rich's markup
+    line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
+    with console.status(line):
         yield
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..results.storage.tables import optional_module
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
 
@@ -98,8 +99,7 @@ def load_examples(
     if name == SAMPLE and data_dir is None:
         lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
         return [Example(**json.loads(line)) for line in lines[:limit]]
-    from datasets import load_dataset
-
+    load_dataset = _datasets().load_dataset
     task = TASKS.get(name)
     columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
     path = _local_file(name, split, data_dir) if name else None
@@ -135,8 +135,7 @@ def load_examples(
 
 def _rows_in_memory(table: Any) -> Any:
     """Return the rows of a table, of columns by name, or of a list of mappings, as a `datasets.Dataset`."""
-    from datasets import Dataset
-
+    Dataset = _datasets().Dataset  # noqa: N806  # a class
     if isinstance(table, Dataset):
         return table
     to_rows = next((name for name in ("to_pylist", "to_dicts") if hasattr(table, name)), None)
@@ -161,9 +160,7 @@ def read_rows(path: Path) -> Any:
     Raises:
         DataError: If it cannot be read.
     """
-    import datasets
-    from datasets.exceptions import DatasetGenerationError
-
+    datasets = _datasets()
     had_progress_bars, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()  # a local file takes no time to speak of
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what is wrong with it is said once, below
@@ -171,13 +168,18 @@ def read_rows(path: Path) -> Any:
         return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
     except StopIteration:  # what the reader makes of a file without a line
         raise DataError(f"{path}: empty") from None
-    except (DatasetGenerationError, ValueError) as error:
+    except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]
         raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
     finally:
         datasets.logging.set_verbosity(verbosity)
         if had_progress_bars:
             datasets.enable_progress_bars()
+
+
+def _datasets() -> Any:
+    """Import the package that reads data."""
+    return optional_module("datasets", "data other than 'reviews' needs: pip install 'normxlogit[eval]'")
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:

@@ -31,7 +31,7 @@ UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
 
 MIN_UNKNOWN = 3
-"""Unknown tokens below which it may be a rare word."""
+"""Unknown tokens below which it may be a rare word, where others are known."""
 
 
 class Encoder:
@@ -194,7 +194,7 @@ class Encoder:
             doubtful |= columns.per_text(columns.ids >= self.vocabulary) > 0
         if self.tokenizer.unk_token_id is not None:
             unknown = columns.per_text(words & (columns.ids == self.tokenizer.unk_token_id))  # (B,)
-            doubtful |= (unknown >= MIN_UNKNOWN) & (unknown > MAX_UNKNOWN_SHARE * counts)
+            doubtful |= (unknown == counts) | (unknown >= MIN_UNKNOWN) & (unknown > MAX_UNKNOWN_SHARE * counts)
         if columns.pairs is not None and getattr(self.config, "type_vocab_size", None):
             types = columns.inputs.get("token_type_ids", np.zeros(1, np.int64))  # (N,)
             doubtful |= types.max(initial=0) >= self.config.type_vocab_size
@@ -335,7 +335,7 @@ class Encoder:
         unknown = self.tokenizer.unk_token_id
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = sum(word == unknown for word in words)
-        if count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words):
+        if count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words)):
             return encoding
         note = (
             f"{count} of {len(words)} tokens are unknown to the tokenizer ({self.tokenizer.unk_token}): "

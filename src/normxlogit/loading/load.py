@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError
+from ..results.nearest import nearest
 from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
 from ..tasks.similarity.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
@@ -184,6 +186,11 @@ def _source(name: str | Path | None) -> str:
     """Return the folder or hub name to load from."""
     if name is None:
         return str(default_model_folder())
+    if not isinstance(name, str | PathLike):
+        given = type(name).__name__
+        raise InputError(
+            f"a model is loaded by its name or folder, not a {given}; Explainer(model, tokenizer) takes one"
+        )
     source = str(name)
     if source.startswith("~"):
         source = str(Path(source).expanduser())
@@ -194,7 +201,7 @@ def _source(name: str | Path | None) -> str:
     except OSError as error:  # a name longer than any file's
         raise InputError(f"{source!r} is not a name of a model: {error.strerror}") from None
     if file or (_looks_like_path(source) and not exists):
-        raise InputError(f"{source}: no such model folder")
+        raise InputError(f"{source}: no such model folder{_similar_folder(source)}")
     return source
 
 
@@ -222,9 +229,20 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
     if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
         return f"{part} cannot be read: there is no tokenizer.json, and to make one of other files, {line}"
-    if isinstance(error, OSError | ImportError):
+    if isinstance(error, OSError):
+        return line + _similar_folder(source)
+    if isinstance(error, ImportError):
         return line
     return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
+
+
+def _similar_folder(source: str) -> str:
+    """Return the question whether a folder was meant whose name is almost that of one that does not exist."""
+    folder = Path(source)
+    if folder.exists() or not folder.parent.is_dir():
+        return ""
+    near = nearest(folder.name, [path.name for path in folder.parent.iterdir() if path.is_dir()], most=1)
+    return f"; did you mean the folder {folder.parent / near[0]}?" if near else ""
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:

@@ -452,24 +452,29 @@ class Citations(Record):
             require(inside, "messages: a source that is not in one of them")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values, with what follows from them.
+        """Return everything as plain Python values, with what follows from them first.
 
-        Beside the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
+        Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
         citations and its "support" (shares, whether it rests on the documents, what it loses without them, and the
         verdict), null where scores do not add up; and "citations", each with its number, document, span of characters
         in "text", share and nats.
         """
         add_up = self.attribution.bias is not None
         support = [_support_state(sentence) for sentence in self.support] if add_up else [None] * len(self.sentences)
-        return super().to_dict() | {
+        fields = super().to_dict()
+        read_first = {
+            "kind": fields["kind"],
+            "format_version": fields["format_version"],
+            "question": fields["question"],
             "answer": self.answer.strip(),
-            "text": self.text,
             "sentences": [
                 {"text": target.name, "span": list(target.span or ()), "citations": list(numbers), "support": state}
                 for target, numbers, state in zip(self.attribution.targets, self.marks, support, strict=True)
             ],
             "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
+            "text": self.text,
         }
+        return read_first | fields
 
     def plot(self, *, k: int | None = None) -> "Figure":
         """Return a matplotlib heat map of the shares, a row for each source and a column for each sentence.

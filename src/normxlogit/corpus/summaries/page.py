@@ -179,13 +179,13 @@ def _limits(summary: Summary) -> Card:
     mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
     columns = ["kind", f"share of {counted}", "share of scores"]
     blocks: list[Block] = [Header("", [], notes), _table(Section("", columns, mass, ""), {})]
-    if summary.failures:
-        failed = [
-            Line([failure.reason, f"{failure.rows:,}", ", ".join(failure.examples)], failure.rows)
-            for failure in summary.failures
-        ]
-        section = Section("Rows without a result", ["reason", "rows", "ids"], failed, "")
-        blocks.append(_table(section, {}, section.heading))
+    for heading, first, said in (
+        ("Notes on results", "note", summary.notes),
+        ("Rows without a result", "reason", summary.failures),
+    ):
+        if said:
+            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in said]
+            blocks.append(_table(Section(heading, [first, "rows", "ids"], lines), {}, heading))
     return Card(blocks, "What these figures leave out", result=False)
 
 

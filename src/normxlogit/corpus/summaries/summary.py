@@ -19,7 +19,7 @@ from ..rows.formats import arrow_module
 from .answers import AnswerSummary, summarize_answers
 from .conversations import ConversationSummary, summarize_conversations
 from .run_tables import RunTables
-from .units import NAMES, SIGNALS, Failure, Mass, Rate, Unit, WrongAnswer, Z
+from .units import NAMES, SIGNALS, Mass, Rate, RowNote, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
@@ -42,6 +42,7 @@ class Summary:
         rows: Texts, pictures or sounds with a result.
         errors: Rows without one.
         failures: Why they have none, the most frequent reasons first.
+        notes: What is noted of results, such as a text that was cut or is unknown to the tokenizer, in the same order.
         min_count: Least places of a unit in the lists.
         rare: Units that stand at fewer places.
         complete: Whether the run was finished, so that these are all rows.
@@ -67,7 +68,8 @@ class Summary:
     unit: str
     rows: int
     errors: int
-    failures: list[Failure]
+    failures: list[RowNote]
+    notes: list[RowNote]
     min_count: int
     rare: int
     complete: bool
@@ -222,6 +224,7 @@ class _Run(RunTables):
             rows=sum(labels.values()),
             errors=sum(shard.errors for shard in self.written.values()),
             failures=self._failures(top),
+            notes=self._notes(top),
             min_count=least,
             rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
             complete=self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
@@ -269,13 +272,25 @@ class _Run(RunTables):
         )
         return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
 
-    def _failures(self, most: int) -> list[Failure]:
+    def _failures(self, most: int) -> list[RowNote]:
         """Return the reasons for rows without a result, the most frequent first."""
         ids: dict[str, list[str]] = {}
         for name, reason in self.folder.failures(i for i, shard in sorted(self.written.items()) if shard.errors):
             ids.setdefault(reason, []).append(name)
-        failures = [Failure(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
+        failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
         return sorted(failures, key=lambda failure: -failure.rows)[:most]
+
+    def _notes(self, most: int) -> list[RowNote]:
+        """Return what is noted of results, the most frequent first."""
+        rows = self.ask(
+            f"""
+            SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})
+            FROM (SELECT row, id, unnest(notes) AS note FROM shards)
+            GROUP BY regexp_replace(note, '\\d+', '0', 'g') ORDER BY 2 DESC, 1 LIMIT ?
+            """,  # noqa: S608  # no user's words
+            most,
+        )
+        return [RowNote(*row) for row in rows]
 
     def _mass(self, units: str) -> list[Mass]:
         """Return the share of each kind of token in the tokens, and in the magnitude of all scores."""

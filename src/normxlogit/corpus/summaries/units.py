@@ -18,16 +18,16 @@ SIGNALS = {"image": "patches", "audio": "frames"}
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Why rows have no result.
+class RowNote:
+    """What is said of rows: why they have no result, or a note on it.
 
     Attributes:
-        reason: The reason.
+        text: The reason or the note; of notes that differ in their numbers alone the first.
         rows: How many rows have it.
         examples: Ids of some of them.
     """
 
-    reason: str
+    text: str
     rows: int
     examples: list[str]
 

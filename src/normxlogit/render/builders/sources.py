@@ -191,4 +191,4 @@ def _table(rows: Sequence[Source], caption: str) -> Table:
         cells += [cell(f"{row.share:.0%}", row.share, strength=max(row.share, 0.0) / largest)]
         cells += [cell("" if row.nats is None else f"{-row.nats:+.1f} nats", row.nats)] if measured else []
         body.append(cells)
-    return Table(columns, body, caption)
+    return Table(columns, body, caption, stacked=True)

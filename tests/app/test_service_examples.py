@@ -1,45 +1,56 @@
-"""The service of docs/how-to-serve.md, run as it is printed there."""
+"""The web services of `examples/`."""
 
 import asyncio
 import json
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
 
 import normxlogit.explainer
 from normxlogit import InputError
-from tests.test_docs import STAND_INS, blocks
+from tests.test_docs import STAND_INS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 TEXTS = [
     f"the movie is {word} ." for word in ("good", "bad", "great", "awful", "mediocre", "never good", "a film", "here")
 ]
 
 
-@pytest.fixture(scope="module")
-def printed():
-    """The names of the page's code; loaded once."""
+def names_of(example):
+    """The names of an example's code, with models of random weights."""
+    file, names = EXAMPLES / example, {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(normxlogit.explainer, "load", lambda name, **_: STAND_INS[name]())
-        names = {}
-        for code in blocks("docs/how-to-serve.md", "python"):
-            exec(compile(code, "docs/how-to-serve.md", "exec"), names)
+        exec(compile(file.read_text(encoding="utf-8"), file, "exec"), names)
     return names
 
 
+@pytest.fixture(scope="module")
+def explaining():
+    return names_of("service.py")
+
+
+@pytest.fixture(scope="module")
+def citing():
+    return names_of("citing_service.py")
+
+
 @pytest.fixture
-def service(printed, monkeypatch):
-    """The names of the page, with the calls of the explainer counted; what a test changes is restored."""
-    real, calls = printed["explainer"], []
+def service(explaining, monkeypatch):
+    """The names of the example, with the calls of the explainer counted; what a test changes is restored."""
+    real, calls = explaining["explainer"], []
 
     def counting(texts):
         calls.append(list(texts))
         return real(texts)
 
-    monkeypatch.setitem(printed, "explainer", counting)
-    printed["calls"], printed["real"] = calls, real
-    yield printed
-    del printed["calls"], printed["real"]
+    monkeypatch.setitem(explaining, "explainer", counting)
+    explaining["calls"], explaining["real"] = calls, real
+    yield explaining
+    del explaining["calls"], explaining["real"]
 
 
 def run(service, scenario):
@@ -49,7 +60,7 @@ def run(service, scenario):
         app = service["app"]
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         async with (
-            service["lifespan"](app),
+            app.router.lifespan_context(app),
             httpx.AsyncClient(transport=transport, base_url="http://service") as client,
         ):
             return await scenario(client)
@@ -113,7 +124,7 @@ def test_a_full_queue_is_refused(service, monkeypatch):
     assert statuses == [200, 200, 200, 200, *[503] * 5]
 
 
-def test_conversations_are_cited_one_at_a_time(service):
+def test_conversations_are_cited_one_at_a_time(citing):
     messages = [
         {"role": "user", "content": "is the cat here ?"},
         {"role": "tool", "name": "search", "content": "the cat is here . the keys are here ."},
@@ -124,17 +135,17 @@ def test_conversations_are_cited_one_at_a_time(service):
         both = await asyncio.gather(*(client.post("/cite", json=messages) for _ in range(2)))
         return [*both, await client.post("/cite", json=messages[2:])]
 
-    answer, busy, bad = run(service, scenario)
+    answer, busy, bad = run(citing, scenario)
     assert (answer.status_code, busy.status_code, bad.status_code) == (200, 503, 422)
     assert "the first message" in bad.json()["detail"]
     state = answer.json()
     assert state["answer"] == "the cat is here ."
     assert state["sentences"][0]["support"]["verdict"]
     with pytest.raises(InputError, match="first message"):
-        service["reader"].cite(messages=messages[2:])
+        citing["reader"].cite(messages=messages[2:])
 
 
-def test_an_answer_is_marked_while_it_is_written(service):
+def test_an_answer_is_marked_while_it_is_written(citing):
     messages = [{"role": "user", "content": "when was the pool opened ?"}]
     messages += [{"role": "tool", "name": "search", "content": "the pool was opened in 1974 ."}]
 
@@ -142,13 +153,13 @@ def test_an_answer_is_marked_while_it_is_written(service):
         both = await asyncio.gather(*(client.post("/stream", json=messages) for _ in range(2)))
         return [*both, await client.post("/stream", json=[{"role": "judge", "content": "no"}])]
 
-    answer, busy, bad = run(service, scenario)
+    answer, busy, bad = run(citing, scenario)
     assert {answer.status_code, busy.status_code} == {200, 503}
     events = [json.loads(line) for line in max(answer, busy, key=lambda each: len(each.text)).text.splitlines()]
     answer_text = "".join(event.get("text", "") for event in events)
     assert answer_text == "The pool was opened in 1974. It has a roof. "
     marks = [event for event in events if "sentence" in event]
-    whole = service["reader"].cite(messages=messages, answer=answer_text, verify=0)
+    whole = citing["reader"].cite(messages=messages, answer=answer_text, verify=0)
     assert [mark["sentence"] for mark in marks] == [sentence.strip() for sentence in whole.sentences]
     assert [mark["verdict"].partition(" [")[0] for mark in marks] == [
         support.verdict.partition(" [")[0] for support in whole.support
