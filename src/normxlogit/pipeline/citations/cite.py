@@ -29,7 +29,7 @@ from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .contrasts import value_contrasts
 from .conversations import ConversationPrompt, conversation_prompt
-from .swaps import swaps
+from .swaps import SwappedValues, swaps
 from .windows import read_in_windows
 
 Spans = dict[str, tuple[int, ...]]
@@ -113,14 +113,16 @@ def cite_answered(
         parts: The sentences of the answer, or the span of one of them.
     """
 
-    def explain(completed: Completed) -> Citations:
-        sentences = answer_parts(completed.sequenced(), parts)
-        contrasts = value_contrasts(model, completed, sentences)
+    def values_of(completed: Completed) -> SwappedValues:
+        return SwappedValues(model, completed, answer_parts(completed.sequenced(), parts))
+
+    def explain(values: SwappedValues) -> Citations:
+        completed, contrasts = values.completed, value_contrasts(values)
         explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
-        return answered.cited(*_value_scores(explained, sentences))
+        return answered.cited(*_value_scores(explained, values.parts))
 
     def score(completed: Completed) -> dict[str, float]:
-        cited = explain(completed)
+        cited = explain(values_of(completed))
         evidence = cited.evidence.scores[:, cited.sources].sum(0)
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
@@ -128,10 +130,11 @@ def cite_answered(
         completed = read_in_windows(answered.completed, model.encoder.limit, score)
     except TooLongError as error:
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
-    cited = explain(completed)
+    values = values_of(completed)
+    cited = explain(values)
     if options.verify is None:
         return cited
-    test = _tested(model, completed, cited, options.verify, parts)
+    test = _tested(model, values, cited, options.verify, parts)
     return replace(cited, attribution=replace(cited.attribution, verified=test))
 
 
@@ -469,19 +472,20 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _tested(
-    model: TaskModel, completed: Completed, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
+    model: TaskModel, values: SwappedValues, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
 ) -> Verification:
     """Measure what each sentence loses without the first sources and without all, and swap the values of both.
 
     Args:
         model: The model.
-        completed: The prompt and the answer.
+        values: The values of the answer, and what could stand in their places.
         cited: The answer with the scores of its sources.
         verify: How many sources are left out, one at a time; "auto" until no other can come first.
         parts: The sentences of the answer, or the span of one of them.
     """
+    completed, sentences = values.completed, values.parts
     sequence = completed.sequenced()
-    sources, sentences = prompt_sources(sequence, completed.named_sources), answer_parts(sequence, parts)
+    sources = prompt_sources(sequence, completed.named_sources)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)
@@ -494,10 +498,10 @@ def _tested(
     (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
-    def removal(removed: Sequence[int], values: FloatArray) -> Removal:
+    def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
         names = tuple(sources[place].name for place in removed)
         units = tuple(cited.sources[place] for place in removed)
-        return Removal(names, units, None, float(values.sum()), False, tuple(values.tolist()))
+        return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
         without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
@@ -509,5 +513,5 @@ def _tested(
         original=removal([], nats),
         single=tuple(removal([place], nats - losses) for place, losses in zip(places, lost.T, strict=True)),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, completed, sentences, token_nats),
+        swaps=swaps(model, values, token_nats),
     )

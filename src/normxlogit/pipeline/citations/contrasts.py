@@ -11,25 +11,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inputs.documents.values import occurs_in
-from ...model.task_model import TaskModel
-from ...results.units.spans import NamedSpan
 from ..completions.completed import Completed
 from ..completions.sources import Contrasts
 from .swaps import Question, SwappedValues
 
 
-def value_contrasts(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan]) -> Contrasts | None:
-    """Return the contrasts of the sentences of an answer, one for each sentence with such values.
+def value_contrasts(values: SwappedValues) -> Contrasts | None:
+    """Return the contrasts of the sentences of an answer, one for each sentence with such values; None without any.
 
     Args:
-        model: A language model.
-        completed: The prompt and the answer with its named sources.
-        parts: The sentences of the answer.
-
-    Returns:
-        The contrasts; None if there is no such value.
+        values: The values of the answer with the others of the sources.
     """
-    values, rest = SwappedValues(model, completed, parts), _without_sources(completed)
+    completed, parts = values.completed, values.parts
+    rest = _without_sources(completed)
     generated = len(completed.encoding) - completed.prompt_tokens
     differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
     for question in values.questions:

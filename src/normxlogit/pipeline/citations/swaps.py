@@ -93,20 +93,18 @@ class SwappedValues:
         return self.token_ids(gap + text)
 
 
-def swaps(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan], answer_nats: Array) -> tuple[Swap, ...]:
+def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[Swap, ...]:
     """Put other values of the documents in the place of each value of an answer.
 
     Args:
         model: A language model.
-        completed: The prompt and the answer; the named sources are the sentences of the documents.
-        parts: The sentences of the answer.
+        values: The values, with the others.
         answer_nats: Log-probability of each token of the answer, (G,).
 
     Returns:
         For each value that has a candidate the likeliest other one.
     """
-    values = SwappedValues(model, completed, parts)
-    sentences, questions = values.sentences, values.questions
+    sentences, questions, parts = values.sentences, values.questions, values.parts
     variants = dict.fromkeys(
         (question.sentence, text)
         for question in questions

@@ -1,6 +1,6 @@
 """Explain which sources the parts of an answer rest on, with as few passes as the method allows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -159,7 +159,7 @@ def sources_and_parts(
     return source_pieces, part_pieces
 
 
-def part_weights(completed: Completed, parts: list[NamedSpan]) -> Array:
+def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
     """Return which generated tokens are of which part, (K, G)."""
     start = completed.joined().prompt_tokens
     weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
