@@ -24,7 +24,7 @@ class Experiment:
     deviates: str
 
 
-_RESULTS = "[below](#models)"
+_RESULTS = "[results](#models)"
 _ALIGNMENT = "[alignment](alignment.md)"
 _COST = "[cost](cost.md)"
 
@@ -32,7 +32,7 @@ EXPERIMENTS = (
     Experiment(
         "Figure 1: signed scores of one text",
         "python -m paper figure1",
-        "the model in the package, [below](#where-the-papers-order-holds-and-where-it-does-not)",
+        "the model in the package, [results](#where-the-papers-order-holds-and-where-it-does-not)",
         "another sentence and another model",
     ),
     Experiment(

@@ -179,7 +179,7 @@ def read_rows(path: Path) -> Any:
 
 def _datasets() -> Any:
     """Import the package that reads data."""
-    return optional_module("datasets", "data other than 'reviews' needs: pip install 'normxlogit[eval]'")
+    return optional_module("datasets", "data sets are read by the package datasets: pip install 'normxlogit[eval]'")
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
