@@ -270,7 +270,8 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[Span]]:
     """Return the tokens as texts, joined by the usual marks of word boundaries, and the span of each in them."""
-    texts, spans, current = [""] * (1 + (1 in a.units.sequence)), [], 0
+    texts, current = [""] * (1 + (1 in a.units.sequence)), 0
+    spans: list[Span] = []
     marked = any(token[:1] in _STARTS for token in a.tokens)
     for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence
