@@ -7,6 +7,7 @@ import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit.render.builders.similarity import pairs_grid
 from tests import tiny
 from tests.pipeline.test_signals import picture, shaken
 
@@ -86,6 +87,23 @@ def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     assert result.pairs.sum() == pytest.approx(result.prediction.value, abs=1e-5)
     np.testing.assert_allclose(result.pairs.sum(1)[:-1], side(result, 0), atol=1e-5)
     np.testing.assert_allclose(result.pairs.sum(0)[:-1], side(result, 1), atol=1e-5)
+
+
+def test_pairs_of_words_and_patches_are_drawn_from_either_side():
+    _, _, explainer = explained("clip")
+    words, patches = TEXT.split(), ["0,0", "0,1", "0,2", "0,3"]
+    for first, second in ((TEXT, picture()), (picture(), TEXT)):
+        result = explainer.similarity(first, second, matrix=True)
+        grid = pairs_grid(result)
+        named = (grid.rows, grid.columns) if first is TEXT else (grid.columns, grid.rows)
+        assert named[0] == words
+        assert [name for name in named[1] if name in patches] == patches
+        by_word = [(result.pairs[:-1] if first is TEXT else result.pairs[:, :-1].T)[[token]].sum() for token in (1, 2)]
+        scores = grid.scores if first is TEXT else grid.scores.T
+        biases = (result.pairs[:, -1] if first is TEXT else result.pairs[-1])[[1, 2]]
+        np.testing.assert_allclose(scores.sum(1)[:2], by_word - biases, atol=1e-5)
+        assert "The strongest pairs" in str(result)
+        assert "Every pair" in result.to_html()
 
 
 def test_regions_of_two_pictures_are_replaced_to_test_their_cosine():

@@ -53,6 +53,9 @@ class Segment(NamedTuple):
 
 SPACE = Segment(" ")
 
+NO_CHARACTER = "·"
+"""What is drawn of a token that has no character of its own, such as a further byte of an emoji."""
+
 
 class ScoredColumn(NamedTuple):
     """What has one score: a token, a word, or several tokens that share a character.
@@ -69,6 +72,13 @@ class ScoredColumn(NamedTuple):
     special: bool
     sink: bool = False
     answer_read: bool = False
+
+
+def drawable(segment: Segment) -> str:
+    """Return the text of a piece, with white space that has a score made visible."""
+    if segment.text.strip():
+        return segment.text
+    return "".join("↵\n" if c == "\n" else "⇥" if c == "\t" else "␣" for c in segment.text)
 
 
 @dataclass(frozen=True)
@@ -152,11 +162,11 @@ def _scored_pieces(a: Attribution, words: bool | None) -> tuple[list[list[Segmen
     texts = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
     if words or (words is None and a.has_words):
         merged_words = a.words()
-        segments, columns = _cut(a, texts, [(word.tokens, word.start, word.end) for word in merged_words])
+        segments, columns = cut_tokens(a, texts, [(word.tokens, word.start, word.end) for word in merged_words])
         return segments, columns, _stacked([np.asarray(word.score) for word in merged_words], a)
     if a.text is None or a.offsets is None:
-        return *_cut(a, *_tokens_as_text(a)), a.scores[..., : a.text_units]
-    segments, columns = _cut(a, texts, _shared(a, a.offsets))
+        return *cut_tokens(a, *tokens_as_text(a)), a.scores[..., : a.text_units]
+    segments, columns = cut_tokens(a, texts, _shared(a, a.offsets))
     return segments, columns, _stacked([a.scores[..., list(column.tokens)].sum(-1) for column in columns], a)
 
 
@@ -203,7 +213,9 @@ Span = tuple[tuple[int, ...], int, int]
 """Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
 
 
-def _cut(a: Attribution, texts: Sequence[str], spans: Sequence[Span]) -> tuple[list[list[Segment]], list[ScoredColumn]]:
+def cut_tokens(
+    a: Attribution, texts: Sequence[str], spans: Sequence[Span]
+) -> tuple[list[list[Segment]], list[ScoredColumn]]:
     """Cut texts at the spans of tokens or words; special tokens that are not in them are set apart by spaces."""
     segments: list[list[Segment]] = [[] for _ in texts]
     columns: list[ScoredColumn] = []
@@ -224,9 +236,12 @@ def _cut(a: Attribution, texts: Sequence[str], spans: Sequence[Span]) -> tuple[l
             if written and not written[-1].text[-1:].isspace():
                 written.append(SPACE)
             written += [Segment(token, len(columns)), SPACE]
+        else:
+            written.append(Segment(NO_CHARACTER, len(columns)))
         columns.append(ScoredColumn(quoted(visible(token)), tokens, special))
     for written, text, end in zip(segments, texts, cut_to, strict=True):
-        _add(written, text[end:].rstrip())  # what stands after the last token, such as a text beyond the model's length
+        # What stands after the last token, such as a text beyond the model's length.
+        _add(written, text[end:].rstrip())
         while written and written[-1].column is None and not written[-1].text.strip():
             written.pop()
     return segments, columns
@@ -253,9 +268,10 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
     return spans
 
 
-def _tokens_as_text(a: Attribution) -> tuple[list[str], list[Span]]:
+def tokens_as_text(a: Attribution) -> tuple[list[str], list[Span]]:
     """Return the tokens as texts, joined by the usual marks of word boundaries, and the span of each in them."""
-    texts, spans, current = [""] * (1 + (1 in a.units.sequence)), [], 0
+    texts, current = [""] * (1 + (1 in a.units.sequence)), 0
+    spans: list[Span] = []
     marked = any(token[:1] in _STARTS for token in a.tokens)
     for index, (token, sequence) in enumerate(zip(a.tokens, a.units.sequence, strict=False)):
         current = current if sequence is None else sequence

@@ -1,6 +1,7 @@
 """The blocks of generated text: each token with what it rests on."""
 
 from dataclasses import replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ...results.units.words import merged
 from ..blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend, number
 from ..describe import Facts, facts
+from ..layout import cut_tokens, drawable, tokens_as_text
 from .media import coarser, media_block
 from .text import LARGEST
 from .timeline import heard_blocks, timeline_blocks
@@ -61,8 +63,6 @@ def generation_blocks(g: Attribution) -> list[Block]:
     notes = [NOTE, *([f"{kinds} by the largest of theirs"] if media else [])]
     data = {"prompt": start, "signed": g.signed, "scores": context_scores}
     prompt, written = _pieces(g)
-    if written[0].source is None and not written[0].text.strip():
-        written = written[1:]  # the space before the completion
     return [
         replace(described.header(tested=verdict(g.verified)), prediction=""),
         Sentences(
@@ -176,37 +176,30 @@ def _matrix(g: Attribution, rows: FloatArray) -> Block:
 
 def _pieces(g: Attribution) -> tuple[list[Piece], list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
-    pieces: list[Piece] = []
-    drawn_to, prompt, first = 0, 0, g.prompt_tokens or 0
+    if g.text is None or g.offsets is None:
+        texts, spans = tokens_as_text(g)
+    else:
+        covered = [0, *accumulate((end for _, end in g.offsets), max)]  # up to each token
+        texts, spans = [g.text], [((i,), max(start, covered[i]), end) for i, (start, end) in enumerate(g.offsets)]
     placeholders = {token: medium.name for medium in g.media for token in medium.tokens}
-    for i, token in enumerate(g.tokens):
+    pieces: tuple[list[Piece], list[Piece]] = ([], [])
+    of_completion = False
+    for segment in cut_tokens(g, texts, spans)[0][0]:
+        if (i := segment.column) is None:
+            pieces[of_completion].append(Piece(segment.text))
+            continue
+        part = i - (g.prompt_tokens or 0)
+        of_completion = part >= 0
         if i in placeholders:  # one name in the place of all of them
             if placeholders[i] != placeholders.get(i - 1):
-                pieces.append(Piece(f"[{placeholders[i]}]", kind="special"))
-            drawn_to = max(drawn_to, g.offsets[i][1]) if g.offsets is not None else drawn_to
+                pieces[of_completion].append(Piece(f"[{placeholders[i]}]", kind="special"))
             continue
-        prompt = len(pieces) if i == first else prompt
-        part = i - first if i >= first else None
-        special = g.special_tokens_mask[i]
-        text = token
-        if g.text is not None and g.offsets is not None:
-            start, end = g.offsets[i]
-            if start > drawn_to:
-                pieces.append(Piece(g.text[drawn_to:start]))
-            text = g.text[max(start, drawn_to) : end]
-            drawn_to = max(drawn_to, end)
-        if not text:  # a special token, or a piece of a character that stands at another token
-            text = visible(token) if special else "·"
-        space = len(text) - len(text.lstrip(" ")) if text.strip() else 0  # white space before a word has no colour
-        if space:
-            pieces.append(Piece(text[:space]))
-        drawn_text = text[space:] if text.strip() and "\n" not in text else text[space:].replace("\n", "↵\n")
-        kind = "special" if special else "strong" if part is not None else ""
-        chance, likelier = ("", "") if part is None else (_chance(g, part), _likelier(g, part))
-        pieces.append(Piece(drawn_text, 0.0, kind, _token_name(g, i), chance, likelier, part=part, source=i))
-    if g.text is not None and g.offsets is not None and g.text[drawn_to:].strip():
-        pieces.append(Piece(g.text[drawn_to:]))
-    return pieces[:prompt], pieces[prompt:]
+        kind = "special" if g.special_tokens_mask[i] else "strong" if of_completion else ""
+        piece = Piece(drawable(segment), kind=kind, name=_token_name(g, i), source=i)
+        if of_completion:
+            piece = piece._replace(number=_chance(g, part), details=_likelier(g, part), part=part)
+        pieces[of_completion].append(piece)
+    return pieces
 
 
 def _direction(pieces: list[Piece]) -> str:

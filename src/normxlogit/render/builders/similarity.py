@@ -7,7 +7,6 @@ import numpy as np
 
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
-from ...results.units.words import UnitScore
 from ..blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from ..charts import Grid, Legend
 from .media import MediumBlock
@@ -53,33 +52,28 @@ def cosine(s: Attribution) -> float:
 
 
 def pairs_grid(s: Attribution) -> Grid:
-    """Return what each pair of words adds to the cosine; pairs of tokens where words cannot be told."""
-    rows, columns = _words(s, 0), _words(s, 1)
-    table = word_pairs(s)
-    caption = f"What each pair adds to the cosine {cosine(s):.3f}"
-    return Grid([row.text for row in rows], [column.text for column in columns], table, caption, caption)
+    """Return what each pair of words adds to the cosine; pairs of tokens or patches where words cannot be told."""
+    return _grid(s, word_pairs(s), f"What each pair adds to the cosine {cosine(s):.3f}")
 
 
 def word_pairs(s: Attribution) -> FloatArray:
-    """Return the pairs summed to words, special tokens and biases left out: (first's words, second's words).
+    """Return the pairs summed to words, biases left out: (first's words, second's words).
 
     Args:
         s: A similarity with `pairs`.
     """
     pairs: Any = s.pairs  # (T1 + 1, T2 + 1)
-    first = len(pairs) - 1  # T1
-    rows = np.stack([pairs[list(word.tokens)].sum(0) for word in _words(s, 0)])  # (W1, T2 + 1)
-    columns = [[token - first for token in word.tokens] for word in _words(s, 1)]
-    return np.stack([rows[:, tokens].sum(1) for tokens in columns], 1)  # (W1, W2)
+    rows = np.stack([pairs[tokens].sum(0) for _, tokens in _words(s, 0)])  # (W1, T2 + 1)
+    return np.stack([rows[:, tokens].sum(1) for _, tokens in _words(s, 1)], 1)  # (W1, W2)
 
 
-def _words(s: Attribution, sequence: int) -> list[UnitScore]:
-    """Return the words of a text; its tokens and patches where words cannot be told."""
-    if s.has_words:
-        return s.words(sequence=sequence)
-    first = len(s.pairs if s.pairs is not None else ()) - 1  # T1
-    units = range(first) if sequence == 0 else range(first, len(s.tokens))
-    return [UnitScore(s.tokens[i], (i,), 0.0) for i in units]
+def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
+    """Return the words of a text, or the tokens and patches where there are none, each with its places in `pairs`."""
+    units = [i for i, of in enumerate(s.units.sequence) if of == sequence]
+    places = {unit: place for place, unit in enumerate(units)}
+    words = s.words(sequence=sequence) if s.has_words else []
+    named = [(word.text, [places[token] for token in word.tokens]) for word in words]
+    return named or [(s.units.text[unit], [place]) for unit, place in places.items()]
 
 
 def _strongest(s: Attribution) -> Table:
@@ -90,14 +84,18 @@ def _strongest(s: Attribution) -> Table:
     for index in np.argsort(-table, axis=None, kind="stable")[:STRONGEST]:
         i, j = divmod(int(index), len(second))
         score = float(table[i, j])
-        rows.append([cell(first[i].text), cell(second[j].text), cell(f"{score:+.3f}", score, strength=score / largest)])
+        rows.append([cell(first[i][0]), cell(second[j][0]), cell(f"{score:+.3f}", score, strength=score / largest)])
     return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")
 
 
 def _states_grid(s: Attribution) -> Grid:
     """Return the largest cosine of the own states of the tokens of each pair of words."""
     states: Any = s.state_cosines  # (T1, T2)
-    rows, columns = _words(s, 0), _words(s, 1)
-    tokens = [[token - len(states) for token in column.tokens] for column in columns]
-    table = np.array([[states[np.ix_(row.tokens, column)].max() for column in tokens] for row in rows], np.float32)
-    return Grid([row.text for row in rows], [column.text for column in columns], table, STATES, STATES)
+    first, second = _words(s, 0), _words(s, 1)
+    table = [[states[np.ix_(row, column)].max() for _, column in second] for _, row in first]  # (W1, W2)
+    return _grid(s, np.array(table, np.float32), STATES)
+
+
+def _grid(s: Attribution, table: FloatArray, caption: str) -> Grid:
+    rows, columns = ([name for name, _ in _words(s, sequence)] for sequence in (0, 1))
+    return Grid(rows, columns, table, caption, caption)

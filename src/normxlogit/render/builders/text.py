@@ -8,7 +8,7 @@ from ...results.attribution import Attribution
 from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend, number
 from ..describe import Facts, facts, prediction_text
-from ..layout import Layout, Row, Segment, layout, strongest
+from ..layout import Layout, Row, Segment, drawable, layout, strongest
 from .media import coarser, media_block
 from .verification import WITHOUT, verdict, without_text
 
@@ -107,7 +107,7 @@ def sentence_of(
         kind = "special" if column.special else "sink" if column.sink else "read" if column.answer_read else ""
         strength = 0.0 if column.special else float(row.strengths[i])
         score_text = number(float(row.scores[i]), row.scale, signed=signed)
-        return Piece(_drawable(segment), strength, kind, column.name, score_text, "\n".join(details), i)
+        return Piece(drawable(segment), strength, kind, column.name, score_text, "\n".join(details), i)
 
     texts = [(d, [piece(s) for s in segments]) for d, segments in zip(drawn.directions, drawn.texts, strict=True)]
     return Sentence(caption or row.name, texts, step, _summary(drawn, row, signed=signed))
@@ -256,10 +256,3 @@ def _shared_level(drawn: Layout, row: Row, *, signed: bool) -> list[str]:
     return [
         f"all scores have one sign, and none is closer to 0 than {least}; centered() shows the difference from the mean"
     ]
-
-
-def _drawable(segment: Segment) -> str:
-    """Return a piece with white space that has a score made visible."""
-    if segment.text.strip():
-        return segment.text
-    return "".join("↵\n" if c == "\n" else "⇥" if c == "\t" else "␣" for c in segment.text)
