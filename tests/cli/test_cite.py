@@ -139,7 +139,8 @@ def test_several_questions_have_a_result_each(shop, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--answer", "The cat is here."], "--answer is a file"),
+        (["--answer", "The"], "there is no file The"),
+        (["--answer", "my answer.txt"], "there is no file my answer.txt"),
         (["--answer", "answer.txt", "--answer", "b.txt"], "give one for each"),
         (["--system", "a", "--system", "b"], "--system is given 2 times"),
     ],
@@ -148,6 +149,22 @@ def test_what_the_command_line_cannot_mean_is_refused(shop, options, message, ca
     code, _, err = run(capsys, *shop, "--question", "Is the cat here?", *options)
     assert code == 2
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The cat is here.", "The cat is here."),
+        ("the answer", "The keys are there."),
+        ("The cat. " * 40, "The cat. " * 40),
+    ],
+    ids=["text", "file", "long text"],
+)
+def test_an_answer_is_a_file_or_a_text(shop, tmp_path, capsys, answer, expected):
+    write(tmp_path, **{"the answer": "The keys are there."})
+    code, out, _ = run(capsys, *shop, "--question", "Is the cat here?", "--answer", answer, "--format", "json")
+    assert code == 0
+    assert json.loads(out)["answer"].strip() == expected.strip()
 
 
 def test_an_answer_on_standard_input(shop, capsys, monkeypatch):

@@ -10,7 +10,7 @@ import typer
 from ..cli import options
 from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
-from ..inputs.documents.document_files import decoded, files_in, names_of_files, read_file
+from ..inputs.documents.document_files import SUFFIXES, decoded, files_in, is_existing_path, names_of_files, read_file
 from .console import check_output, deliver_result, format_for, quiet, status
 
 
@@ -36,10 +36,10 @@ def cite(
         typer.Option(help="Which of the assistant's texts in --messages is the answer, from 0; by default the last."),
     ] = None,
     answer: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            help="Text file of an answer that was written elsewhere, one for each question; - is standard input. By "
-            "default the model answers."
+            help="An answer that was written elsewhere, one for each question: a text file, a text of several words, "
+            "or - for standard input. By default the model answers."
         ),
     ] = None,
     model: options.LanguageModel = "",
@@ -100,22 +100,27 @@ def cite(
     deliver_result(noted[0] if len(noted) == 1 else Attributions(noted), kind, output)
 
 
-def _written_answers(files: list[Path], questions: int, typed_documents: bool) -> list[str]:
-    """Read the answers that were written elsewhere, one for each question."""
-    if len(files) not in (0, questions):
-        raise InputError(f"--answer is given {len(files)} times and --question {questions}: give one for each")
-    if list(map(str, files)).count("-") + typed_documents > 1:
+def _written_answers(given: list[str], questions: int, typed_documents: bool) -> list[str]:
+    """Return the answers that were written elsewhere, one for each question."""
+    if len(given) not in (0, questions):
+        raise InputError(f"--answer is given {len(given)} times and --question {questions}: give one for each")
+    if given.count("-") + typed_documents > 1:
         raise InputError("standard input can be the documents or one answer; give files for the others")
-    return [_written_answer(file) for file in files]
+    return [_written_answer(text_or_file) for text_or_file in given]
 
 
-def _written_answer(file: Path) -> str:
-    """Read an answer from a file, or from standard input."""
-    if str(file) == "-":
+def _written_answer(text_or_file: str) -> str:
+    """Return an answer that was given as a file, as "-" for standard input, or as a text of several words."""
+    if text_or_file == "-":
         return decoded(sys.stdin.buffer.read(), "standard input")
-    if not file.exists():
-        raise InputError(f"--answer is a file with the answer, and there is none called {file}; - is standard input")
-    return "\n\n".join(read_file(file).values())
+    if is_existing_path(text_or_file):
+        return "\n\n".join(read_file(text_or_file).values())
+    if len(text_or_file.split()) < 2 or text_or_file.lower().endswith(SUFFIXES):
+        raise InputError(
+            f"--answer: there is no file {text_or_file}; an answer that is typed has several words, and - is standard "
+            "input"
+        )
+    return text_or_file
 
 
 def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str], list[str]]:

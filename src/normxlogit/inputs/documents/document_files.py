@@ -15,9 +15,6 @@ HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
 """Files of a folder that are read as documents."""
 
-LONGEST_NAME = 256
-"""Characters up to which a text is looked for among files."""
-
 HIDDEN = frozenset({"title", "script", "style", "template", "noscript", "svg", "math", "select", "textarea"})
 """Elements whose content a browser does not show as text."""
 
@@ -56,9 +53,17 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
     return {name: decoded(content, str(path))}
 
 
+def is_existing_path(text: str) -> bool:
+    """Return whether a text is the path of something that exists."""
+    try:
+        return bool(text) and Path(text).exists()
+    except (OSError, ValueError):  # longer than a name can be, or with a zero byte
+        return False
+
+
 def is_file_name(text: str) -> bool:
     """Return whether a text is nothing but the name of a file that exists."""
-    return len(text.split()) == 1 and len(text) < LONGEST_NAME and Path(text).is_file()
+    return len(text.split()) == 1 and is_existing_path(text) and Path(text).is_file()
 
 
 def files_in(folder: Path) -> list[Path]:
