@@ -132,13 +132,13 @@ def score_label(described: Facts) -> str:
 
 
 def _strongest(a: Attribution, drawn: Layout, unit: str) -> Block:
-    """Return the strongest scores with bars, each with the model's answer without it, where that was measured."""
+    """Return the strongest scores with bars, and those of which the model's answer without them was measured."""
     row, count = drawn.rows[0], len(drawn.columns)
     ranked = strongest(drawn, row, count)
-    columns, scores = ranked[:STRONGEST], row.scores[ranked[:STRONGEST]].tolist()
+    columns = [i for place, i in enumerate(ranked) if place < STRONGEST or _without(a, drawn, i)]
     if not columns:
         return Paragraph(f"no {unit} has a score other than zero")
-    without = [_without(a, drawn, i) for i in columns]
+    scores, without = row.scores[columns].tolist(), [_without(a, drawn, i) for i in columns]
     least, largest = min(0.0, *scores), max(0.0, *scores)
     zero = -least / (largest - least)
     rows = []
@@ -148,7 +148,8 @@ def _strongest(a: Attribution, drawn: Layout, unit: str) -> Block:
         rows.append([*cells, *([cell(answer)] if any(without) else [])])
     header = [Column("score" if any(without) else "", numbers=True), Column("")]
     header += [Column(WITHOUT)] if any(without) else []
-    caption = f"The {len(rows)} strongest of {len(ranked)} {unit}s" if len(ranked) > len(rows) else "Strongest"
+    units = unit if len(ranked) == 1 else f"{unit}s"
+    caption = f"The {len(rows)} strongest of {len(ranked)} {units}" if len(ranked) > len(rows) else units.capitalize()
     return Table([Column(""), *header], rows, caption, stacked=True)
 
 
