@@ -101,6 +101,12 @@ def forward_replaced(model):
     model.bert.embeddings.forward = lambda *a, **k: own(model.bert.embeddings, *a, **k) * 2
 
 
+def class_replaced(model):
+    own = type(model.bert.embeddings)
+    doubled = {"forward": lambda self, *a, **k: own.forward(self, *a, **k) * 2}
+    model.bert.embeddings.__class__ = type("Doubled", (own,), doubled)
+
+
 def in_place(model):
     with torch.no_grad():
         model.bert.encoder.layer[0].output.dense.weight.mul_(2)
@@ -123,6 +129,7 @@ CHANGES = {
     "other tensors": (bert, assigned),
     "a number of a module": (bert, attention_changed),
     "another forward": (bert, forward_replaced),
+    "another class": (bert, class_replaced),
     "weights in place": (bert, in_place),
     "weights by their data": (bert, in_data),
 }
