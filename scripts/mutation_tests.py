@@ -38,9 +38,23 @@ PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decod
 """Where embedding models and models of two sides are measured, too."""
 
 ROOMS = {
-    "copies": ["tests/copies", "tests/parts", "tests/model", *EVERYWHERE],
+    "copies": [
+        "tests/copies",
+        "tests/parts",
+        "tests/model",
+        "tests/contract/test_changed_models.py",
+        *EVERYWHERE,
+    ],
     "parts": ["tests/parts", "tests/model", *EVERYWHERE],
-    "model": ["tests/model", "tests/loading", "tests/frozen", "tests/inputs", "tests/pipeline", *EVERYWHERE],
+    "model": [
+        "tests/model",
+        "tests/contract/test_changed_models.py",
+        "tests/loading",
+        "tests/frozen",
+        "tests/inputs",
+        "tests/pipeline",
+        *EVERYWHERE,
+    ],
     "frozen": ["tests/frozen", *EVERYWHERE],
     "methods": ["tests/methods", *EVERYWHERE],
     "evaluation": ["tests/evaluation", *PAIRS, *EVERYWHERE],

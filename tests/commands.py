@@ -1,6 +1,10 @@
-"""The command lines in this process."""
+"""The command lines in this process, and programs in one of their own."""
 
-import benchmarks.commands
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import paper.cli
 from normxlogit import cli
 
@@ -21,6 +25,15 @@ def run_paper(capsys, *arguments):
     return run(capsys, *arguments, program=paper.cli)
 
 
-def run_benchmark(capsys, *arguments):
-    """Run a measurement of `benchmarks/`; returns exit code, output and errors."""
-    return run(capsys, *arguments, program=benchmarks.commands)
+def run_python(program, *arguments, **environment):
+    """Run a program in a process of its own, which must end well; returns what it prints."""
+    found = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | environment,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+    return found.stdout

@@ -26,6 +26,22 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(scope="session")
+def explainer():
+    """The explainer of a classifier with random weights, which all tests share."""
+    from tests import tiny
+
+    return tiny.explainer("bert")
+
+
+@pytest.fixture(scope="session")
+def writer():
+    """The explainer of a language model with random weights, which all tests share."""
+    from tests import tiny
+
+    return tiny.explainer("llama", "CausalLM")
+
+
 @pytest.fixture
 def few_examples(monkeypatch):
     """Where code of the docs reads some of the texts of a data set, it reads eight of them."""

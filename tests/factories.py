@@ -214,3 +214,7 @@ def make_audio() -> Attribution:
     medium = sound_of_times([(0, 0), *((0.5 * i, 0.5 * i + 0.5) for i in range(4))])
     assert medium is not None
     return make_signal("moment", media=(medium,))
+
+
+MAKERS = [make_attribution, pair, all_labels, labels_and_layers, make_generation, make_image, make_audio]
+"""One of each kind of result."""

@@ -13,13 +13,10 @@ from normxlogit import ALL
 from normxlogit.inputs.batching import batches
 from normxlogit.inputs.encoding import Encoding
 from tests import tiny
+from tests.tiny import explainer
 
 WIDE = 997
 """A vocabulary size that no other axis has."""
-
-
-def explainer(family="bert", kind="SequenceClassification", **options):
-    return tiny.explainer(family, kind, **options)
 
 
 def warm(e):

@@ -27,7 +27,7 @@ from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, St
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny, vlm
 from tests.pipeline.test_feature_maps import resnet
-from tests.pipeline.test_signals import PROCESSOR, vit
+from tests.pipeline.test_signals import PROCESSOR, vit, wav2vec2
 from tests.pipeline.test_speech import frame_model
 from tests.pipeline.test_two_towers import model_and_processor as two_towers
 from tools.survey import page as architectures
@@ -98,7 +98,7 @@ STAND_INS = {
     "a-convolutional-classifier": lambda: (resnet(), PROCESSOR),
     "a-model-with-two-towers": lambda: two_towers(),
     "a-speech-model": lambda: frame_model(Path(tempfile.mkdtemp())),
-    "an-audio-classifier": lambda: hearer(),
+    "an-audio-classifier": lambda: (wav2vec2(), transformers.Wav2Vec2FeatureExtractor()),
     "a-vision-language-model": lambda: vlm.llava(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))
@@ -138,14 +138,6 @@ def writer():
     tokenizer.model_max_length = 400
     tokenizer.chat_template = tiny.CHAT_TEMPLATE
     return tiny.model("llama", "CausalLM"), tokenizer
-
-
-def hearer():
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-    shapes = {"conv_dim": (32, 32), "conv_stride": (5, 4), "conv_kernel": (10, 8), "num_feat_extract_layers": 2}
-    more = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 16}
-    config = transformers.Wav2Vec2Config(**sizes, **shapes, **more)
-    return transformers.Wav2Vec2ForSequenceClassification(config).eval(), transformers.Wav2Vec2FeatureExtractor()
 
 
 def own_models():

@@ -21,12 +21,7 @@ NOTEBOOKS = sorted(ROOT.glob("examples/*.ipynb"))
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory):
     """A folder with a tiny model that writes, in the place of the one that is 90 MB."""
-    folder = tmp_path_factory.mktemp("writer")
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length, tokenizer.chat_template = 400, tiny.CHAT_TEMPLATE
-    tokenizer.save_pretrained(folder)
-    tiny.model("llama", "CausalLM").save_pretrained(folder)
-    return folder
+    return tiny.save(tmp_path_factory.mktemp("writer"), "llama", "CausalLM", length=400, chats=True)
 
 
 def code_cells(path):

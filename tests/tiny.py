@@ -87,6 +87,11 @@ def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: b
         backend.post_processor = processors.TemplateProcessing(
             single=single, pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
         )
+    return as_fast(backend, padding_side)
+
+
+def as_fast(backend: Tokenizer, padding_side: str = "right") -> PreTrainedTokenizerFast:
+    """A tokenizer of transformers with the special tokens of this file."""
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         unk_token="[UNK]",
@@ -150,16 +155,43 @@ def model(
     return made.eval()
 
 
+def random_model(kind: type[PreTrainedModel], config, scale: float = 4.0) -> PreTrainedModel:
+    """A random model of a class and a configuration of transformers, its matrices this much larger than usual."""
+    torch.manual_seed(0)
+    made = kind(config)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(scale if parameter.ndim == 2 else 1.0)
+    return made.eval()
+
+
 def explainer(family: str = "bert", kind: str = "SequenceClassification", **options) -> Explainer:
     """The explainer of a random model of a family with its tokenizer; arguments as of `model`."""
     return Explainer(model(family, kind, **options), tokenizer_for(family))
 
 
-def save(folder, family: str, kind: str = "SequenceClassification", **options):
-    """Write a random model of a family and its tokenizer to a folder, and return the folder."""
+def save(folder, family: str, kind: str = "SequenceClassification", *, length: int = 40, chats=False, **options):
+    """Write a random model of a family and its tokenizer to a folder, and return the folder.
+
+    Args:
+        folder: Where to.
+        family: As of `model`, as are kind and options.
+        kind: Of the model.
+        length: How many tokens the tokenizer says that the model reads.
+        chats: Give the tokenizer a chat template.
+        **options: Further configuration of the model.
+    """
     model(family, kind, **options).save_pretrained(folder)
-    tokenizer_for(family).save_pretrained(folder)
+    made = tokenizer_for(family)
+    made.model_max_length, made.chat_template = length, CHAT_TEMPLATE if chats else None
+    made.save_pretrained(folder)
     return folder
+
+
+def logits_of(model: PreTrainedModel, ids) -> torch.Tensor:
+    """What a model itself answers to a row of token ids: (C,), or (T, C) where it answers at every token."""
+    with torch.no_grad():
+        return model(torch.tensor([list(ids)])).logits[0]
 
 
 def writer(*, length: int = 300, template: str | None = None, name: str | None = None) -> Explainer:

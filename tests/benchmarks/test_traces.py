@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.traces import KINDS, read, write_traces
-from normxlogit import Explainer
+from benchmarks.traces import KINDS, write_traces
 from normxlogit.evaluation.grounding.cases import holds
 from normxlogit.inputs.documents.conversations import read_conversation
-from tests import tiny
 
 
 def test_each_trace_holds_its_fact_in_one_source():
@@ -30,11 +28,3 @@ def test_each_trace_holds_its_fact_in_one_source():
 @pytest.mark.parametrize(("text", "expected"), [("room 34.", True), ("34", True), ("room 134", False), ("340", False)])
 def test_a_value_is_not_a_piece_of_another(text, expected):
     assert holds(text, "34") == expected
-
-
-def test_traces_are_read_by_the_model():
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 900
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
-    results = read(explainer, write_traces(2))
-    assert [one.kind for one in results] == list(KINDS[:2])

@@ -19,12 +19,8 @@ TEXT = "The movie is mediocre, maybe even bad."
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory):
     """A folder with a causal language model."""
-    path = tmp_path_factory.mktemp("writer")
-    tiny.model("llama", "CausalLM", max_position_embeddings=400).save_pretrained(path)
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 400
-    tokenizer.save_pretrained(path)
-    return str(path)
+    folder = tmp_path_factory.mktemp("writer")
+    return str(tiny.save(folder, "llama", "CausalLM", length=400, max_position_embeddings=400))
 
 
 @pytest.fixture(scope="module")

@@ -40,9 +40,7 @@ def explainer():
 @pytest.fixture(scope="module")
 def writer():
     """A causal language model that reads a few hundred tokens."""
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 400
-    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=400), tokenizer, name="a tiny llama")
+    return tiny.writer(length=400, name="a tiny llama")
 
 
 def methods(explainer) -> str:

@@ -82,10 +82,7 @@ def test_what_a_folder_holds_that_is_no_text_is_left_out_with_a_note(tmp_path):
 
 @pytest.mark.parametrize("lines", [False, True], ids=["json", "json lines"])
 def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
-    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
-    tokenizer.model_max_length, tokenizer.chat_template = 300, tiny.CHAT_TEMPLATE
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    tiny.save(tmp_path / "model", "llama", "CausalLM", length=300, chats=True)
     messages = [
         {"role": "user", "content": "Is the cat here?"},
         {"role": "tool", "name": "search", "content": '{"cat": "here", "keys": "there"}'},
@@ -113,10 +110,7 @@ def test_a_conversation_in_a_file(lines, tmp_path, capsys, monkeypatch):
 @pytest.fixture
 def shop(tmp_path, monkeypatch):
     """A folder with a model, two documents and an answer."""
-    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
-    tokenizer.model_max_length, tokenizer.chat_template = 300, tiny.CHAT_TEMPLATE
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    tiny.save(tmp_path / "model", "llama", "CausalLM", length=300, chats=True)
     write(tmp_path, a_txt="The cat is here.", b_txt="The keys are there.", answer_txt="The cat is here.")
     monkeypatch.chdir(tmp_path)
     return ["cite", "a.txt", "b.txt", "--model", "model", "--verify", 0]

@@ -66,9 +66,7 @@ def made(tmp_path):
     (tmp_path / "asked.jsonl").write_text(json.dumps({"question": "Who?", "documents": ["It was Ann."]}) + "\n")
     for name in ("train", "validation"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"sentence": "a fine film", "label": 1}) + "\n")
-    model, tokenizer = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
-    model.save_pretrained(tmp_path / "lm")
-    tokenizer.save_pretrained(tmp_path / "lm")
+    tiny.save(tmp_path / "lm", "gpt2", "CausalLM")
     return tmp_path
 
 

@@ -68,8 +68,7 @@ def test_from_fine_tuning_to_the_table(capsys, tmp_path):
     for split in ("train", "validation"):
         (data / f"{split}.jsonl").write_text(lines)
     base, out = tmp_path / "base", tmp_path / "out"
-    tiny.model("deberta-v2", "MaskedLM").save_pretrained(base)
-    tiny.tokenizer_for("deberta-v2").save_pretrained(base)
+    tiny.save(base, "deberta-v2", "MaskedLM")
     command = ["table1", "--base", f"DeBERTa={base}", "--tasks", "sst2", "--data-dir", data]
     command += ["--output", out, "--methods", "normxlogit random decompx"]
     code, text, err = run_paper(capsys, *command)

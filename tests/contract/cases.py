@@ -106,18 +106,7 @@ def tokenizer_for(family: str) -> PreTrainedTokenizerFast:
         backend.post_processor = processors.TemplateProcessing(
             single=order[0], pair=order[1], special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
         )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        eos_token="[SEP]",
-        padding_side="left" if family == "xlnet" else "right",
-        model_max_length=40,
-        model_input_names=["input_ids", "attention_mask"],
-    )
+    return tiny.as_fast(backend, "left" if family == "xlnet" else "right")
 
 
 def byte_level() -> Tokenizer:

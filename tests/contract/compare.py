@@ -1,13 +1,21 @@
-"""Tiny explainers, and comparisons of their results."""
+"""All methods at little cost, and comparisons of results."""
 
 import numpy as np
+import pytest
 
-from tests import tiny
+from normxlogit import list_methods
 
+CHEAP = {
+    "lime": "lime:samples=30,alpha=0.0001",  # with the default penalty the scores of models so small are zero
+    "context-cite": "context-cite:alpha=0.0001",
+    "kernel-shap": "kernel-shap:samples=30",
+    "guided-lime": "guided-lime:samples=8",
+    "integrated-gradients": "integrated-gradients:steps=4",
+}
+METHODS = {info.name: CHEAP.get(info.name, info.name) for info in list_methods()}
+"""Every method as it is typed, with few samples."""
 
-def explainer(family="bert", kind="SequenceClassification", **options):
-    """Return the explainer of a tiny model."""
-    return tiny.explainer(family, kind, **options)
+every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
 def close(actual, expected, tolerance=1e-5):
@@ -15,6 +23,11 @@ def close(actual, expected, tolerance=1e-5):
     np.testing.assert_allclose(
         actual, expected, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(expected).max()))
     )
+
+
+def total(result):
+    """Return what scores, bias and attention sinks add up to, of each target and layer."""
+    return result.scores.sum(-1) + result.bias + (0 if result.sink is None else result.sink)
 
 
 def same(actual, expected):

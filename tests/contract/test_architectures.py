@@ -13,6 +13,7 @@ import torch
 from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
 from tests import tiny
+from tests.contract.compare import total
 from tools.survey.base import build, stir
 
 TEXT = "the movie is never bad , but the plot was awful !"
@@ -36,10 +37,6 @@ def logits_of(model, task, **inputs):
     """The caller's own model's logits: of the labels, or of the next token minus their mean."""
     logits = model(**inputs).logits[0]
     return logits[-1] - logits[-1].mean() if task == WRITER else logits
-
-
-def total(result):
-    return result.scores.sum(-1) + result.bias + (0 if result.sink is None else result.sink)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,6 @@ from tests import tiny
 TEXT = "the movie is not good"
 
 
-@pytest.fixture(scope="module")
-def explainer():
-    return tiny.explainer("bert")
-
-
-@pytest.fixture(scope="module")
-def writer():
-    return tiny.explainer("llama", "CausalLM")
-
-
 @pytest.mark.parametrize(
     ("argument", "advice"),
     [
@@ -89,13 +79,6 @@ def test_every_door_says_so(explainer, writer, tmp_path):
             call()
         assert advice in str(error.value), advice
     assert not (tmp_path / "out").exists()
-
-
-def test_what_is_handed_on_is_still_handed_on(writer):
-    found = writer.generate("the cat sat", max_new_tokens=3, num_beams=2)
-    assert len(found) <= 3
-    with pytest.raises(InputError, match="nonsense"):
-        writer.generate("the cat sat", max_new_tokens=3, nonsense=2)
 
 
 def test_labels_name_the_outputs_of_a_loaded_model():

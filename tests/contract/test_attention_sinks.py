@@ -16,6 +16,8 @@ from normxlogit import (
 )
 from tests import tiny
 
+from .compare import total
+
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 SINK, TEXT = "once", "once the movie is good"
 PLAIN = "the movie is very good"
@@ -119,12 +121,9 @@ def test_each_generated_token_adds_up(layers):
     for row, target in enumerate(g.targets):
         at = logits[target.position]
         wanted = (at[target.id] - at.mean()).item()
-        total = g.scores[row].sum(-1) + g.sink[row] + g.bias[row]
-        np.testing.assert_allclose(total, wanted, **CLOSE)
-        one = g[row]
-        assert set(one.sinks) <= set(g.sinks)
-        sink = 0 if one.sink is None else one.sink
-        np.testing.assert_allclose(one.scores.sum(-1) + sink + one.bias, wanted, **CLOSE)
+        np.testing.assert_allclose(total(g)[row], wanted, **CLOSE)
+        assert set(g[row].sinks) <= set(g.sinks)
+        np.testing.assert_allclose(total(g[row]), wanted, **CLOSE)
     assert Attribution.from_dict(g.to_dict()) == g
 
 
@@ -155,8 +154,7 @@ def test_sources_add_up():
             Attribution.from_dict(state | damage)
     with pytest.raises(InputError, match="merge must be"):
         explainer.explain_completion(prompt, " and mediocre", sources="sentence", merge="median")
-    total = [s.scores.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
-    np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(total(direct).sum(), total(summed).sum(), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(("completion", "of"), [(" bad", None), (f" good {SINK} bad {SINK} not", "token")])

@@ -1,4 +1,4 @@
-"""A model that was changed in place after the first call is explained as it answers now."""
+"""A model that was changed in place between two calls is explained as it answers now."""
 
 import logging
 from dataclasses import dataclass, field
@@ -7,16 +7,30 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from normxlogit import Explainer
 from tests import plain, tiny
+from tests.adapters import adapted, learn
 
 TEXT = "the movie is not good"
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of PEFT and torch
 
 
 @dataclass
 class Settings:
     gains: dict = field(default_factory=lambda: {"states": 1.0})
+
+
+class Gain:
+    """Not only settings: has a method of its own."""
+
+    def __init__(self):
+        self.value = 1.0
+
+    def read(self):
+        return self.value
 
 
 class Scaled(plain.Transformer):
@@ -30,84 +44,147 @@ class Scaled(plain.Transformer):
         return super().states(input_ids, attention_mask, causal) * self.gain(self.settings)
 
 
-def set_gain(settings):
-    settings["a"]["gain"] = 3.0
+def nested():
+    return SimpleNamespace(inner=SimpleNamespace(gains={"gain": 1.0}))
 
 
-def set_third(settings):
-    settings["a"]["b"]["c"]["gain"] = 3.0
+SETTINGS = {
+    "four deep": (lambda: {0: {0: {0: {0: 1.0}}}}, lambda s: s[0][0][0][0], lambda s: s[0][0][0].update({0: 3.0})),
+    "list in a dictionary": (lambda: {"a": [1.0]}, lambda s: s["a"][-1], lambda s: s["a"].append(3.0)),
+    "dictionary in a tuple": (lambda: (0, {"gain": 1.0}), lambda s: s[1]["gain"], lambda s: s[1].update(gain=3.0)),
+    "object": (lambda: SimpleNamespace(gain=1.0), lambda s: s.gain, lambda s: setattr(s, "gain", 3.0)),
+    "inside an object": (nested, lambda s: s.inner.gains["gain"], lambda s: s.inner.gains.update(gain=3.0)),
+    "object with methods": (Gain, lambda s: s.read(), lambda s: setattr(s, "value", 3.0)),
+    "dataclass": (Settings, lambda s: s.gains["states"], lambda s: s.gains.update(states=3.0)),
+}
+"""How settings are made, read in the forward pass, and changed."""
 
 
-def append(settings):
-    settings["a"].append(3.0)
+def scaled(name):
+    """A model whose settings are changed in place, and the change."""
+    make, gain, change = SETTINGS[name]
+    return lambda: plain.grown(Scaled(make(), gain)), lambda model: change(model.settings)
 
 
-class Gain:
-    """Not only settings: has a method of its own."""
-
-    def __init__(self):
-        self.value = 1.0
-
-    def read(self):
-        return self.value
+def bert(change=lambda model: None):
+    model = tiny.model("bert")
+    change(model)
+    return model
 
 
-def set_value(settings):
-    settings.value = 3.0
+def own_adapter():
+    peft = pytest.importorskip("peft")
+    return learn(bert(lambda model: model.add_adapter(peft.LoraConfig(r=4, target_modules=["query", "value"]))))
 
 
-def set_in_tuple(settings):
-    settings[1]["gain"] = 3.0
+def hook(model):
+    model.bert.encoder.layer[1].register_forward_hook(lambda _, __, output: output * 1.5)
 
 
-def set_attribute(settings):
-    settings.gain = 3.0
+def head_replaced(model):
+    torch.manual_seed(9)
+    model.classifier = nn.Linear(32, 2)
 
 
-def set_inside(settings):
-    settings.inner.gains["gain"] = 3.0
+def assigned(model):
+    torch.manual_seed(9)
+    model.load_state_dict({k: v + 0.1 * torch.randn_like(v) for k, v in model.state_dict().items()}, assign=True)
 
 
-def set_field(settings):
-    settings.gains["states"] = 3.0
+def attention_changed(model):
+    for layer in model.bert.encoder.layer:
+        layer.attention.self.scaling = layer.attention.self.scaling * 3
+
+
+def forward_replaced(model):
+    own = type(model.bert.embeddings).forward
+    model.bert.embeddings.forward = lambda *a, **k: own(model.bert.embeddings, *a, **k) * 2
+
+
+def class_replaced(model):
+    own = type(model.bert.embeddings)
+    doubled = {"forward": lambda self, *a, **k: own.forward(self, *a, **k) * 2}
+    model.bert.embeddings.__class__ = type("Doubled", (own,), doubled)
+
+
+def in_place(model):
+    with torch.no_grad():
+        model.bert.encoder.layer[0].output.dense.weight.mul_(2)
+
+
+def in_data(model):
+    weight = model.bert.encoder.layer[0].output.dense.weight
+    weight.data = weight.data * 2
 
 
 CHANGES = {
-    "dictionary in a dictionary": (lambda: {"a": {"gain": 1.0}}, lambda s: s["a"]["gain"], set_gain),
-    "four deep": (lambda: {"a": {"b": {"c": {"gain": 1.0}}}}, lambda s: s["a"]["b"]["c"]["gain"], set_third),
-    "list in a dictionary": (lambda: {"a": [1.0]}, lambda s: s["a"][-1], append),
-    "dictionary in a tuple": (lambda: (0, {"gain": 1.0}), lambda s: s[1]["gain"], set_in_tuple),
-    "object": (lambda: SimpleNamespace(gain=1.0), lambda s: s.gain, set_attribute),
-    "inside an object": (
-        lambda: SimpleNamespace(inner=SimpleNamespace(gains={"gain": 1.0})),
-        lambda s: s.inner.gains["gain"],
-        set_inside,
-    ),
-    "object with methods": (Gain, lambda s: s.read(), set_value),
-    "dataclass": (Settings, lambda s: s.gains["states"], set_field),
+    **{name: scaled(name) for name in SETTINGS},
+    "another adapter": (lambda: adapted("bert", "second"), lambda model: model.set_adapter("second")),
+    "no adapter": (adapted, lambda model: model.base_model.disable_adapter_layers()),
+    "transformers' own adapter": (own_adapter, lambda model: model.disable_adapters()),
+    "a hook": (bert, hook),
+    "a hook less": (lambda: bert(hook), lambda model: model.bert.encoder.layer[1]._forward_hooks.clear()),
+    "another head": (bert, head_replaced),
+    "another bias": (bert, lambda m: setattr(m.classifier, "bias", nn.Parameter(m.classifier.bias + 1))),
+    "other tensors": (bert, assigned),
+    "a number of a module": (bert, attention_changed),
+    "another forward": (bert, forward_replaced),
+    "another class": (bert, class_replaced),
+    "weights in place": (bert, in_place),
+    "weights by their data": (bert, in_data),
 }
+"""How a model is made, and what changes it."""
+
+
+def explainer_of(model):
+    return Explainer(model, tiny.tokenizer(), task="sequence-classification")
 
 
 @pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])
 @pytest.mark.parametrize("name", CHANGES)
-def test_settings_that_are_changed_in_place(name, method):
-    make, gain, change = CHANGES[name]
-    settings = make()
-    torch.manual_seed(0)
-    model = plain.grown(Scaled(settings, gain))
-    explainer = Explainer(model, tiny.tokenizer(), task="sequence-classification")
-    before = explainer(TEXT, target=1, method=method)
-    again = explainer(TEXT, target=1, method=method)
-    np.testing.assert_array_equal(again.scores, before.scores)
-    change(settings)
-    after = explainer(TEXT, target=1, method=method)
+def test_a_change_between_two_calls_is_followed(name, method):
+    build, change = CHANGES[name]
+    model, options = build(), {"target": 1, "method": method}
+    explainer = explainer_of(model)
+    before = explainer(TEXT, **options).scores
+    np.testing.assert_array_equal(explainer(TEXT, **options).scores, before)
+    change(model)
+    after = explainer(TEXT, **options)
     with torch.no_grad():
-        inputs = tiny.tokenizer()(TEXT, return_tensors="pt")
-        logits = model(inputs.input_ids, inputs.attention_mask)[0]
+        output = model(**tiny.tokenizer()(TEXT, return_tensors="pt"))
+    logits = output if isinstance(output, torch.Tensor) else output.logits
     assert after.prediction.value == pytest.approx(logits.max().item(), abs=1e-5)
-    fresh = Explainer(model, tiny.tokenizer(), task="sequence-classification")(TEXT, target=1, method=method)
-    np.testing.assert_allclose(after.scores, fresh.scores, rtol=1e-5, atol=1e-6)
-    assert not np.allclose(after.scores, before.scores, rtol=1e-2)
+    np.testing.assert_allclose(after.scores, explainer_of(model)(TEXT, **options).scores, rtol=1e-5, atol=1e-6)
+    same = (name, method) == ("another bias", "frozen-gradient")  # whose scores are without it
+    assert (np.abs(after.scores - before).max() < 1e-3) == same
+
+
+def test_merging_and_switching_back_leave_the_scores():
+    wrapped = adapted()
+    explainer = explainer_of(wrapped)
+    on = explainer(TEXT).scores
+    with wrapped.disable_adapter():
+        off = explainer(TEXT).scores
+    np.testing.assert_allclose(explainer(TEXT).scores, on, rtol=1e-5, atol=1e-6)
+    assert np.abs(on - off).max() > 1e-3
+    for change in (wrapped.merge_adapter, wrapped.unmerge_adapter):
+        change()
+        np.testing.assert_allclose(explainer(TEXT).scores, on, rtol=1e-3, atol=1e-3)
+
+
+def test_what_is_read_before_the_first_batch_is_of_the_model_as_it_is_now():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer)
+    text = f"{TEXT} " * 4
+    assert explainer(text).target.name.startswith("LABEL")
+    model.config.id2label = {0: "no", 1: "yes"}
+    assert explainer(text, target="yes", contrast="no").target.name == "yes"
+    tokenizer.model_max_length = 10
+    assert len(explainer(text).units) == len(explainer.encode(text)[0]) == 10
+    tokenizer.model_max_length = 20
+    assert len(explainer(text).units) == 20, "the tokenizer's limit is read anew, larger ones too"
+    model.resize_token_embeddings(80)
+    assert explainer({"input_ids": [[2, 79, 3]]})[0].token_ids == (2, 79, 3)
 
 
 def test_generation_settings_that_are_changed_in_place():

@@ -17,11 +17,6 @@ DOCUMENTS = {"cats.txt": "the cat sat on the mat . it is good .", "films.txt": "
 
 
 @pytest.fixture(scope="module")
-def explainer():
-    return tiny.explainer("bert")
-
-
-@pytest.fixture(scope="module")
 def writer():
     return tiny.writer(length=400)
 

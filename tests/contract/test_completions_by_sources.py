@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from normxlogit import Attributions, Explainer, InputError, MethodError
 from tests import tiny
@@ -23,8 +22,7 @@ def logprob(writer, prompt, completion):
     model, tokenizer = writer.model, writer.tokenizer
     before = tokenizer(prompt)["input_ids"]
     ids = before + tokenizer(completion, add_special_tokens=False)["input_ids"]
-    with torch.no_grad():
-        logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    logits = tiny.logits_of(model, ids).log_softmax(-1)
     return sum(logits[i - 1, ids[i]].item() for i in range(len(before), len(ids)))
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pandas
 import pytest
 
-import normxlogit
 from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError
 from normxlogit.methods import method_named
 from tests import tiny
@@ -42,14 +41,6 @@ def test_other_places_are_what_they_were(many: Attributions) -> None:
             many[index]
     with pytest.raises(IndexError):
         many[[9]]
-
-
-def test_any_file_is_loaded_by_one_function(many: Attributions, tmp_path) -> None:
-    many[0].save(tmp_path / "one.json")
-    assert normxlogit.load(tmp_path / "one.json") == many[0]
-    for name in ("many.json", "many.parquet"):
-        many.save(tmp_path / name)
-        assert normxlogit.load(tmp_path / name) == many
 
 
 def test_the_lowest_scores_are_the_other_end(many: Attributions) -> None:

@@ -44,18 +44,29 @@ def same(one, other):
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_summary_is_of_the_results_and_not_of_the_path(explainer, tmp_path, name):
+def attributed(explainer, folder):
     rows = pa.table({"text": TEXTS, "gold": [i % 2 for i in range(len(TEXTS))], "mine": TEXTS})
-    folders = [tmp_path / "plain", tmp_path / name]
-    for folder in folders:
-        attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold", "mine"])
-    first, second = (summarize(folder, gold="gold", against=folders[0], min_count=1) for folder in folders)
-    assert same(first, second)
+    attribute(explainer, rows, folder, Predictions(words=True), shard_rows=8, keep=["gold", "mine"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(explainer, tmp_path_factory):
+    """A folder with a harmless name, and its summary."""
+    folder = attributed(explainer, tmp_path_factory.mktemp("plain"))
+    summary = summarize(folder, gold="gold", against=folder, min_count=1)
+    assert (summary.rows, summary.model) == (len(TEXTS), "tiny")
+    return folder, summary
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_summary_is_of_the_results_and_not_of_the_path(explainer, plain, tmp_path, name):
+    folder, summary = plain
+    named = attributed(explainer, tmp_path / name)
+    second = summarize(named, gold="gold", against=folder, min_count=1)
+    assert same(summary, second)
     assert second.difference["same answer"] == 1
-    assert first.rows == len(TEXTS)
-    assert first.model == "tiny"
-    assert summarize(folders[0], against=folders[1]).difference["same answer"] == 1
+    assert summarize(folder, against=named).difference["same answer"] == 1
 
 
 def test_a_kept_column_may_be_called_as_a_part_of_the_path(explainer, tmp_path):

@@ -1,8 +1,6 @@
 """Documents as people and retrievers have them: texts, rows, objects with metadata, files."""
 
-from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -28,39 +26,30 @@ def names():
     return of
 
 
-@dataclass
-class LangChain:
-    page_content: str
-    metadata: dict[str, Any] = field(default_factory=dict)
+def langchain(text, metadata=()):
+    return SimpleNamespace(page_content=text, metadata=dict(metadata))
 
 
-@dataclass
-class Haystack:
-    content: str
-    meta: dict[str, Any] = field(default_factory=dict)
+def haystack(text, meta):
+    return SimpleNamespace(content=text, meta=meta)
 
 
-@dataclass
-class LlamaIndex:
-    node: Any
-    score: float = 0.5
-
-    def get_content(self) -> str:
-        return self.node.text
+def llama_index(text, metadata):
+    return SimpleNamespace(node=SimpleNamespace(text=text, metadata=metadata), score=0.5, get_content=lambda: text)
 
 
 def test_texts_files_and_retrievers_documents(names, tmp_path):
     both = {"a.md:1": ONE, "b.pdf, page 2:1": TWO}
     sources = [{"source": "a.md"}, {"source": "b.pdf", "page": 2}]
     texts = list(zip((ONE, TWO), sources, strict=True))
-    assert names([LangChain(text, meta) for text, meta in texts]) == both
-    assert names([(LangChain(text, meta), 0.7) for text, meta in texts]) == both  # similarity_search_with_score
-    assert names([Haystack(text, meta) for text, meta in texts]) == both
-    assert names([LlamaIndex(SimpleNamespace(text=text, metadata=meta)) for text, meta in texts]) == both
+    assert names([langchain(text, meta) for text, meta in texts]) == both
+    assert names([(langchain(text, meta), 0.7) for text, meta in texts]) == both  # similarity_search_with_score
+    assert names([haystack(text, meta) for text, meta in texts]) == both
+    assert names([llama_index(text, meta) for text, meta in texts]) == both
     assert names([{"page_content": text, "metadata": meta} for text, meta in texts]) == both
-    assert names(LangChain(ONE, sources[0])) == {"a.md:1": ONE}
+    assert names(langchain(ONE, sources[0])) == {"a.md:1": ONE}
     assert names({"page_content": ONE, "metadata": {}}) == {"document 1:1": ONE}
-    assert names({"x": LangChain(ONE), "y": TWO}) == {"x:1": ONE, "y:1": TWO}
+    assert names({"x": langchain(ONE), "y": TWO}) == {"x:1": ONE, "y:1": TWO}
     (tmp_path / "a.md").write_text(ONE)
     assert names([tmp_path / "a.md", TWO]) == {"a.md:1": ONE, "document 2:1": TWO}
     (tmp_path / "b").mkdir()
@@ -71,12 +60,12 @@ def test_texts_files_and_retrievers_documents(names, tmp_path):
 def test_answers_of_searches(names):
     text, named = {"text": ONE, "source": "a.md"}, {"a.md:1": ONE}
     assert names({"ids": [["1"]], "documents": [[ONE]], "metadatas": [[{}]]}) == {"document 1:1": ONE}  # Chroma
-    assert names({"documents": [Haystack(ONE, {"source": "a.md"})]}) == named
+    assert names({"documents": [haystack(ONE, {"source": "a.md"})]}) == named
     assert names({"matches": [{"id": "1", "score": 0.3, "metadata": text}]}) == named  # Pinecone
     assert names(SimpleNamespace(points=[SimpleNamespace(id=1, score=0.5, payload=text)])) == named  # Qdrant
     assert names({"hits": {"hits": [{"_index": "i", "_id": "1", "_source": text}]}}) == named  # Elasticsearch
-    node = LlamaIndex(SimpleNamespace(text=ONE, metadata={"source": "a.md"}))
-    assert names(SimpleNamespace(response="an answer", source_nodes=[node])) == named
+    answer = SimpleNamespace(response="an answer", source_nodes=[llama_index(ONE, {"source": "a.md"})])
+    assert names(answer) == named
 
 
 def test_the_name_of_a_file_is_not_its_text(names, tmp_path, monkeypatch):
@@ -88,7 +77,7 @@ def test_the_name_of_a_file_is_not_its_text(names, tmp_path, monkeypatch):
 
 
 def test_chunks_of_one_file_are_told_apart(names):
-    chunks = [LangChain(text, {"source": "a.md"}) for text in (ONE, TWO)]
+    chunks = [langchain(text, {"source": "a.md"}) for text in (ONE, TWO)]
     assert names(chunks) == {"a.md:1": ONE, "a.md (2):1": TWO}
 
 

@@ -26,8 +26,7 @@ from normxlogit import (
 from tests import tiny
 from tests.commands import run
 from tests.factories import labels_and_layers, make_attribution, make_generation, make_image, pair
-
-from .compare import explainer
+from tests.tiny import explainer
 
 ERRORS = [DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]
 

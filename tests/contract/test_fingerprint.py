@@ -12,9 +12,9 @@ from normxlogit import DataError, Explainer, attribute
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.runs import run_methods
 from normxlogit.methods import method_named
-from tests import tiny
+from tests import adapters, tiny
 
-peft = pytest.importorskip("peft")
+pytest.importorskip("peft")
 pytest.importorskip("pyarrow")
 
 pytestmark = [
@@ -24,19 +24,11 @@ pytestmark = [
 
 ROWS = [{"text": text} for text in tiny.TEXTS * 3]
 EXAMPLES = [Example("the movie is not good", 0), Example("a great film with charm", 1)]
-LORA = {"task_type": "SEQ_CLS", "r": 4, "target_modules": ["query", "value"]}
 
 
 def adapted():
     """A model with two LoRA adapters, "default" and "other", of which the first is active."""
-    model = peft.get_peft_model(tiny.model("bert", "SequenceClassification"), peft.LoraConfig(**LORA))
-    model.add_adapter("other", peft.LoraConfig(**LORA))
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if "lora_B" in name:
-                weight.normal_(std=0.5)
-    return model.eval()
+    return adapters.adapted("bert", "other")
 
 
 def query(model):

@@ -8,6 +8,7 @@ from normxlogit import ALL, InputError, TargetError
 
 from .cases import CASES, Case, cases
 from .compare import close as compare
+from .compare import total
 from .heads import read_layers, read_tokens
 from .texts import texts
 
@@ -86,8 +87,7 @@ def test_frozen_shares_and_the_bias_sum_to_the_logit_of_the_callers_model(case, 
     position = result.target.position
     told = answer if position is None else answer[position]
     wanted = told[0] - (told.mean() if result.target.kind == "token" else 0)
-    sink = 0 if result.sink is None else result.sink
-    assert result.scores.sum() + sink + result.bias == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+    assert total(result) == pytest.approx(wanted, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("case", FROZEN, ids=str)

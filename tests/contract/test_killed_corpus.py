@@ -16,14 +16,8 @@ from tests.corpus.corpora import errors, explainer, jsonl, results, texts
 
 from .faults import full_disk
 
-COUNT = 400
+COUNT = 200
 ROOT = Path(__file__).parents[2]
-SCRIPT = """
-import sys
-from normxlogit import attribute
-from tests.corpus.corpora import explainer
-attribute(explainer(), *sys.argv[1:], shard_rows=8)
-"""
 
 
 @pytest.fixture
@@ -59,27 +53,22 @@ def check(out):
     assert not list(out.rglob(".writing-*"))
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
-def test_killed_at_random_moments(corpus, tmp_path, kills):
-    out, chance = tmp_path / "out", random.Random(5)
-    killed = 0
-    for _ in range(kills):
-        process = start("-c", SCRIPT, corpus, out)
-        stop_at_work(process, out, signal.SIGKILL, chance.random() * 0.3)
+MANY = [*[signal.SIGKILL] * 8, signal.SIGTERM]
+
+
+@pytest.mark.parametrize("stops", [[signal.SIGKILL, signal.SIGINT], pytest.param(MANY, marks=pytest.mark.slow)])
+def test_killed_and_asked_to_stop_at_random_moments(corpus, tmp_path, stops, capsys):
+    out, chance, killed = tmp_path / "out", random.Random(5), 0
+    rows = 16 // len(stops)  # of a shard: enough of them are left for the last stop
+    words = ["attribute", corpus, "--output", out, "--shard-rows", rows]
+    for number in stops:
+        process = start("-c", "from normxlogit.cli import main; main()", *words)
+        said = stop_at_work(process, out, number, chance.random() * 0.3)
         killed += process.returncode == -signal.SIGKILL
-    assert killed >= kills / 2
-    attribute(explainer(), corpus, out, shard_rows=8)
-    check(out)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_asked_to_stop(corpus, tmp_path, number, capsys):
-    out = tmp_path / "out"
-    words = ["attribute", corpus, "--output", out, "--shard-rows", 8]
-    said = stop_at_work(stopped := start("-c", "from normxlogit.cli import main; main()", *words), out, number, 0.1)
-    assert stopped.returncode == 128 + number
+    assert killed >= len(stops) / 3
+    assert process.returncode == 128 + number
     assert said.splitlines()[-1] == f"stopped; the same command resumes {out}"
-    assert 0 < count(out) < COUNT / 8
+    assert 0 < count(out) < COUNT / rows
     assert run(capsys, *words)[0] == 0
     check(out)
 

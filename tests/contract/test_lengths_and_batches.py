@@ -22,20 +22,11 @@ LONGROPE = {
 LENGTHS = {"max_position_embeddings": 4 * STRETCHED, "original_max_position_embeddings": STRETCHED}
 
 
-def grown(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(8.0)
-    return model.eval()
-
-
 def longrope(kind="CausalLM"):
     """As Phi-3 with 128,000 tokens."""
-    torch.manual_seed(0)
     settings = tiny.COMMON | tiny.INNER | tiny.IDS | LENGTHS | {"num_key_value_heads": 2, "num_hidden_layers": 2}
     config = transformers.Phi3Config(**settings, rope_parameters=LONGROPE, tie_word_embeddings=False)
-    return grown(getattr(transformers, f"Phi3For{kind}")(config))
+    return tiny.random_model(getattr(transformers, f"Phi3For{kind}"), config, 8.0)
 
 
 def dynamic(kind="CausalLM"):
@@ -44,9 +35,9 @@ def dynamic(kind="CausalLM"):
 
 
 def rwkv():
-    torch.manual_seed(0)
     settings = {"vocab_size": tiny.SIZE, "hidden_size": 32, "attention_hidden_size": 32, "num_hidden_layers": 2}
-    return grown(transformers.RwkvForCausalLM(transformers.RwkvConfig(**settings, context_length=64, **tiny.IDS)))
+    config = transformers.RwkvConfig(**settings, context_length=64, **tiny.IDS)
+    return tiny.random_model(transformers.RwkvForCausalLM, config, 8.0)
 
 
 def tokenizer():

@@ -226,13 +226,6 @@ def test_time_before_texts(answer, ids_turned):
 # --- adapters that PEFT saved ---------------------------------------------------------------------------------------
 
 
-def checkpoint(folder, model, tokenizer):
-    model.save_pretrained(folder)
-    if tokenizer is not None:
-        tokenizer.save_pretrained(folder)
-    return folder
-
-
 def adapted(base, task, targets=("query", "value"), **options):
     """A model of a checkpoint with an adapter that was trained."""
     peft = pytest.importorskip("peft")
@@ -251,8 +244,9 @@ def adapted(base, task, targets=("query", "value"), **options):
 
 @pytest.mark.parametrize("tokenizer_beside", [True, False])
 def test_an_adapter_of_a_classifier(tmp_path, tokenizer_beside):
-    tokenizer = tiny.tokenizer_for("bert")
-    base = checkpoint(tmp_path / "base", tiny.model("bert"), None if tokenizer_beside else tokenizer)
+    base, tokenizer = tiny.save(tmp_path / "base", "bert"), tiny.tokenizer_for("bert")
+    for file in base.glob("tokenizer*") if tokenizer_beside else ():
+        file.unlink()
     model = adapted(base, "SEQ_CLS", num_labels=3, ignore_mismatched_sizes=True)  # the base has two
     model.save_pretrained(tmp_path / "adapter")
     if tokenizer_beside:
@@ -266,8 +260,7 @@ def test_an_adapter_of_a_classifier(tmp_path, tokenizer_beside):
 
 
 def test_an_adapter_of_a_language_model(tmp_path):
-    tokenizer = tiny.tokenizer_for("gpt2")
-    base = checkpoint(tmp_path / "base", tiny.model("gpt2", "CausalLM"), tokenizer)
+    base, tokenizer = tiny.save(tmp_path / "base", "gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
     model = adapted(base, "CAUSAL_LM", targets=["c_attn"])
     model.save_pretrained(tmp_path / "adapter")
     result = Explainer.from_pretrained(tmp_path / "adapter")("the cat is on")
@@ -278,8 +271,7 @@ def test_an_adapter_of_a_language_model(tmp_path):
 
 def test_the_base_of_an_adapter_may_be_beside_it(tmp_path):
     tokenizer = tiny.tokenizer_for("bert")
-    checkpoint(tmp_path / "all" / "base", tiny.model("bert"), tokenizer)
-    model = adapted(tmp_path / "all" / "base", "SEQ_CLS")
+    model = adapted(tiny.save(tmp_path / "all" / "base", "bert"), "SEQ_CLS")
     model.save_pretrained(tmp_path / "all" / "adapter")
     file = tmp_path / "all" / "adapter" / "adapter_config.json"
     written = json.loads(file.read_text())
@@ -296,8 +288,7 @@ def test_the_base_of_an_adapter_may_be_beside_it(tmp_path):
 
 
 def test_an_adapter_without_weights_or_on_a_head_that_is_random_is_refused(tmp_path):
-    tokenizer = tiny.tokenizer_for("bert")
-    base = checkpoint(tmp_path / "base", tiny.model("bert", "MaskedLM"), tokenizer)  # has no pooler
+    base = tiny.save(tmp_path / "base", "bert", "MaskedLM")  # has no pooler
     model = adapted(base, "SEQ_CLS")
     model.save_pretrained(tmp_path / "adapter")
     with pytest.raises(InputError, match=r"lacks bert\.pooler\.dense\.bias, bert\.pooler\.dense\.weight: its answers"):

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-import transformers
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
+from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
 
 TEXTS = ["the cat is on the mat", "a dog"]
 
@@ -118,37 +118,22 @@ def test_a_first_text_of_one_token_where_the_end_is_no_token():
     assert Explainer(model, tokenizer)("a").prediction.value == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.fixture(scope="module")
-def pictures():
-    image = pytest.importorskip("PIL.Image")
-    config = transformers.ViTConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, image_size=16, patch_size=8
-    )
-    torch.manual_seed(0)
-    model = transformers.ViTForImageClassification(config).eval()
-    processor = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
-    levels = np.random.default_rng(0).integers(0, 255, (20, 24, 3), dtype=np.uint8)
-    return model, processor, image.fromarray(levels)
-
-
 @pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "1", "CMYK"])
-def test_pictures_of_any_mode(pictures, mode):
-    model, processor, picture = pictures
-    given = picture.convert(mode)
-    result = Explainer(model, processor)(given)
+def test_pictures_of_any_mode(mode):
+    model, given = vit(), picture().convert(mode)
+    result = Explainer(model, PROCESSOR)(given)
     with torch.no_grad():
-        wanted = model(**processor(given.convert("RGB"), return_tensors="pt")).logits[0]
+        wanted = model(pixels(given.convert("RGB"))).logits[0]
     assert result.prediction.value == pytest.approx(float(wanted.max()), abs=1e-5)
     assert given.mode == mode
     if mode in ("L", "RGBA"):
-        np.testing.assert_allclose(Explainer(model, processor)(np.asarray(given)).scores, result.scores, atol=1e-5)
+        np.testing.assert_allclose(Explainer(model, PROCESSOR)(np.asarray(given)).scores, result.scores, atol=1e-5)
 
 
-def test_pictures_that_would_be_cut_off_and_methods_of_texts(pictures):
-    model, processor, picture = pictures
-    explainer = Explainer(model, processor)
+def test_pictures_that_would_be_cut_off_and_methods_of_texts():
+    explainer = Explainer(vit(), PROCESSOR)
     with pytest.raises(InputError, match="more than 256 levels"):
-        explainer(picture.convert("F"))
+        explainer(picture().convert("F"))
     for method in ("occlusion", "integrated-gradients"):
         with pytest.raises(UnsupportedModelError, match="frozen-gradient, normxlogit and logat explain these"):
-            explainer(picture, method=method)
+            explainer(picture(), method=method)

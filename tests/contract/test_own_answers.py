@@ -106,13 +106,7 @@ def big_bird():
     config = transformers.BigBirdConfig(
         **tiny.COMMON, **tiny.INNER, max_position_embeddings=256, block_size=4, num_random_blocks=1, num_labels=3
     )
-    torch.manual_seed(0)
-    model = transformers.BigBirdForSequenceClassification(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(4)
-    return model
+    return tiny.random_model(transformers.BigBirdForSequenceClassification, config)
 
 
 STATEFUL = {"dynamic": (dynamic_llama, (3, 12, 16, 30)), "longrope": (longrope, (3, 12, 7, 30)),

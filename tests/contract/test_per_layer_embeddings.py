@@ -24,13 +24,7 @@ SETTINGS = tiny.COMMON | tiny.INNER | tiny.IDS | {
 
 def gemma(name, **options):
     config = getattr(transformers, f"{name}TextConfig")(**SETTINGS, **options)
-    torch.manual_seed(0)
-    model = getattr(transformers, f"{name}ForCausalLM")(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(4.0)
-    return model.eval()
+    return tiny.random_model(getattr(transformers, f"{name}ForCausalLM"), config)
 
 
 MODELS = {
@@ -51,8 +45,7 @@ MODELS = {
 def test_tokens_contribute_all_of_a_logit_of_a_network_without_biases(name, method):
     model = MODELS[name]()
     found = Explainer(model, tiny.tokenizer_for("llama")).explain_completion(PROMPT, COMPLETION, method=method)
-    with torch.no_grad():
-        logits = model(torch.tensor([found.token_ids])).logits[0]
+    logits = tiny.logits_of(model, found.token_ids)
     for g, said in enumerate(found.generated):
         own = logits[found.prompt_tokens + g - 1]
         total = found.scores[g].sum() + (0.0 if found.sink is None else found.sink[g])

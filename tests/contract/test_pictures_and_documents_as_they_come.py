@@ -7,6 +7,7 @@ from PIL import Image
 
 from normxlogit import Explainer, InputError
 from tests import tiny, vlm
+from tests.pipeline.test_signals import PROCESSOR, vit
 
 
 def photograph(path=None) -> Image.Image:
@@ -24,13 +25,9 @@ def photograph(path=None) -> Image.Image:
 
 
 def test_a_photograph_on_its_side_is_explained_as_the_pipeline_answers_it(tmp_path) -> None:
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = transformers.ViTConfig(image_size=32, patch_size=8, num_labels=3, **shape)
-    model = transformers.ViTForImageClassification(config).eval()
-    processor = transformers.ViTImageProcessor(size={"height": 32, "width": 32})
     path = tmp_path / "photo.png"
     opened = photograph(path)
-    pipeline = transformers.pipeline("image-classification", model=model, image_processor=processor)
+    pipeline = transformers.pipeline("image-classification", model=vit(), image_processor=PROCESSOR)
     explainer = Explainer(pipeline)
     answer = max(pipeline(opened), key=lambda one: one["score"])
     for picture in (opened, path, str(path)):

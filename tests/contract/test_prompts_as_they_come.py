@@ -13,7 +13,8 @@ from normxlogit import DataError, Explainer, InputError, TargetError, Unsupporte
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
 from tests import tiny, vlm
-from tests.pipeline.test_signals import RATE, picture
+from tests.contract.compare import total
+from tests.pipeline.test_signals import RATE, picture, vit
 from tests.pipeline.test_speech import whisper
 from tests.pipeline.test_two_towers import TEXT, model_and_processor
 
@@ -134,12 +135,9 @@ def test_a_logit_counts_from_the_mean_of_the_entries_that_the_head_does_not_excl
     with torch.no_grad():
         logits = model(**tokenizer("the movie is", return_tensors="pt")).logits[0, -1, :50]
     explainer = Explainer(model, tokenizer)
-    a = explainer("the movie is", method="frozen-gradient")
-    assert a.scores.sum() + a.bias == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
-    shap = explainer("the movie is", method="kernel-shap")
-    assert shap.scores.sum() + shap.bias == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
-    g = explainer.generate("the movie is", max_new_tokens=1)
-    assert g.scores.sum() + g.bias[0] == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
+    results = [explainer("the movie is", method=method) for method in ("frozen-gradient", "kernel-shap")]
+    for result in (*results, explainer.generate("the movie is", max_new_tokens=1)):
+        assert total(result) == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
 
 
 @pytest.mark.parametrize("method", ["lime", "context-cite"])
@@ -198,8 +196,7 @@ def test_a_reader_of_other_inputs_is_refused_and_a_processor_gives_its_part() ->
         Explainer(texts, pictures)("the movie").prediction
         == Explainer(texts, pictures.tokenizer)("the movie").prediction
     )
-    vision = transformers.ViTForImageClassification(transformers.ViTConfig(image_size=32, patch_size=8, hidden_size=32,
-        num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)).eval()  # fmt: skip
+    vision = vit(image_size=32)
     with pytest.raises(InputError, match="reads pictures, and was given"):
         Explainer(vision, tiny.tokenizer())
     by_part = Explainer(vision, pictures.image_processor)(picture()).prediction
@@ -240,7 +237,6 @@ def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
     audio = whole.audio[0]
     assert audio.seconds == pytest.approx(5.0)
     assert audio.times[-1, 1] == pytest.approx(5.0, abs=0.03)
-    total = whole.scores.sum(-1) + whole.bias
     row = 0
     heard = [np.flatnonzero(np.abs(shares) > 0) for shares in audio.scores]
     bounds = sorted({(int(places[0]), int(places[-1])) for places in heard if len(places)})
@@ -249,9 +245,7 @@ def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
         begin, end = (round(float(audio.times[place, side]) * RATE) for place, side in ((first, 0), (last, 1)))
         single = explainer.generate(samples[begin:end], max_new_tokens=3)
         count = sum(1 for places in heard if len(places) and first <= places[0] <= last)
-        expected = single.scores.sum(-1) + single.bias
-        expected = expected if single.sink is None else expected + single.sink
-        np.testing.assert_allclose(total[row : row + count], expected[:count], atol=0.05)
+        np.testing.assert_allclose(total(whole)[row : row + count], total(single)[:count], atol=0.05)
         row += count
     assert row == len(whole.targets)
     assert " ".join(whole.text[a:b] for a, b in whole.offsets).split() == whole.text.split()

@@ -13,36 +13,14 @@ from normxlogit import Attribution, Attributions, Citations
 from normxlogit.errors import DataError
 from normxlogit.results import Prediction, Target
 from tests.factories import (
-    all_labels,
-    labels_and_layers,
+    MAKERS,
     make_attribution,
     make_audio,
     make_generation,
     make_image,
-    pair,
 )
 
-MAKERS = [make_attribution, all_labels, labels_and_layers, pair, make_generation, make_image, make_audio]
 ODD = [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.4e38, 0.1, 1.0, 2.0, 3.0]
-
-
-def strict(text: str):
-    def refuse(name):
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_every_result_comes_back_the_same(make, tmp_path):
-    a = make()
-    assert type(a).from_dict(a.to_dict()) == a
-    for name in ("a.json", "a.parquet"):
-        a.save(tmp_path / name)
-        found = normxlogit.load(tmp_path / name)
-        assert type(found) is type(a)
-        assert found == a
-    strict((tmp_path / "a.json").read_text("utf-8"))
 
 
 def undefined() -> Attribution:
@@ -60,7 +38,7 @@ def test_numbers_that_are_not_finite_come_back_the_same(tmp_path):
     assert a == undefined()
     assert a != replace(a, diagnostics={"error": 0.0, "size": 2.5})
     a.save(tmp_path / "a.json")
-    state = strict((tmp_path / "a.json").read_text("utf-8"))
+    state = json.loads((tmp_path / "a.json").read_text("utf-8"), parse_constant=pytest.fail)
     assert state["scores"][1:4] == ["NaN", "Infinity", "-Infinity"]
     found = normxlogit.load(tmp_path / "a.json")
     assert found == a

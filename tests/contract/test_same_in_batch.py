@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from normxlogit import ALL, Explainer, MethodError, NormXLogitError, UnsupportedModelError, list_methods
+from normxlogit import ALL, Explainer, MethodError, NormXLogitError, UnsupportedModelError
 from tests import tiny
+from tests.tiny import explainer
 
 from .cases import CASES, Case
-from .compare import close, explainer
+from .compare import CHEAP, close, every_method
 from .texts import batches
 
 EVERYTHING = (
@@ -35,16 +36,6 @@ def test_encoded_left_or_right_padded_equals_text(family):
             assert a.text is None
 
 
-CHEAP = {
-    "lime": "lime:samples=30,alpha=0.0001",  # with the default penalty the scores of models so small are zero
-    "context-cite": "context-cite:alpha=0.0001",
-    "kernel-shap": "kernel-shap:samples=30",
-    "guided-lime": "guided-lime:samples=8",
-    "integrated-gradients": "integrated-gradients:steps=4",
-}
-METHODS = {info.name: CHEAP.get(info.name, info.name) for info in list_methods()}
-
-
 def outcome_of(explain):
     """Return results, or the type of the error with which a method refuses a model."""
     try:
@@ -54,7 +45,7 @@ def outcome_of(explain):
 
 
 @pytest.mark.parametrize("layers", [None, ALL], ids=["the answer", "all layers"])
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@every_method
 @pytest.mark.parametrize(
     ("family", "kind"),
     [
@@ -68,9 +59,10 @@ def test_every_method_scores_a_text_alone_as_in_a_batch_of_any_size(family, kind
     texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
     options = {"method": method, "layers": layers, "target": 7 if kind != "SequenceClassification" else 0}
     model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
-    alone = [outcome_of(partial(Explainer(model, tokenizer), text, **options)) for text in texts]
-    for budget in (30, 8192):
-        together = outcome_of(partial(Explainer(model, tokenizer, batch_tokens=budget), texts, **options))
+    single = Explainer(model, tokenizer)
+    alone = [outcome_of(partial(single, text, **options)) for text in texts]
+    for explain in (single, Explainer(model, tokenizer, batch_tokens=30)):
+        together = outcome_of(partial(explain, texts, **options))
         if isinstance(together, type):
             assert {together} == set(alone), "refused, alone and in a batch"
             return
@@ -82,9 +74,9 @@ def test_every_method_scores_a_text_alone_as_in_a_batch_of_any_size(family, kind
 @pytest.mark.parametrize(("family", "kind"), EVERYTHING)
 def test_a_first_text_is_scored_as_one_after_others(family, kind):
     texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
-    used = explainer(family, kind)
+    used, first = explainer(family, kind), {text: explainer(family, kind)(text).scores for text in texts}
     for text in [*texts, *reversed(texts)]:
-        close(used(text).scores, explainer(family, kind)(text).scores)
+        close(used(text).scores, first[text])
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -93,23 +85,23 @@ def test_a_first_text_is_scored_as_one_after_others(family, kind):
 def test_the_padding_side_of_the_tokenizer_does_not_matter(family, kind, side):
     tokenizer = tiny.tokenizer_for(family)
     tokenizer.padding_side = side
-    e = Explainer(tiny.model(family, kind), tokenizer)
+    e, single = Explainer(tiny.model(family, kind), tokenizer), explainer(family, kind)
     for text, result in zip(tiny.TEXTS, e(tiny.TEXTS), strict=True):
-        close(result.scores, explainer(family, kind)(text).scores)
+        close(result.scores, single(text).scores)
     assert tokenizer.padding_side == side
 
 
 @pytest.mark.parametrize("family", ["gpt2", "opt", "llama", "qwen2"])
 def test_prompts_generated_together_are_explained_as_each_alone(family):
     e = explainer(family, "CausalLM")
-    prompts = ["the cat sat on", "bad", "a great film with charm and"]
+    single, prompts = explainer(family, "CausalLM"), ["the cat sat on", "bad", "a great film with charm and"]
     for prompt, result in zip(prompts, e.generate(prompts, max_new_tokens=3), strict=True):
-        alone = explainer(family, "CausalLM").generate(prompt, max_new_tokens=3)
+        alone = single.generate(prompt, max_new_tokens=3)
         assert result.token_ids == alone.token_ids
         close(result.scores, alone.scores, 1e-4)
 
 
-@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@every_method
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM"),
                                               ("gpt2", "CausalLM")])  # fmt: skip
 def test_eager_equals_sdpa(family, kind, method):
@@ -117,22 +109,13 @@ def test_eager_equals_sdpa(family, kind, method):
     for attention in ("eager", "sdpa"):
         model = tiny.model(family, kind)
         model.set_attn_implementation(attention)
-        results.append(outcome_of(partial(Explainer(model, tiny.tokenizer_for(family)), tiny.TEXTS, method=method)))
+        options = {"method": method, "layers": ALL if method == "normxlogit" else None}
+        results.append(outcome_of(partial(Explainer(model, tiny.tokenizer_for(family)), tiny.TEXTS, **options)))
     if isinstance(results[0], type):
         assert results[0] == results[1], "refused with either"
         return
     for a, b in zip(*results, strict=True):
         close(a.scores, b.scores, 1e-3 if method in CHEAP.values() else 1e-4)
-
-
-def test_eager_equals_sdpa_at_every_layer():
-    scores = []
-    for attention in ("eager", "sdpa"):
-        model = tiny.model("bert")
-        model.set_attn_implementation(attention)
-        scores.append(Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS, layers=ALL))
-    for a, b in zip(*scores, strict=True):
-        close(a.scores, b.scores)
 
 
 @pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])

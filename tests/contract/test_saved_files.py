@@ -10,24 +10,24 @@ import normxlogit
 from normxlogit import Attribution, Attributions, Citations, DataError, Explainer
 from tests import tiny
 from tests.commands import run
-from tests.factories import labels_and_layers, make_attribution, make_audio, make_generation, make_image, pair
+from tests.factories import (
+    MAKERS,
+    make_attribution,
+    make_generation,
+    pair,
+)
 
 from .faults import full_disk
 
 
 @pytest.fixture
 def several():
-    makers = (make_attribution, pair, labels_and_layers, make_generation, make_image, make_audio)
-    return Attributions(make() for make in makers)
+    return Attributions([*(make() for make in MAKERS), make_generation().sources("word")])
 
 
 def strict(path):
     """Read JSON as any other parser does."""
-
-    def refuse(name):
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(path.read_text("utf-8"), parse_constant=refuse)
+    return json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)
 
 
 # --- by the library ---------------------------------------------------------------------------------------------------
@@ -39,6 +39,14 @@ def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
     loaded = normxlogit.load(tmp_path / name)
     assert loaded == several
     assert [type(a) for a in loaded] == [type(a) for a in several]
+    for one in several:
+        assert type(one).from_dict(one.to_dict()) == one
+        one.save(tmp_path / name)
+        found = normxlogit.load(tmp_path / name)
+        assert type(found) is type(one)
+        assert found == one
+    if not name.endswith("parquet"):
+        strict(tmp_path / name)
     Attributions().save(tmp_path / name)
     assert normxlogit.load(tmp_path / name) == []
 

@@ -8,8 +8,7 @@ import pytest
 
 from normxlogit import attribute
 from tests.factories import make_attribution
-
-from .compare import explainer
+from tests.tiny import explainer
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 

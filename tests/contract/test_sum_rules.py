@@ -1,36 +1,53 @@
 """What scores sum to: logits for DecompX and the frozen network, one for ALTI, a difference for integrated gradients.
 
-The logits are those of the caller's own model, run here on the tokens of the result.
+The logits are those of the caller's own model, run here on the tokens of the result. Scores and bias add up to what is
+explained wherever they are taken; a result without a bias does not claim so.
 """
+
+import sys
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer
+from normxlogit import ALL, Attributions, Explainer
 from tests import tiny
 
+from .compare import total
+
+TEXT = "the movie is not good but a great film"
+LONG = " ".join(f"{TEXT} with charm and wit , maybe mediocre plot".split() * 8)
+LIMIT = 40
+FROZEN = "frozen-gradient"
+CLOSE = {"rtol": 1e-3, "atol": 1e-3}
+CLOSER = {"rtol": 1e-4, "atol": 1e-4}
 ENCODERS = ["bert", "roberta", "distilbert", "electra"]
 TASKS = ["SequenceClassification", "TokenClassification", "MaskedLM"]
-CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+FAMILIES = [
+    *((family, "SequenceClassification") for family in ("bert", "modernbert", "gpt2", "llama", "deberta-v2", "xlnet")),
+    *(("bert", "TokenClassification"), ("roberta", "MaskedLM"), ("llama", "CausalLM"), ("gpt2", "CausalLM")),
+]
 
 
-def logits_of(model, result):
-    """Run the caller's model on the tokens of a result: its logits (C,) where the target is read."""
-    with torch.no_grad():
-        logits = model(torch.tensor([result.token_ids])).logits[0]
-    place = result.targets[0].position
-    return logits.numpy() if logits.ndim == 1 else logits[0 if place is None else place].numpy()
+@pytest.fixture(scope="module")
+def model():
+    return tiny.model("bert", num_labels=3)
 
 
-def bias_of(result):
-    """Return what of the logit comes from the biases of the model, and from attention sinks."""
-    return np.array(result.bias) + (0 if result.sink is None else result.sink)
+@pytest.fixture(scope="module")
+def explainer(model):
+    return Explainer(model, tiny.tokenizer_for("bert"))
 
 
-def build(family, kind="SequenceClassification", **options):
-    model = tiny.model(family, kind, **options)
+def build(family, kind="SequenceClassification"):
+    model = tiny.model(family, kind)
     return model, Explainer(model, tiny.tokenizer_for(family))
+
+
+def logits_of_result(model, result):
+    """Run the caller's model on the tokens of a result: its logits (C,) where the target is read."""
+    logits = tiny.logits_of(model, result.token_ids)
+    return logits.numpy() if logits.ndim == 1 else logits[result.targets[0].position].numpy()
 
 
 def explained(logits, kind):
@@ -38,26 +55,42 @@ def explained(logits, kind):
     return logits - logits.mean() if kind in ("MaskedLM", "CausalLM") else logits
 
 
-@pytest.mark.parametrize("family", ENCODERS)
-@pytest.mark.parametrize("kind", TASKS)
-def test_decompx_sums_to_the_logits(family, kind):
-    model, explainer = build(family, kind)
-    result = explainer(tiny.MASKED, method="decompx", target=[0, 1], layers=ALL)
-    logits = explained(logits_of(model, result), kind)
-    np.testing.assert_allclose(result.scores[:, -1].sum(-1), logits[:2], **CLOSE)
+def logits_of(model, text):
+    with torch.inference_mode():
+        return model(**tiny.tokenizer_for("bert")(text, return_tensors="pt")).logits[0].numpy()
 
 
-@pytest.mark.parametrize("settings", ["", ":read_at=1", ":read_at=all", ":read_at=middle"])
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [(family, "SequenceClassification") for family in ("bert", "modernbert", "gpt2", "llama", "deberta-v2", "xlnet")]
-    + [("bert", "TokenClassification"), ("roberta", "MaskedLM"), ("llama", "CausalLM"), ("gpt2", "CausalLM")],
-)
-def test_the_frozen_network_and_its_bias_sum_to_the_logits(family, kind, settings):
+def windowed_logits(model, text):
+    """The mean over windows of the model's length, neighbours of which share a quarter of the text in each."""
+    ids = tiny.tokenizer_for("bert")(text, truncation=False, verbose=False).input_ids
+    first, body, last = ids[:1], ids[1:-1], ids[-1:]
+    room = LIMIT - 2
+    starts = [*range(0, len(body) - room, room - room // 4), len(body) - room]
+    with torch.inference_mode():
+        windows = [torch.tensor([first + body[start : start + room] + last]) for start in starts]
+        return torch.cat([model(window).logits for window in windows]).mean(0).numpy()
+
+
+ADDING = [
+    *(("decompx", family, kind) for family in ENCODERS for kind in TASKS),
+    *(
+        (f"{FROZEN}{settings}", family, kind)
+        for settings in ("", ":read_at=1", ":read_at=all", ":read_at=middle")
+        for family, kind in FAMILIES
+    ),
+    *(
+        (method, family, kind)
+        for method in ("kernel-shap:samples=600", "integrated-gradients:steps=8")
+        for family, kind in (("bert", "MaskedLM"), ("gpt2", "CausalLM"))
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "family", "kind"), ADDING)
+def test_scores_sink_and_bias_are_the_logit_less_the_mean_of_a_vocabulary(method, family, kind):
     model, explainer = build(family, kind)
-    result = explainer(tiny.MASKED, method=f"frozen-gradient{settings}", target=[0, 1])
-    total, logits = result.scores.sum(-1) + bias_of(result), explained(logits_of(model, result), kind)
-    np.testing.assert_allclose(total, logits[:2], **CLOSE)
+    result = explainer(tiny.MASKED, method=method, target=[0, 1])
+    np.testing.assert_allclose(total(result), explained(logits_of_result(model, result), kind)[:2], **CLOSER)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "qwen2", "opt"])
@@ -65,11 +98,102 @@ def test_the_frozen_network_and_its_bias_sum_to_the_logits(family, kind, setting
 def test_a_completion_sums_to_each_logit_less_the_mean_of_the_vocabulary(family, read_at):
     model, explainer = build(family, "CausalLM")
     result = explainer.explain_completion("the cat sat", " on the mat", method=f"frozen-gradient:read_at={read_at}")
-    with torch.no_grad():
-        logits = model(torch.tensor([result.token_ids])).logits[0]
+    logits = tiny.logits_of(model, result.token_ids)
     rows = [logits[target.position][target.id] - logits[target.position].mean() for target in result.targets]
-    total = result.scores.sum(-1) + bias_of(result)
-    np.testing.assert_allclose(total, rows, **CLOSE)
+    np.testing.assert_allclose(total(result), rows, **CLOSER)
+
+
+@pytest.mark.parametrize("method", ["kernel-shap", "decompx"])
+def test_methods_whose_scores_add_up_have_a_bias(explainer, model, method):
+    a = explainer(TEXT, method=method, target=1, contrast=0)
+    logits = logits_of(model, TEXT)
+    assert a.scores.sum() + a.bias == pytest.approx(logits[1] - logits[0], abs=1e-3)
+
+
+def test_shapley_values_begin_at_the_answer_without_any_word(explainer, model):
+    a = explainer("a great film", method="kernel-shap", target=1)
+    assert float(a.bias) == pytest.approx(logits_of(model, "[MASK] [MASK] [MASK]")[1], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "method", ["normxlogit", "occlusion", "lime:samples=20", "gradient-x-input", "integrated-gradients:aggregate=l1"]
+)
+def test_scores_that_do_not_add_up_have_no_bias(explainer, method):
+    assert explainer(TEXT, method=method).bias is None
+
+
+def test_every_label_and_layer_has_its_own_bias(explainer, model):
+    a = explainer(TEXT, method=FROZEN, target=ALL, layers=ALL)
+    logits = logits_of(model, TEXT)
+    assert a.bias.shape == a.scores.shape[:-1] == (3, 3)
+    np.testing.assert_allclose(a.scores.sum(-1) + a.bias, np.repeat(logits[:, None], 3, 1), **CLOSE)
+    for label in (0, 2):
+        for layer in a.layers:
+            one = a[label].layer(layer)
+            assert one.bias.shape == ()
+            assert one.scores.sum() + one.bias == pytest.approx(logits[label], abs=1e-3)
+    assert a.layer(2).bias.shape == (3,)
+    assert a[1].bias.shape == (3,)
+
+
+@pytest.mark.parametrize("method", [FROZEN, "decompx", "integrated-gradients:steps=4,aggregate=sum"])
+def test_a_text_in_windows_adds_up_to_the_mean_logits(explainer, model, method):
+    logits = windowed_logits(model, LONG)
+    every = explainer(LONG, long_text="window", method=method, target=ALL)
+    np.testing.assert_allclose(every.scores.sum(-1) + every.bias, logits, **CLOSE)
+    a = explainer(LONG, long_text="window", method=method)
+    assert a.prediction.value == pytest.approx(logits.max(), abs=1e-3)
+    assert a.scores.sum() + a.bias == pytest.approx(a.prediction.value, abs=1e-3)
+    layered = explainer(LONG, long_text="window", method=FROZEN, target=2, layers=[1, 3])
+    np.testing.assert_allclose(layered.scores.sum(-1) + layered.bias, [logits[2]] * 2, **CLOSE)
+
+
+def test_words_special_tokens_and_bias_are_the_logit(explainer):
+    a = explainer(TEXT, method=FROZEN)
+    special = a.scores[list(a.special_tokens_mask)].sum()
+    assert sum(word.score for word in a.words()) + special + a.bias == pytest.approx(a.prediction.value, abs=1e-3)
+
+
+@pytest.mark.parametrize("text", [TEXT, LONG], ids=["short", "in windows"])
+def test_a_waterfall_ends_at_the_logit(explainer, text):
+    a = explainer(text, method=FROZEN, long_text="window")
+    axes = a.plot("waterfall", k=4).axes[0]
+    assert axes.get_yticklabels()[0].get_text() == "bias"
+    bars = sorted(axes.patches, key=lambda bar: bar.get_y())
+    assert bars[-1].get_width() == pytest.approx(a.prediction.value, abs=1e-3)
+    assert sum(bar.get_width() for bar in bars[:-1]) == pytest.approx(a.prediction.value, abs=1e-3)
+
+
+@pytest.fixture
+def shap(monkeypatch):
+    """The class of shap that is used."""
+
+    class Explanation:
+        def __init__(self, values, base_values, data, **names):
+            self.values, self.base_values = values, base_values
+
+    module = type(sys)("shap")
+    module.Explanation = Explanation
+    monkeypatch.setitem(sys.modules, "shap", module)
+
+
+@pytest.mark.usefixtures("shap")
+def test_shap_begins_at_the_bias(explainer):
+    many = explainer([TEXT, "bad"], method=FROZEN)
+    for one in many:
+        found = one.to_shap()
+        assert found.values.sum() + found.base_values == pytest.approx(one.prediction.value, abs=1e-3)
+    found = many.to_shap()
+    totals = [values.sum() + base for values, base in zip(found.values, found.base_values, strict=True)]
+    np.testing.assert_allclose(totals, [one.prediction.value for one in many], **CLOSE)
+    labels = explainer(TEXT, method=FROZEN, target=ALL)
+    found = labels.to_shap()
+    assert found.base_values.shape == (3,)
+    np.testing.assert_allclose(found.values.sum(0) + found.base_values, labels.scores.sum(-1) + labels.bias, **CLOSE)
+    mixed = Attributions([labels, many[0]]).to_shap()
+    totals = mixed.values[0].sum(0) + mixed.base_values[0]
+    np.testing.assert_allclose(totals, labels.scores.sum(-1) + labels.bias, **CLOSE)
+    assert explainer(TEXT, method="normxlogit").to_shap().base_values == 0
 
 
 @pytest.mark.parametrize("family", ENCODERS)
@@ -94,7 +218,14 @@ def test_integrated_gradients_sum_to_the_difference_from_the_baseline(family, ki
         with torch.no_grad():
             baseline = model(inputs_embeds=embeddings).logits[0]
         baseline = explained(baseline if baseline.ndim == 1 else baseline[-1], kind)
-        gaps.append(result.scores.sum() - (explained(logits_of(model, result), kind)[1] - float(baseline[1])))
+        gaps.append(result.scores.sum() - (explained(logits_of_result(model, result), kind)[1] - float(baseline[1])))
         assert result.diagnostics["convergence_error"] == pytest.approx(gaps[-1], abs=1e-4)
     assert abs(gaps[1]) <= max(abs(gaps[0]), 1e-3)
     assert abs(gaps[1]) < 0.05 * max(1.0, np.abs(result.scores).sum())
+
+
+def test_scores_and_bias_cannot_be_changed(explainer):
+    writer = tiny.explainer("llama", "CausalLM")
+    for result in (explainer(TEXT, method=FROZEN, target=ALL), writer.explain_completion("the cat", " sat on")):
+        with pytest.raises(ValueError, match="read-only"):
+            result.bias[0] = 1

@@ -1,11 +1,8 @@
 """One explainer in many threads and in forked workers, while its model is trained."""
 
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +10,10 @@ import torch
 
 from normxlogit import ALL, Explainer
 from tests import tiny
+from tests.commands import run_python
+from tests.tiny import explainer as explainer_of
 
-from .compare import explainer as explainer_of
-
-THREADS, TEXTS = 8, 50
+THREADS, TEXTS = 8, 30
 WORDS = [word for word in tiny.WORDS if not word.startswith("##")]
 
 
@@ -26,13 +23,11 @@ def texts(seed):
 
 
 def explained(explainer, given, method="normxlogit"):
-    """Half of the texts one by one, the others in lists; some at all layers."""
-    found = [
-        explainer(text, method=method, layers=ALL if i % 5 == 0 else None).scores for i, text in enumerate(given[:25])
-    ]
-    for start in range(25, len(given), 25):
-        found += [result.scores for result in explainer(given[start : start + 25], method=method)]
-    return found
+    """Half of the texts one by one, some of them at all layers, the others in a list."""
+    half = len(given) // 2
+    layers = [ALL if i % 5 == 0 else None for i in range(half)]
+    found = [explainer(text, method=method, layers=some) for text, some in zip(given[:half], layers, strict=True)]
+    return [result.scores for result in (*found, *explainer(given[half:], method=method))]
 
 
 def training(model, tokenizer, stop, lock=None, stepped=None):
@@ -81,7 +76,7 @@ def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
         trained = pool.submit(training, model, tokenizer, stop, lock, stepped)
 
         def work(_):
-            for _ in range(8):
+            for _ in range(4):
                 assert stepped.wait(60), "the trainer takes a step between calls"
                 with lock:
                     stepped.clear()
@@ -165,12 +160,4 @@ if __name__ == "__main__":
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_worker_gives_the_scores_of_its_parent():
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        check=False,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_python(FORKED)

@@ -5,15 +5,13 @@ import contextlib
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, MethodError, NormXLogitError, TargetError, list_methods
+from normxlogit import ALL, Explainer, MethodError, NormXLogitError, TargetError
 from tests import tiny
 from tests.commands import run
 
-from .compare import close
+from .compare import close, every_method
 from .faults import AtOperation
-from .untouched import fingerprint, nothing_left_behind, tokenizer_state
-
-METHODS = [info.name for info in list_methods()]
+from .untouched import nothing_left_behind
 
 
 def training(family, kind="SequenceClassification"):
@@ -42,14 +40,14 @@ def test_results_and_errors_leave_the_model_as_it_was(family, kind):
                 explainer(tiny.TEXTS, **options)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@every_method
 def test_every_method_leaves_the_model_as_it_was(method):
     model, tokenizer = training("bert")
     with nothing_left_behind(model, tokenizer):
         Explainer(model, tokenizer)(tiny.TEXTS, method=method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@every_method
 def test_every_method_leaves_it_as_it_was_when_the_model_fails(method):
     """The model raises in the middle of a pass: at the first, and at one of those that the method runs itself."""
     for good_passes in (0, 2):
@@ -153,30 +151,3 @@ def test_dropout_of_a_model_in_training_mode_does_not_reach_the_scores():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     expected = Explainer(model, tokenizer)(tiny.TEXTS[0]).scores
     close(Explainer(model.train(), tokenizer)(tiny.TEXTS[0]).scores, expected)
-
-
-def test_weights_changed_in_place_are_seen():
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    explainer = Explainer(model, tokenizer)
-    before = explainer(tiny.TEXTS[0], target=0).scores
-    with torch.no_grad():
-        model.classifier.weight.mul_(2)
-        model.classifier.bias.mul_(2)
-    close(explainer(tiny.TEXTS[0], target=0).scores, 2 * before)
-
-
-def test_the_fingerprint_notices_what_it_is_for():
-    """The check of this file: each of these changes is seen."""
-    model, tokenizer = training("bert")
-    before, settings = fingerprint(model), tokenizer_state(tokenizer)
-    for change, undo in [
-        (model.eval, model.train),
-        (lambda: model.bert.register_forward_hook(print), lambda: model.bert._forward_hooks.clear()),
-        (lambda: setattr(model.bert, "extra", 1), lambda: delattr(model.bert, "extra")),
-        (lambda: setattr(model.config, "pad_token_id", 9), lambda: setattr(model.config, "pad_token_id", 0)),
-    ]:
-        change()
-        assert fingerprint(model) != before
-        undo()
-    tokenizer.backend_tokenizer.no_truncation()
-    assert tokenizer_state(tokenizer) != settings

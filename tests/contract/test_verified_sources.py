@@ -12,36 +12,31 @@ DOCUMENTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def explainer():
-    return tiny.explainer("llama", "CausalLM")
-
-
-def test_measured_sources_are_ranked_by_what_the_answer_loses(explainer):
-    answer = explainer.cite("is it good ?", DOCUMENTS, verify="auto", max_new_tokens=5)
+def test_measured_sources_are_ranked_by_what_the_answer_loses(writer):
+    answer = writer.cite("is it good ?", DOCUMENTS, verify="auto", max_new_tokens=5)
     assert 2 <= len(answer.losses) <= len(answer.sources)
     ranked = [s.name for s in answer.top(len(answer.sources))]
     measured = sorted(answer.losses, key=lambda name: -answer.losses[name])
     assert ranked[: len(measured)] == measured
-    left_out = explainer.cite("is it good ?", DOCUMENTS, method="occlusion", max_new_tokens=5)  # all, one at a time
+    left_out = writer.cite("is it good ?", DOCUMENTS, method="occlusion", max_new_tokens=5)  # all, one at a time
     for name, nats in answer.losses.items():
         assert nats == pytest.approx(left_out.attribution.whole().scores[left_out.names.index(name)], abs=1e-4)
     assert Citations.from_dict(answer.to_dict()) == answer
 
 
-def test_a_number_measures_as_many(explainer):
-    answer = explainer.cite("is it good ?", DOCUMENTS, verify=3, max_new_tokens=5)
-    plain = explainer.cite("is it good ?", DOCUMENTS, max_new_tokens=5, verify=0)
+def test_a_number_measures_as_many(writer):
+    answer = writer.cite("is it good ?", DOCUMENTS, verify=3, max_new_tokens=5)
+    plain = writer.cite("is it good ?", DOCUMENTS, max_new_tokens=5, verify=0)
     assert set(answer.losses) == {s.name for s in plain.top(3)}
     np.testing.assert_array_equal(answer.attribution.scores, plain.attribution.scores)
-    every = explainer.cite("is it good ?", DOCUMENTS, verify=99, max_new_tokens=5)
+    every = writer.cite("is it good ?", DOCUMENTS, verify=99, max_new_tokens=5)
     assert set(every.losses) == set(every.names)
 
 
 @pytest.mark.parametrize("verify", ["all", -1, 1.5, True])
-def test_what_is_no_number_is_refused(explainer, verify):
+def test_what_is_no_number_is_refused(writer, verify):
     with pytest.raises(InputError, match="verify"):
-        explainer.cite("is it good ?", DOCUMENTS, verify=verify)
+        writer.cite("is it good ?", DOCUMENTS, verify=verify)
 
 
 def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
@@ -51,12 +46,12 @@ def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
     }
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.model_max_length = 300
-    explainer = Explainer(tiny.model("llama", "CausalLM", seed=14), tokenizer)
+    writer = Explainer(tiny.model("llama", "CausalLM", seed=14), tokenizer)
     asked = {"question": "the cat", "documents": documents, "max_new_tokens": 3}
-    left_out = explainer.cite(**asked, method="occlusion")  # all, one at a time
-    ranked = explainer.cite(**asked, method="random", verify=0)
+    left_out = writer.cite(**asked, method="occlusion")  # all, one at a time
+    ranked = writer.cite(**asked, method="random", verify=0)
     assert max(left_out.attribution.whole().scores[s.source] for s in ranked.top(2)) < 0, (
         "the two that are measured first"
     )
-    answer = explainer.cite(**asked, method="random", verify="auto")
+    answer = writer.cite(**asked, method="random", verify="auto")
     assert answer.top(1)[0].name == left_out.top(1)[0].name

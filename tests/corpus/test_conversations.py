@@ -9,7 +9,6 @@ import normxlogit
 from normxlogit import Conversations, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
-from tests.commands import run
 
 from .corpora import errors, jsonl, results
 
@@ -121,22 +120,3 @@ def test_an_earlier_turn_is_explained(reader, tmp_path):
     assert row["completion"].strip() == "the plot ."
     with pytest.raises(DataError, match="turn"):
         attribute(reader, ROWS[:3], tmp_path / "out", Conversations("chat", turn=0), shard_rows=2)
-
-
-def test_commands_cite_a_file_of_traces_and_sum_it_up(tmp_path, capsys):
-    tiny.model("llama", "CausalLM", max_position_embeddings=300).save_pretrained(tmp_path / "model")
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 300
-    tokenizer.save_pretrained(tmp_path / "model")
-    data, out = jsonl(tmp_path / "in.jsonl", ROWS[:3]), tmp_path / "out"
-    options = ["--model", tmp_path / "model", "--messages-column", "chat", "--output", out]
-    code, _, err = run(capsys, "attribute", data, *options, "--turn", "-1")
-    assert code == 0, err
-    code, text, err = run(capsys, "summarize", out)
-    assert code == 0, err
-    parts = ("sentences 4", "do not rest on the conversation", "tool result search", "last message of the user")
-    for part in (*parts, "earlier answer"):
-        assert part in " ".join(text.split())
-    code, _, err = run(capsys, "summarize", out, "--output", tmp_path / "page.html")
-    assert code == 0, err
-    assert "What the answers rest on" in (tmp_path / "page.html").read_text()

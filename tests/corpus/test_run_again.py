@@ -9,19 +9,6 @@ from normxlogit.errors import DataError
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
 
-def test_a_finished_run_does_nothing_and_a_broken_one_goes_on(tmp_path, bert, monkeypatch):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(80)))
-    out = tmp_path / "out"
-    seen = []
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, path, out, watch=lambda now: seen.append(now.rows) if len(seen) < 2 else interrupt())
-    assert 0 < results(out).num_rows < 80
-    done = run(bert, path, out)
-    assert (done.rows, results(out)["row"].to_pylist()) == (80, list(range(80)))
-    assert done.fresh < 80
-    assert run(bert, path, out).fresh == 0
-
-
 def interrupt():
     raise KeyboardInterrupt
 

@@ -23,8 +23,7 @@ def by_hand(model, tokenizer, explainer, method, protocol):
         scores = explainer(example.text, method=method).scores
 
         def ask(ids):
-            with torch.no_grad():
-                return model(input_ids=torch.tensor([ids])).logits[0].softmax(-1)
+            return tiny.logits_of(model, ids).softmax(-1)
 
         before = ask(ids)
         label = int(before.argmax())

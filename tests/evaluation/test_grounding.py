@@ -1,7 +1,5 @@
 """Grounding: which signals tell answers with evidence from answers without it."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -30,18 +28,9 @@ from normxlogit.evaluation.grounding.signals import (
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.citations.cite import ask
 from tests import tiny
+from tests.corpus.corpora import jsonl
 
 ANSWERS = ("the movie was great .", "the cat sat .", "the plot is bad .")
-
-
-def written(path, rows):
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
-@pytest.fixture(scope="module")
-def explainer():
-    return tiny.explainer("llama", "CausalLM")
 
 
 @pytest.fixture
@@ -56,14 +45,14 @@ def cases(tmp_path):
         for tail, known in (("a cat sat here .", True), ("the keys are bad .", False))
         for answer in ANSWERS
     ]
-    return load_cases(written(tmp_path / "cases.jsonl", rows), 10)[0]
+    return load_cases(jsonl(tmp_path / "cases.jsonl", rows), 10)[0]
 
 
-def test_signals_are_those_of_plain_passes_of_the_model(explainer, cases):
+def test_signals_are_those_of_plain_passes_of_the_model(writer, cases):
     """Against the model's own logits and attention probabilities, read by a loop over the answer's tokens."""
     case = cases[0]
-    completed = ask(explainer._language_model, case.question, case.documents, answer=case.answer)
-    figures = SignalReader(explainer._language_model, FrozenGradient(), 8).read(case, 4)
+    completed = ask(writer._language_model, case.question, case.documents, answer=case.answer)
+    figures = SignalReader(writer._language_model, FrozenGradient(), 8).read(case, 4)
     values, ids, start = figures.values, list(completed.encoding.ids), completed.prompt_tokens
     plain = tiny.model("llama", "CausalLM")
     plain.set_attn_implementation("eager")
@@ -91,19 +80,18 @@ def test_signals_are_those_of_plain_passes_of_the_model(explainer, cases):
     assert values[LOG_PROBABILITY] == pytest.approx(np.mean(log_probabilities), abs=1e-5)
     assert values[ENTROPY] == pytest.approx(-np.mean(entropies), abs=1e-5)
     left = [i for place, i in enumerate(ids) if place not in documents]
-    with torch.no_grad():
-        logits = plain(torch.tensor([left])).logits[0].log_softmax(-1)
+    logits = tiny.logits_of(plain, left).log_softmax(-1)
     count = len(ids) - start
     without = sum(float(logits[-count - 1 + k, ids[start + k]]) for k in range(count))
     assert values[NATS] == pytest.approx((sum(log_probabilities) - without) / count, abs=1e-5)
     assert figures.passes == {SHARE: 3.0, "ContextCite, 4 ablations": pytest.approx(3, abs=1)}
 
 
-def test_shares_are_those_of_cite_and_what_was_measured_is_kept(explainer, cases, tmp_path):
-    answers = evaluate_grounding(explainer, cases, samples=4, ablated=2, folder=tmp_path / "kept")
+def test_shares_are_those_of_cite_and_what_was_measured_is_kept(writer, cases, tmp_path):
+    answers = evaluate_grounding(writer, cases, samples=4, ablated=2, folder=tmp_path / "kept")
     assert [answer.evidence for answer in answers] == ["there"] * 3 + ["missing"] * 3
     for answer in answers:
-        cited = explainer.cite(answer.case.question, answer.case.documents, answer=answer.case.answer)
+        cited = writer.cite(answer.case.question, answer.case.documents, answer=answer.case.answer)
         sums = cited.attribution.whole().scores.tolist()
         parts = sum(sums[:-2]), *sums[-2:]
         assert answer.figures.values[SHARE] == pytest.approx(parts[0] / np.abs(parts).sum(), abs=1e-5)
@@ -111,19 +99,19 @@ def test_shares_are_those_of_cite_and_what_was_measured_is_kept(explainer, cases
         assert whole[:3] == pytest.approx(parts, abs=1e-4)
     assert ["ContextCite, 4 ablations" in answer.figures.values for answer in answers] == [True] * 2 + [False] * 4
     kept = {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").iterdir()}
-    again = evaluate_grounding(explainer, cases, samples=4, ablated=2, folder=tmp_path / "kept")
+    again = evaluate_grounding(writer, cases, samples=4, ablated=2, folder=tmp_path / "kept")
     assert [a.figures for a in again] == [a.figures for a in answers]
     assert kept == {file: file.stat().st_mtime_ns for file in (tmp_path / "kept").iterdir()}
     assert len(kept) == len(cases)
     with pytest.raises(InputError, match="add up"):
-        evaluate_grounding(explainer, cases, method="occlusion", samples=0)
+        evaluate_grounding(writer, cases, method="occlusion", samples=0)
 
 
-def test_swapped_evidence_keeps_the_answer(explainer):
+def test_swapped_evidence_keeps_the_answer(writer):
     case = Case(
         "was it good ?", {"text": "it was in 1974 . the movie was bad ."}, True, "in 1974 .", "it was in 1974 ."
     )
-    there, swapped = evaluate_grounding(explainer, [case], ["in 1980"], samples=0)
+    there, swapped = evaluate_grounding(writer, [case], ["in 1980"], samples=0)
     assert (there.evidence, swapped.evidence) == ("there", "swapped")
     assert swapped.case.documents == {"text": "it was in 1980 . the movie was bad ."}
     assert swapped.figures.answer.strip() == there.figures.answer.strip() == "in 1974 ."

@@ -1,22 +1,16 @@
 """Questions with and without their evidence, and with other numbers and names in it."""
 
-import json
-
 import pytest
 
 from normxlogit import DataError
 from normxlogit.evaluation.grounding.cases import Case, answers_from_evidence, load_cases, swap_evidence
+from tests.corpus.corpora import jsonl
 
 ROWS = [{"question": f"is movie {i} good ?", "sentence": f"Movie {i} is good .", "label": i % 2} for i in range(12)]
 
 
-def written(path, rows):
-    path.write_text("\n".join(map(json.dumps, rows)))
-    return path
-
-
 def test_a_question_of_qnli_is_a_case_with_its_evidence_and_one_with_another_sentence_in_its_place(tmp_path):
-    data = written(tmp_path / "qnli.jsonl", ROWS)
+    data = jsonl(tmp_path / "qnli.jsonl", ROWS)
     cases, texts = load_cases(data, 4)
     assert texts == [row["sentence"] for row in ROWS]
     assert [case.supported for case in cases] == [True, False] * 4
@@ -104,4 +98,4 @@ def test_an_answer_from_the_evidence_has_a_word_that_nothing_else_has(answer, ex
 )
 def test_files_without_cases_are_refused(tmp_path, rows):
     with pytest.raises(DataError, match=r"cases\.jsonl"):
-        load_cases(written(tmp_path / "cases.jsonl", rows), 5)
+        load_cases(jsonl(tmp_path / "cases.jsonl", rows), 5)

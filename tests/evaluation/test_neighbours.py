@@ -10,6 +10,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.evaluation.faithfulness import measure_attributions
+from tests import tiny
 
 TEXTS = ["the film is bad and the plot is very long", "a great film with a good story and great charm"]
 
@@ -101,7 +102,6 @@ def _curve(explainer, attribution):
         ids = list(attribution.token_ids)
         for i in ranked[:count]:
             ids[i] = tokenizer.mask_token_id
-        with torch.no_grad():
-            logits = model(input_ids=torch.tensor([ids])).logits[0]
+        logits = tiny.logits_of(model, ids)
         probabilities.append(float(logits.softmax(-1)[attribution.prediction.id]))
     return probabilities[0] - np.array(probabilities)

@@ -17,11 +17,6 @@ def run_all(*arguments, **options):
 
 
 @pytest.fixture
-def explainer():
-    return tiny.explainer("bert")
-
-
-@pytest.fixture
 def refusing():
     """A method that works on no model."""
 

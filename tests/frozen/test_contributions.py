@@ -37,8 +37,7 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
         found = frozen.contributions(run, target, (3,), read)
         summed = frozen.contributions(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
         for text, encoding in enumerate(batch.encodings):
-            with torch.no_grad():
-                logits = task.caller_model(torch.tensor([encoding.ids])).logits[0]
+            logits = tiny.logits_of(task.caller_model, encoding.ids)
             total = torch.zeros(found.values[3].shape[-1])  # (T,)
             for g, place in enumerate(read[text].tolist()):
                 if place < 0:

@@ -1,13 +1,11 @@
 """Many calls leave no memory, no objects and no hooks behind."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.commands import run_python
 
 PROGRAM = """
 import gc, json, sys
@@ -93,11 +91,7 @@ print(json.dumps([before, now()]))
 
 
 def grown(count):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(count)], capture_output=True, text=True, cwd=ROOT, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    return json.loads(run_python(PROGRAM, count))
 
 
 def check(count):

@@ -9,17 +9,14 @@ from transformers import BertForSequenceClassification
 
 from normxlogit import InputError
 from normxlogit.loading.load import load
-
-from .test_checkpoints import saved
+from tests import tiny
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234\n"
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    saved(folder, "bert", "SequenceClassification")
-    return folder
+    return tiny.save(tmp_path_factory.mktemp("whole"), "bert")
 
 
 def test_a_broken_file_is_found_behind_what_is_no_part_of_the_model(whole, tmp_path):

@@ -11,14 +11,6 @@ from normxlogit.loading.load import load
 from paper.finetuning.classification import finetune
 from tests import tiny
 
-
-def saved(path, family, kind, **options):
-    model = tiny.model(family, kind, **options)
-    model.save_pretrained(path)
-    tiny.tokenizer_for(family).save_pretrained(path)
-    return model
-
-
 # --- weights that are not there -------------------------------------------------------------------------------------
 
 
@@ -30,13 +22,13 @@ def configured(folder, **changes):
 
 @pytest.mark.parametrize("named", [[], None, "BertModel", 5])
 def test_a_configuration_that_names_no_class(tmp_path, named):
-    model = saved(tmp_path, "bert", "SequenceClassification")
+    tiny.save(tmp_path, "bert")
     configured(tmp_path, architectures=named)
     with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
         load(tmp_path)
     if not named:
         loaded, _ = load(tmp_path, task="sequence-classification")
-        torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+        torch.testing.assert_close(loaded.classifier.weight, tiny.model("bert").classifier.weight)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +40,15 @@ def test_a_configuration_that_names_no_class(tmp_path, named):
     ],
 )
 def test_tied_weights_are_not_missing(tmp_path, family, kind):
-    model = saved(tmp_path, family, kind)
-    loaded, _ = load(tmp_path)
-    for name, value in model.state_dict().items():
+    loaded, _ = load(tiny.save(tmp_path, family, kind))
+    for name, value in tiny.model(family, kind).state_dict().items():
         torch.testing.assert_close(loaded.state_dict()[name], value)
 
 
 @pytest.mark.parametrize("key", ["error_msgs", "conversion_errors"])
 def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatch, key):
-    model = saved(tmp_path, "bert", "SequenceClassification")
+    tiny.save(tmp_path, "bert")
+    model = tiny.model("bert")
     info = {"missing_keys": [], "mismatched_keys": [], "unexpected_keys": [], key: ["size of classifier.weight"]}
     loader = "transformers.AutoModelForSequenceClassification.from_pretrained"
     monkeypatch.setattr(loader, lambda *_, **__: (model, info))

@@ -5,8 +5,9 @@ import torch
 import transformers
 
 from normxlogit.loading.load import load
+from tests import tiny
 
-from .test_checkpoints import configured, saved
+from .test_checkpoints import configured
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def asked(monkeypatch):
 
 
 def test_half_precision_becomes_full_on_a_cpu_and_nowhere_else(tmp_path, asked):
-    saved(tmp_path, "bert", "SequenceClassification")
+    tiny.save(tmp_path, "bert")
     for named, options, wanted in [
         ("float16", {}, torch.float32),
         ("float16", {"device": "cpu"}, torch.float32),

@@ -9,6 +9,7 @@ import torch
 from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from tests import tiny
+from tests.adapters import KINDS, adapted
 
 peft = pytest.importorskip("peft")
 accelerate = pytest.importorskip("accelerate")
@@ -19,7 +20,6 @@ pytestmark = [
 ]
 
 TEXT = tiny.TEXTS[2]
-KINDS = {"bert": "SequenceClassification", "llama": "CausalLM"}
 
 
 def by_hand(wrapped, explainer: Explainer) -> np.ndarray:
@@ -38,28 +38,9 @@ def by_hand(wrapped, explainer: Explainer) -> np.ndarray:
     return (norms * logits.float()).numpy()
 
 
-def lora(family: str, seed: int = 1, **options):
-    """A model with a LoRA adapter that has learned something: its second factor starts at zero and hides."""
-    kind = KINDS[family]
-    task = {"SequenceClassification": "SEQ_CLS", "CausalLM": "CAUSAL_LM"}[kind]
-    targets = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}[family]
-    config = peft.LoraConfig(task_type=task, r=4, **{"target_modules": targets} | options)
-    wrapped = peft.get_peft_model(tiny.model(family, kind), config).eval()
-    learn(wrapped, seed)
-    return wrapped, config
-
-
-def learn(wrapped, seed: int) -> None:
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in wrapped.named_parameters():
-            if "lora_B" in name and parameter.abs().sum() == 0:
-                parameter.normal_(std=0.5)
-
-
 @pytest.mark.parametrize("family", KINDS)
 def test_an_adapter_changes_the_scores_as_it_changes_the_logits(family):
-    wrapped, _ = lora(family)
+    wrapped = adapted(family)
     tokenizer = tiny.tokenizer_for(family)
     explainer = Explainer(wrapped, tokenizer)
     active = explainer(TEXT, method="normxlogit").scores
@@ -72,7 +53,7 @@ def test_an_adapter_changes_the_scores_as_it_changes_the_logits(family):
 
 def test_an_adapter_in_the_output_embedding_is_part_of_the_head():
     """Its rows cannot be cut out of the base weight, so all columns are computed and the wanted ones kept."""
-    wrapped, _ = lora("llama", target_modules=["lm_head"])
+    wrapped = adapted("llama", target_modules=["lm_head"])
     explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
     np.testing.assert_allclose(
         explainer(TEXT, method="normxlogit").scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4
@@ -80,7 +61,7 @@ def test_an_adapter_in_the_output_embedding_is_part_of_the_head():
 
 
 def test_a_head_trained_beside_the_adapter_is_the_head_that_is_read():
-    wrapped, _ = lora("bert", modules_to_save=["classifier"])
+    wrapped = adapted("bert", modules_to_save=["classifier"])
     head = wrapped.base_model.model.classifier
     with torch.no_grad():
         head.modules_to_save["default"].weight.add_(1.0)
@@ -99,7 +80,7 @@ def test_virtual_tokens_are_refused():
 
 def test_an_adapter_that_the_text_switches_on_is_refused():
     invoked = [tiny.VOCABULARY["film"]]
-    wrapped, _ = lora("llama", alora_invocation_tokens=invoked)
+    wrapped = adapted("llama", alora_invocation_tokens=invoked)
     with pytest.raises(UnsupportedModelError, match="activated LoRA"):
         Explainer(wrapped, tiny.tokenizer_for("llama"))
 
@@ -107,7 +88,7 @@ def test_an_adapter_that_the_text_switches_on_is_refused():
 @pytest.mark.parametrize("where", ["", "base_model"])
 def test_what_is_done_around_the_model_is_not_passed_over(where):
     """As X-LoRA does, which reads a text twice; here it is a hook on what holds the adapters."""
-    wrapped, _ = lora("llama")
+    wrapped = adapted("llama")
     explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
     explainer(TEXT)
     wrapped.get_submodule(where).register_forward_hook(lambda _, __, output: {"logits": output.logits * 2})

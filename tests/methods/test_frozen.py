@@ -7,6 +7,7 @@ from torch import nn
 
 from normxlogit import ALL, Explainer
 from tests import tiny
+from tests.tiny import explainer
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 TEXT = "the movie is mediocre , maybe even bad ."
@@ -21,10 +22,6 @@ def without_biases(model):
             ):
                 weight.zero_()
     return model
-
-
-def explainer(family, kind="SequenceClassification", **options):
-    return tiny.explainer(family, kind, **options)
 
 
 @pytest.mark.parametrize("family", ["bert", "electra", "distilbert"])

@@ -74,12 +74,6 @@ def test_the_example_in_the_docs_is_found_by_its_entry_point(fresh, monkeypatch,
     exec(compile(use, "your-own.md", "exec"), {"DistanceToMean": info.cls})
 
 
-def test_the_example_of_settings_in_the_docs_runs():
-    page = (DOCS / "index.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
-    exec(compile(code, "index.md", "exec"), {})
-
-
 def test_a_broken_package_costs_its_own_methods_only(fresh, monkeypatch, tmp_path):
     install(tmp_path, "import no_such_package", f"[{registry.GROUP}]\nbroken = your_package.methods\n")
     monkeypatch.syspath_prepend(tmp_path)

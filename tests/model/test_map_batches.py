@@ -12,10 +12,6 @@ TEXTS = ["a great film with charm", "the movie is never bad , but the plot was a
 TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
 
 
-def bert():
-    return tiny.explainer("bert")
-
-
 def groups(explainer, encodings, work=lambda places: places):
     return [places for places, _ in run_batches(explainer._model, encodings, work)]
 
@@ -32,7 +28,7 @@ def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family
 
 
 def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():
-    explainer = bert()
+    explainer = tiny.explainer("bert")
     explainer([TEXTS[0]] * 3, method="normxlogit")
     encodings = explainer.encode(TEXTS)
     lengths, proved = [len(e) for e in encodings], explainer._model.copy.padding
@@ -61,7 +57,7 @@ def test_texts_that_the_model_refuses_to_read_together_are_read_one_by_one(famil
 
 
 def test_half_the_tokens_when_memory_runs_out():
-    explainer = bert()
+    explainer = tiny.explainer("bert")
     encodings = explainer.encode([TEXTS[0]] * 8)
     tried = []
 

@@ -25,8 +25,7 @@ def data(tmp_path):
 @pytest.fixture
 def models(tmp_path):
     for family, kind in (("bert", "MaskedLM"), ("gpt2", "CausalLM")):
-        tiny.model(family, kind).save_pretrained(tmp_path / family)
-        tiny.tokenizer_for(family).save_pretrained(tmp_path / family)
+        tiny.save(tmp_path / family, family, kind)
     return tmp_path
 
 

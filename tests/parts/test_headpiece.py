@@ -190,6 +190,5 @@ def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
     plain = tiny.model("llama", "CausalLM")
     plain.get_submodule(where).register_forward_hook(raises_entry(entry))
     found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 18, 23], method="logat")
-    with torch.no_grad():
-        logits = plain(torch.tensor([found.token_ids])).logits[0]  # (T, V)
+    logits = tiny.logits_of(plain, found.token_ids)  # (T, V)
     torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 18, 23]].T, rtol=1e-4, atol=1e-5)

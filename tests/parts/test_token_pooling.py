@@ -9,20 +9,10 @@ from normxlogit.parts import token_pooling
 from tests import tiny
 
 
-def random_model(kind: str, config):
-    torch.manual_seed(0)
-    model = getattr(transformers, kind).from_config(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(4)
-    return model
-
-
 def funnel(**options):
     sizes = {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "vocab_size": tiny.SIZE}
     config = transformers.FunnelConfig(block_sizes=[1, 1, 1], num_decoder_layers=1, **sizes, **options)
-    return random_model("AutoModelForSequenceClassification", config)
+    return tiny.random_model(transformers.FunnelForSequenceClassification, config)
 
 
 def test_tokens_take_the_state_that_they_are_pooled_into():
@@ -59,7 +49,7 @@ def test_tokens_that_the_trunk_drops_go_with_the_one_before_them(monkeypatch):
 def test_a_head_that_compares_tokens_is_read_in_the_text():
     """Splinter's reader asks every token how it fits the question's mask: alone, a token answers something else."""
     config = transformers.SplinterConfig(**tiny.COMMON, **tiny.INNER, question_token_id=4)
-    model = random_model("AutoModelForQuestionAnswering", config)
+    model = tiny.random_model(transformers.SplinterForQuestionAnswering, config)
     explainer = Explainer(model, tiny.tokenizer())
     result = explainer(("the cat [MASK] ?", "a cat is here"), method="normxlogit")
     ids = torch.tensor([result.token_ids])

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from normxlogit import Explainer, InputError, MethodError
 from normxlogit.methods import method_named
@@ -32,8 +31,7 @@ def explainer_for(chat=True):
 
 
 def log_probabilities(model, ids, count):
-    with torch.inference_mode():
-        logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    logits = tiny.logits_of(model, ids).log_softmax(-1)
     return [float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids))]
 
 

@@ -22,6 +22,7 @@ from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.writing import read_completion
 from tests import tiny
+from tests.contract.compare import total
 from tests.tasks.test_seq2seq import CONFIGS, writer
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm!"
@@ -265,9 +266,8 @@ def test_what_is_explained_begins_with_the_token_that_generate_begins_with(famil
     )
     assert decoder == own.sequences[0].tolist()
     assert decoder[0] == 9
-    sums = g.scores.sum(-1) + g.bias + (0 if g.sink is None else g.sink)
     for row, logits in enumerate(own.logits):
-        assert sums[row] == pytest.approx(float(logits[0, decoder[row + 1]] - logits[0].mean()), abs=1e-3)
+        assert total(g)[row] == pytest.approx(float(logits[0, decoder[row + 1]] - logits[0].mean()), abs=1e-3)
     if way == "the model's settings":
         given = explainer.explain_completion(DOCUMENT, ANSWER)
         assert split(given)[1][0] == 9

@@ -21,11 +21,7 @@ WINDOW = SIZES | {"intermediate_size": 48, "num_key_value_heads": 2, "sliding_wi
 
 
 def mistral(**options):
-    torch.manual_seed(0)
-    model = transformers.MistralForCausalLM(transformers.MistralConfig(**WINDOW | options))
-    for parameter in model.parameters():
-        parameter.data.mul_(4 if parameter.ndim == 2 else 1)
-    return model.eval()
+    return tiny.random_model(transformers.MistralForCausalLM, transformers.MistralConfig(**WINDOW | options))
 
 
 MODELS = {family: (lambda f=family: tiny.model(f, "CausalLM")) for family in ("llama", "gpt2", "opt", "mamba")}
@@ -138,8 +134,7 @@ def test_grouped_heads_and_windows_are_frozen_alike_by_both_kernels(name):
     np.testing.assert_allclose(found["sdpa"].scores, found["eager"].scores, atol=1e-4 * scale)
     one = found["eager"]
     totals = one.scores.sum(-1) + one.bias
-    with torch.inference_mode():
-        logits = model(torch.tensor([one.token_ids])).logits[0]
+    logits = tiny.logits_of(model, one.token_ids)
     for g, total in enumerate(totals):
         place = one.prompt_tokens + g
         wanted = logits[place - 1, one.token_ids[place]] - logits[place - 1].mean()

@@ -11,11 +11,6 @@ TEXTS = [*tiny.TEXTS, *tiny.TEXTS]
 
 
 @pytest.fixture
-def explainer():
-    return tiny.explainer("bert")
-
-
-@pytest.fixture
 def shown(monkeypatch, capsys):
     """What a call shows on a terminal, by a clock on which every call is long."""
     monkeypatch.setattr(progress, "PATIENCE", -1.0)

@@ -7,12 +7,10 @@ import pytest
 import torch
 import transformers
 
-from benchmarks.similarity import evaluate_similarity, similarity_table
 from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.results.collection import Attributions
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
-from tests.commands import run_benchmark
 
 A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
 POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]
@@ -124,10 +122,14 @@ def test_many_documents_are_explained_as_each_alone(family):
     assert many[2].prediction.value == pytest.approx(1, abs=1e-5)
 
 
-def files(folder, *steps, **more):
-    """Write the files of sentence-transformers beside a tiny model."""
+def write_trunk(folder):
     bare().save_pretrained(folder)
     tiny.tokenizer_for("bert").save_pretrained(folder)
+
+
+def files(folder, *steps, **more):
+    """Write the files of sentence-transformers beside a tiny model."""
+    write_trunk(folder)
     kinds = ["Transformer", *(kind for kind, _ in steps)]
     paths = ["", *(f"{i}_{kind}" for i, (kind, _) in enumerate(steps, start=1))]
     modules = [{"type": f"sentence_transformers.models.{k}", "path": p} for k, p in zip(kinds, paths, strict=True)]
@@ -179,8 +181,7 @@ def test_a_trunk_in_a_folder_of_its_own_is_named(tmp_path):
 def test_sentence_transformers_gives_the_same_vectors(tmp_path):
     st = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "trunk")
-    bare().save_pretrained(tmp_path / "trunk")
+    write_trunk(tmp_path / "trunk")
     for name, mode in enumerate(["mean", "lasttoken", "weightedmean", ("cls", "mean_sqrt_len_tokens")]):
         width = 64 if isinstance(mode, tuple) else 32
         trunk = modules.Transformer(str(tmp_path / "trunk"))
@@ -201,8 +202,7 @@ def test_sentence_transformers_gives_the_same_vectors(tmp_path):
 def test_a_truncated_vector_is_the_one_whose_cosine_is_explained(tmp_path, normalized):
     st = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "trunk")
-    bare().save_pretrained(tmp_path / "trunk")
+    write_trunk(tmp_path / "trunk")
     steps = [modules.Transformer(str(tmp_path / "trunk")), modules.Pooling(32, "mean")]
     steps += [modules.Normalize()] if normalized else []
     model = st.SentenceTransformer(modules=steps, device="cpu", truncate_dim=8)
@@ -225,8 +225,7 @@ def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
     st = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
     peft = pytest.importorskip("peft")
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path)
-    bare().save_pretrained(tmp_path)
+    write_trunk(tmp_path)
     trunk = modules.Transformer(str(tmp_path))
     model = st.SentenceTransformer(modules=[trunk, modules.Pooling(32, "mean")], device="cpu")
     explainer = Explainer(model)
@@ -292,24 +291,6 @@ def test_the_callers_model_is_only_read_and_seen_as_it_is_now():
     fresh = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean").similarity(A, B)
     assert after.prediction.value != before
     assert after.prediction.value == fresh.prediction.value
-
-
-def test_methods_are_measured_against_leaving_tokens_out(tmp_path, capsys):
-    results = evaluate_similarity(made(), [(A, B), (B, A), (A, C)], ["frozen-gradient", "random"])
-    assert [r.method.split(":")[0] for r in results] == ["occlusion", "frozen-gradient", "random"]
-    assert results[0].texts == 5
-    assert results[0].means["spearman"][0] == pytest.approx(1)
-    assert results[0].means["agrees"] == (1, 1, 1)
-    assert results[0].means["first"][0] >= results[2].means["first"][0]
-    assert similarity_table(results).count("\n") == 5
-    data = tmp_path / "pairs.jsonl"
-    rows = [{"sentence1": A, "sentence2": B, "label": 1.0}] * 2
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    folder = files(tmp_path / "m", CLS)
-    words = ["similarity", "--dataset", data, "--model", folder, "--methods", "logat"]
-    code, out, err = run_benchmark(capsys, *words)
-    assert code == 0, err
-    assert "logat" in out
 
 
 def test_steps_of_a_wrapped_model_are_taken_as_they_are():

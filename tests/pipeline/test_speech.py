@@ -15,6 +15,7 @@ from normxlogit import (
 )
 from normxlogit.cli import main
 from tests import tiny
+from tests.contract.compare import total
 from tests.pipeline.test_signals import RATE, shaken, sound
 
 LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"etaoinshr"]
@@ -145,11 +146,9 @@ def test_moments_tokens_and_bias_add_up_to_the_models_own_logits(read_at):
     sounds = [sound(9000), sound(20000, 1)]
     results = explainer.generate(sounds, max_new_tokens=4, method=f"frozen-gradient:read_at={read_at}")
     for samples, result in zip(sounds, results, strict=True):
-        total = result.scores.sum(-1) + result.bias
-        total = total if result.sink is None else total + result.sink
         with torch.no_grad():
             expected = centred(model, processor, result, samples).numpy()
-        np.testing.assert_allclose(total, expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(total(result), expected, rtol=1e-4, atol=1e-4)
         own = model.generate(features(processor, samples), max_new_tokens=4, do_sample=False)[0].tolist()
         assert own[-4:] == list(result.token_ids[-4:])
         times, seconds = result.audio[0].times, len(samples) / RATE

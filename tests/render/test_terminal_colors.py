@@ -1,13 +1,10 @@
 """Terminals of 256 colours, long collections and names of local models."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from normxlogit.render.describe import model_text
 from normxlogit.results.collection import Attributions
+from tests.commands import run_python
 from tests.factories import make_attribution
 
 
@@ -43,8 +40,6 @@ def test_terminals_of_256_colors_get_no_more():
         "from normxlogit.render.terminal import text_of_blocks\n"
         "print(ascii(text_of_blocks(blocks_of(make()), color=True)))"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "COLORTERM"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    text = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert "48;5;" in text.stdout
-    assert "48;2;" not in text.stdout
+    text = run_python(code, COLORTERM="")
+    assert "48;5;" in text
+    assert "48;2;" not in text

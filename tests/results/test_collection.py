@@ -10,13 +10,11 @@ from normxlogit.errors import DataError
 from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
 from tests.factories import (
+    MAKERS,
     all_labels,
     labels_and_layers,
     make_attribution,
-    make_audio,
     make_generation,
-    make_image,
-    pair,
 )
 
 
@@ -26,8 +24,7 @@ def said(label: str, index: int) -> Attribution:
 
 @pytest.fixture
 def several() -> Attributions:
-    makers = (make_attribution, pair, labels_and_layers, make_generation, make_image, make_audio)
-    return Attributions(make() for make in makers)
+    return Attributions(make() for make in MAKERS)
 
 
 def test_results_are_chosen_by_what_the_model_said():

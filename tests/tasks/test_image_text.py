@@ -15,6 +15,7 @@ from normxlogit.errors import InputError, MethodError
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.inputs.media.picture_places import layout, sources_of
 from tests import vlm
+from tests.contract.compare import total
 
 MODELS = {"llava": vlm.llava, "paligemma": vlm.paligemma, "qwen2_vl": vlm.qwen2_vl, "idefics3": vlm.idefics3}
 MODELS["gemma3"] = vlm.gemma3
@@ -47,10 +48,6 @@ def generated(name, messages, **options):
 def explained(logits, written):
     """The logits of the written tokens less their mean over the vocabulary, (G,)."""
     return (logits.gather(1, written[:, None])[:, 0] - logits.mean(-1)).numpy()
-
-
-def total(g):
-    return g.scores.sum(-1) + g.bias + (0 if g.sink is None else g.sink)
 
 
 @pytest.mark.parametrize("read_at", READ)
@@ -205,8 +202,7 @@ def test_a_picture_is_a_source_with_the_sum_of_its_patches(name):
     s = explainer(name).explain_completion(messages, list(g.token_ids[g.prompt_tokens :]), sources="message")
     by_name = dict(zip(s.units.name, s.whole().scores, strict=True))
     assert by_name["picture 1"] == pytest.approx(g.images[0].scores.sum(), rel=1e-4)
-    sink = 0 if s.sink is None else s.sink
-    np.testing.assert_allclose(s.scores.sum(1) + s.bias + sink, total(g).sum(), rtol=1e-4)
+    np.testing.assert_allclose(total(s), total(g).sum(), rtol=1e-4)
     assert str(s)
     with pytest.raises(MethodError, match="leaves words out"):
         explainer(name).explain_completion(messages, " the cat", sources="message", method="occlusion")

@@ -72,8 +72,7 @@ def test_adapters_are_part_of_the_maps():
     settings = peft.LoraConfig(r=2, target_modules=["query", "value", "dense"], init_lora_weights=False)
     adapted = peft.get_peft_model(model, settings).eval()
     found = Explainer(adapted, tiny.tokenizer_for("bert"))(tiny.TEXTS[2], method="decompx", target=ALL)
-    with torch.no_grad():
-        logits = adapted(torch.tensor([found.token_ids])).logits[0]
+    logits = tiny.logits_of(adapted, found.token_ids)
     np.testing.assert_allclose(found.scores.sum(-1), logits, rtol=1e-4, atol=1e-4)
 
 

@@ -7,10 +7,7 @@ from tests import tiny
 
 
 def base(tmp_path, family="bert", kind="MaskedLM"):
-    folder = tmp_path / family
-    tiny.model(family, kind, scale=1.0).save_pretrained(folder)
-    tiny.tokenizer_for(family).save_pretrained(folder)
-    return folder
+    return tiny.save(tmp_path / family, family, kind, scale=1.0)
 
 
 def write_reviews(folder):
