@@ -1,7 +1,6 @@
 """A griffe extension: methods of the explainer are shown as `help` shows them, with the keywords that they unpack."""
 
 import inspect
-import re
 
 import griffe
 
@@ -24,6 +23,7 @@ class Keywords(griffe.Extension):
 
 
 def _keyword(parameter):
-    """Return a keyword as griffe has it, its types without the names of their modules."""
-    types = re.sub(r"\b(\w+\.)+", "", inspect.formatannotation(parameter.annotation))
-    return griffe.Parameter(parameter.name, annotation=types, kind=griffe.ParameterKind.keyword_only, default="None")
+    """Return a keyword as griffe has it."""
+    return griffe.Parameter(
+        parameter.name, annotation=str(parameter.annotation), kind=griffe.ParameterKind.keyword_only, default="None"
+    )

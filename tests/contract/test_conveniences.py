@@ -1,5 +1,7 @@
 """What people type without reading: places and masks of results, files of any kind, names of other packages."""
 
+import inspect
+
 import numpy as np
 import pandas
 import pytest
@@ -71,3 +73,14 @@ def test_a_text_that_the_vocabulary_does_not_know_has_no_colours(text: str) -> N
     assert "unknown to the tokenizer" in drawn
     assert drawn.count("[UNK]") == 1, "it is said once"
     assert f"\n{text}\n" in f"{drawn}\n", "no mark behind any of them"
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Explainer) if name == "__call__" or not name.startswith("_")])
+def test_what_help_shows_of_a_method_fits_on_a_screen(name: str) -> None:
+    method = getattr(Explainer, name)
+    if not callable(method):
+        return
+    line = name + str(inspect.signature(method))
+    assert "normxlogit." not in line
+    assert "typing." not in line
+    assert len(line) < 1000

@@ -1,6 +1,7 @@
 """Errors for arguments that a function does not take, which name the right one."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from textwrap import fill
@@ -106,8 +107,27 @@ def _checked(function: Callable[P, R], advice: Mapping[str, str]) -> Callable[P,
             raise InputError(_unbound(name, signature, str(error))) from None
         return function(*args, **kwargs)
 
-    vars(checked)["__signature__"], checked.__doc__ = signature, description
+    vars(checked)["__signature__"], checked.__doc__ = _spelled(signature), description
     return checked
+
+
+class _Type(str):
+    """A type as `help` shows it."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _spelled(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature whose types are without the modules of their names, so that it fits on a screen."""
+
+    def spelled(annotation: Any) -> Any:
+        if annotation is inspect.Signature.empty:
+            return annotation
+        return _Type(re.sub(r"\b(?:\w+\.)+(?=\w)", "", inspect.formatannotation(annotation).strip("'")))
+
+    parameters = [p.replace(annotation=spelled(p.annotation)) for p in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=spelled(signature.return_annotation))
 
 
 def checked_methods(kind: Class) -> Class:
@@ -129,7 +149,7 @@ def _unpacked(function: Callable[..., Any]) -> tuple[inspect.Signature, str | No
     *others, last = signature.parameters.values()
     if text is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):
         return signature, text
-    takes_others = [last] if get_origin(last.annotation) is Annotated else []
+    takes_others = [last.replace(annotation=Any)] if get_origin(last.annotation) is Annotated else []
     described = next(line for line in text.splitlines() if line.startswith(f"    **{last.name}: "))
     lines = []
     for key, hint in get_type_hints(get_args(last.annotation)[-1], include_extras=True).items():
