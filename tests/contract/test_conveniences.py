@@ -75,6 +75,12 @@ def test_a_text_that_the_vocabulary_does_not_know_has_no_colours(text: str) -> N
     assert f"\n{text}\n" in f"{drawn}\n", "no mark behind any of them"
 
 
+def test_special_tokens_alone_are_not_called_unknown() -> None:
+    writer = tiny.explainer("llama", "CausalLM")
+    first = {"input_ids": [[writer.tokenizer.cls_token_id]]}
+    assert writer(first)[0].notes == ()
+
+
 @pytest.mark.parametrize("name", [name for name in vars(Explainer) if name == "__call__" or not name.startswith("_")])
 def test_what_help_shows_of_a_method_fits_on_a_screen(name: str) -> None:
     method = getattr(Explainer, name)

@@ -335,7 +335,7 @@ class Encoder:
         unknown = self.tokenizer.unk_token_id
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = sum(word == unknown for word in words)
-        if count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words)):
+        if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):
             return encoding
         note = (
             f"{count} of {len(words)} tokens are unknown to the tokenizer ({self.tokenizer.unk_token}): "
