@@ -296,17 +296,12 @@ class Citations(Record):
 
     def citations(self) -> list[Source]:
         """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
-        sources = self._sources(self.shares)
-        return [sources[i] for i in self._cited_first]
-
-    @property
-    def _cited_first(self) -> list[int]:
-        """The cited sources in the order of their numbers."""
-        return list(dict.fromkeys(i for cited in self.cited for i in cited))
+        numbered = {source.number: source for source in self._sources(self.shares) if source.number is not None}
+        return [numbered[number] for number in sorted(numbered)]
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        numbers = {source: number for number, source in enumerate(self._cited_first, 1)}
+        numbers = _numbering(self.cited)
         described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
         losses = self.losses
         return [
@@ -326,20 +321,10 @@ class Citations(Record):
     def _cited_from(self, threshold: float) -> tuple[tuple[int, ...], ...]:
         """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
         cited = []
-        for k, shares in enumerate(self.sentence_shares):
+        for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
             contradicts = self.verified is not None and self.verified.contradiction(k) is not None
-            cited.append(self._strongest(k, shares) if self._rests(k, threshold) and not contradicts else ())
+            cited.append(_strongest(shares, losses) if self._rests(k, threshold) and not contradicts else ())
         return tuple(cited)
-
-    def _strongest(self, k: int, shares: FloatArray) -> tuple[int, ...]:
-        """Return the sources that a sentence cites: those left out by what it loses, the others by shares."""
-        lost = self.source_losses[k]  # (S,)
-        measured = [int(i) for i in np.argsort(-lost, kind="stable") if not np.isnan(lost[i])]
-        least = max([LEAST_LOSS, *(LEAST * float(lost[i]) for i in measured[:1])])
-        cited = [i for i in measured if lost[i] > least]
-        unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(lost[i]) and shares[i] > 0]
-        cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
-        return tuple(cited[:MOST])
 
     def _rests(self, k: int, threshold: float) -> bool:
         """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""
@@ -506,10 +491,30 @@ class Citations(Record):
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 
+def _strongest(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
+    """Return the sources that a sentence cites: those left out by what it loses, the others by shares.
+
+    Args:
+        shares: Of each source, (S,).
+        losses: What the sentence loses without it, in nats, (S,); NaN for those that were not left out.
+    """
+    measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
+    least = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
+    cited = [i for i in measured if losses[i] > least]
+    unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(losses[i]) and shares[i] > 0]
+    cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
+    return tuple(cited[:MOST])
+
+
+def _numbering(cited: tuple[tuple[int, ...], ...]) -> dict[int, int]:
+    """Return the number of each cited source, counted from 1 in the order of their first citation."""
+    return {source: number for number, source in enumerate(dict.fromkeys(i for sources in cited for i in sources), 1)}
+
+
 def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """Return the sources of each sentence as numbers, counted from 1 in the order of their first citation."""
-    order = list(dict.fromkeys(i for sources in cited for i in sources))
-    return [tuple(order.index(i) + 1 for i in sources) for sources in cited]
+    """Return the sources of each sentence by their numbers."""
+    numbers = _numbering(cited)
+    return [tuple(numbers[i] for i in sources) for sources in cited]
 
 
 def _support_state(support: Support) -> dict[str, Any]:
