@@ -452,10 +452,10 @@ class Task:
 
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
-        return tuple(
-            Prediction(self.output_name(int(index)), int(index), value, None if math.isnan(chance) else chance)
-            for value, index, chance in table.tolist()
-        )
+        values, indices = table[:, 0].tolist(), table[:, 1].astype(int).tolist()
+        names = {index: self.output_name(index) for index in set(indices)}  # there may be a row for every token
+        chances = [None if math.isnan(chance) else chance for chance in table[:, 2].tolist()]
+        return tuple(map(Prediction, map(names.__getitem__, indices), indices, values, chances))
 
     def answers(self, run: ForwardInterface) -> list[Prediction]:
         """Return, for each text of a batch, the piece of it that an extractive model answers with."""
