@@ -14,10 +14,11 @@ from ..methods import Method, method_named
 from ..methods.perturbation import PerturbedAnswers
 from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
+from ..pipeline.verification import AnswersWithout
 from ..results.attribution import Attribution
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask
-from .flips import delete_words
+from .flips import delete_words, flips_by_some_word
 from .statistics import mean_interval
 
 __all__ = [
@@ -67,6 +68,7 @@ class Measurement:
         whole: Predicted class or output on the whole texts, (N,).
         flips: How many words are deleted until the prediction changes, (N,), see `flips`; None for regression.
         falls: How much lower the probability or value is after a few deleted words, (N, 4), see `flips`.
+        flippable: Whether deleting some single word changes the prediction, (N,); None for regression.
     """
 
     drop: Floats
@@ -77,6 +79,7 @@ class Measurement:
     whole: Floats | None = None
     flips: Floats | None = None
     falls: Floats | None = None
+    flippable: npt.NDArray[np.bool_] | None = None
 
     def quality(self) -> Floats:
         """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
@@ -118,6 +121,8 @@ class Faithfulness:
         flips: How many words of the highest scores are deleted from each text until its prediction changes, infinity
             for more than six; empty for regression.
         falls: How much lower each text's explained probability or value is after 1, 2, 3 and 6 deleted words.
+        flippable: In which share of the texts some single word changes the prediction when it is deleted, found by
+            trying each: the most that one word can reach in `flips`. None for regression.
     """
 
     method: str
@@ -134,6 +139,7 @@ class Faithfulness:
     whole_quality: Number | None = None
     flips: tuple[Number, ...] = ()
     falls: tuple[tuple[Number, ...], ...] = ()
+    flippable: Number | None = None
 
     @property
     def comprehensiveness(self) -> float:
@@ -182,7 +188,7 @@ def evaluate(
             if on_progress is not None:
                 on_progress(method.spec, len(attributions), len(encodings))
         measured = measure(answers, encodings, [a.scores for a in attributions], labels, protocol=protocol)
-        measured = _with_flips(measured, explainer, encodings, attributions)
+        measured = _with_flips(measured, answers, attributions)
         results.append(summarise(method.spec, measured, seed=seed))
     return results
 
@@ -227,20 +233,21 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    scores = [a.scores for a in attributions]
-    measured = measure(PredictionsWithout(explainer, encodings), encodings, scores, labels, protocol=protocol)
-    return _with_flips(measured, explainer, encodings, attributions)
+    scores, answers = [a.scores for a in attributions], PredictionsWithout(explainer, encodings)
+    measured = measure(answers, encodings, scores, labels, protocol=protocol)
+    return _with_flips(measured, answers, attributions)
 
 
 def _with_flips(
-    measured: Measurement,
-    explainer: Explainer,
-    encodings: Sequence[Encoding],
-    attributions: Sequence[Attribution],
+    measured: Measurement, answers: "PredictionsWithout", attributions: Sequence[Attribution]
 ) -> Measurement:
     """Return the measurement with what the model answers without words."""
-    deletions = delete_words(explainer, encodings, attributions)
-    return replace(measured, flips=None if measured.regression else deletions.flips, falls=deletions.falls)
+    without_words = answers.without_words(attributions)
+    deletions = delete_words(without_words, attributions)
+    if measured.regression:
+        return replace(measured, falls=deletions.falls)
+    flippable = flips_by_some_word(without_words, attributions)
+    return replace(measured, falls=deletions.falls, flips=deletions.flips, flippable=flippable)
 
 
 class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
@@ -264,6 +271,18 @@ class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
             return rows
 
         super().__init__(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)
+        self._encodings = encodings
+        self._without_words: AnswersWithout | None = None
+
+    def without_words(self, attributions: Sequence[Attribution]) -> AnswersWithout:
+        """Return the answers to the same texts without deleted words; all methods explain the same predictions.
+
+        Args:
+            attributions: Explanations of the texts.
+        """
+        if self._without_words is None:
+            self._without_words = AnswersWithout(self.model, self._encodings, attributions)
+        return self._without_words
 
 
 def measure(
@@ -345,6 +364,7 @@ def summarise(method: str, measured: Measurement, *, seed: int = 0) -> Faithfuln
         whole_quality=measured.whole_quality(),
         flips=() if measured.flips is None else tuple(measured.flips.tolist()),
         falls=() if measured.falls is None else tuple(map(tuple, measured.falls.tolist())),
+        flippable=None if measured.flippable is None else float(measured.flippable.mean()),
     )
 
 

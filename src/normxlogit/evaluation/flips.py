@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..explainer import Explainer
-from ..inputs.encoding import Encoding
 from ..pipeline.verification import Answer, AnswersWithout, removable_of
 from ..results.attribution import Attribution
 
-__all__ = ["COUNTS", "MOST", "Deletions", "delete_words"]
+__all__ = ["COUNTS", "MOST", "Deletions", "delete_words", "flips_by_some_word"]
 
 COUNTS = (1, 2, 3, 6)
 """Numbers of deleted words that tables show."""
@@ -37,19 +35,14 @@ class Deletions(NamedTuple):
     falls: npt.NDArray[np.float64]
 
 
-def delete_words(
-    explainer: Explainer, encodings: Sequence[Encoding], attributions: Sequence[Attribution], *, masked: bool = False
-) -> Deletions:
+def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -> Deletions:
     """Delete the words of the highest scores from texts, one after the other.
 
     Args:
-        explainer: The model, whose predictions are labels or values.
-        encodings: The N texts as it reads them.
-        attributions: Their explanations, one score for each token.
-        masked: Whether the words are masked instead of deleted.
+        answers: What the model, whose predictions are labels or values, answers to the N texts without words.
+        attributions: Explanations of the texts, one score for each token.
     """
-    model = explainer._model
-    answers = AnswersWithout(model, encodings, attributions, masked=masked)
+    model = answers.model
     keys: list[tuple[int, tuple[int, ...]]] = []
     for text, attribution in enumerate(attributions):
         order = sorted(
@@ -69,3 +62,21 @@ def delete_words(
         flips[text] = min(changed, default=np.inf)
         falls[text] = [original.value - [original, *without][: count + 1][-1].value for count in COUNTS]
     return Deletions(flips, falls)
+
+
+def flips_by_some_word(answers: AnswersWithout, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
+    """Return of which texts some single word changes the prediction when it is deleted, (N,): each one is tried.
+
+    No method's first word can change more of them.
+
+    Args:
+        answers: As for `delete_words`.
+        attributions: Explanations of the texts, whatever their scores.
+    """
+    texts = range(len(attributions))
+    keys = [(text, part.tokens) for text in texts for part in removable_of(answers.model, attributions[text]).parts]
+    originals = answers([(text, ()) for text in texts])
+    changed = np.zeros(len(attributions), bool)  # (N,)
+    for (text, _), answer in zip(keys, answers(keys), strict=True):
+        changed[text] |= answer.outcome != originals[text].outcome
+    return changed

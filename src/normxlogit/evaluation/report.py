@@ -76,6 +76,8 @@ def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
 def flips_table(results: Sequence[Faithfulness]) -> str:
     """Return a Markdown table: in which share of the texts the prediction changes after a few deleted words.
 
+    Its last row is the most that one word can change: every word of every text was tried.
+
     Where the answer is a value: by how much it is lower then, with the 95% interval.
 
     Returns:
@@ -85,12 +87,15 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     if not measured:
         return _falls_table(results)
     measured.sort(key=lambda entry: [-float((entry[1] <= count).mean()) for count in COUNTS])
+    best = next((r.flippable for r in results if r.flippable is not None), None)
     columns = ["prediction changed after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:]), "median ↓"]
     rows = []
     for method, flips in measured:
         median = float(np.median(flips))
         shares = [f"{(flips <= count).mean():.2f}" for count in COUNTS]
         rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
+    if best is not None:
+        rows.append(["the best word of each text", f"{best:.2f}", *[""] * len(COUNTS)])
     return markdown_table(columns, rows)
 
 
