@@ -178,7 +178,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
         try:
             labels = app.labels(model)
         except Exception as error:
-            return gr.update(choices=[], value=[]), gr.update(choices=[""], value=""), _told(error)
+            return gr.update(choices=[], value=[]), gr.update(choices=[""], value=""), _error_message(error)
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
 
     event = _queue(app)
@@ -315,10 +315,10 @@ def shown(work: Callable[[], Shown], what: str) -> str:
     try:
         return framed(work(), what)
     except Exception as error:
-        return _told(error)
+        return _error_message(error)
 
 
-def _told(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
     """Return an error as a message; one that nobody foresaw goes to the log as well."""
     if isinstance(error, NormXLogitError):
         return message(type(error)(safe(str(error))))

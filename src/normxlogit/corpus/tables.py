@@ -105,7 +105,7 @@ def _batch_columns(
     types: dict[str, Any],
     merge: Merge | None,
 ) -> dict[str, Any]:
-    """Return the columns of a batch: R texts of N tokens, K labels and L layers.
+    """Return the columns of a batch of R texts.
 
     Args:
         model: The model.
@@ -115,55 +115,93 @@ def _batch_columns(
         types: The columns, with their Arrow types.
         merge: How a word's score comes from its tokens'; None for no words.
     """
-    arrow = arrow_module()
-    count, (_, labels, layers) = len(encodings), scored.scores.shape
-    bounds = encodings.bounds.astype(np.int32)  # (R + 1,)
-
-    def lists(values: Any, places: npt.NDArray[Any] = bounds) -> Any:
-        return arrow.ListArray.from_arrays(arrow.array(places, arrow.int32()), values)
-
-    axes = [labels] * scored.target.labelled + [layers] * bool(scored.layers)
-    shape = np.column_stack([*(np.full(count, n) for n in axes), encodings.lengths]).astype(np.int32)  # (R, axes)
-    target_ids = scored.ids.astype(np.int32)  # (R, K)
-    positions = _positions(scored)  # (R,)
-    masks = [] if scored.sinks is None else np.split(scored.sinks, bounds[1:-1])
-    sinks: list[list[int]] = [mask.nonzero()[0].tolist() for mask in masks] or [[]] * count
-    columns = {
-        "units": lists(_names(model, encodings.ids, readable=True)),
-        "unit_ids": lists(arrow.array(encodings.ids.astype(np.int32))),
-        "spans": arrow.nulls(count, types["spans"]),
-        "sequence_ids": lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL)),
-        "scores": lists(arrow.array(_flat_by_text(scored.scores, encodings.bounds)), bounds * (labels * layers)),
-        "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
-        "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
-        "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
-        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
-        "bias": arrow.nulls(count, types["bias"]),
-        "sink": arrow.nulls(count, types["sink"]),
-        "sinks": arrow.array(sinks, types["sinks"]),
-        "diagnostics": arrow.nulls(count, arrow.string()),
-        "notes": arrow.array(_notes(model, encodings, scored, sinks), types["notes"]),
+    arrow, count = arrow_module(), len(encodings)
+    sinks = _sinks(scored, encodings)
+    values = {
+        **_token_columns(model, encodings),
+        **_target_columns(model, scored),
+        **_score_columns(encodings, scored, sinks),
+        **_predictions(arrow, model, scored),
+        "diagnostics": _diagnostics(scored, count),
+        "notes": _notes(model, encodings, scored, sinks),
         "method": arrow.repeat(method.info.name, count),
         "model": arrow.repeat(model.name, count),
-        **_predictions(arrow, model, scored),
     }
-    if encodings.offsets is not None:
-        pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
-        columns["spans"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
-    if scored.bias is not None:
-        columns["bias"] = arrow.array(list(scored.bias.reshape(count, -1)), types["bias"])
-    if scored.sink is not None:
-        sink_values = [values if sinks[i] else None for i, values in enumerate(scored.sink.reshape(count, -1))]
-        columns["sink"] = arrow.array(sink_values, types["sink"])
-    if scored.diagnostics:
-        labelled, measured = scored.target.labelled, scored.diagnostics.items()
-        states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
-        columns["diagnostics"] = arrow.array([json_text(plain(state)) for state in states], arrow.string())
     if merge is not None:
-        parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(bounds)]  # (K, L, T) each
-        rows = [_words(encodings[i], part, merge) for i, part in enumerate(parts)]
-        columns |= {name: arrow.array([row[name] for row in rows], types[name]) for name in rows[0]}
-    return columns
+        parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(encodings.bounds)]  # (K, L, T)
+        words = [_words(encodings[i], part, merge) for i, part in enumerate(parts)]
+        values |= {name: [row[name] for row in words] for name in words[0]}
+    return {
+        name: arrow.array(value, types[name]) if isinstance(value, list) else value for name, value in values.items()
+    }
+
+
+def _token_columns(model: TaskModel, encodings: EncodingColumns) -> dict[str, Any]:
+    """Return the columns of R texts' N tokens: names, ids, places in the text, and of which text of a pair."""
+    arrow, bounds = arrow_module(), encodings.bounds
+    spans: Any = [None] * len(encodings)
+    if encodings.offsets is not None:
+        pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))  # (N * 2,)
+        spans = _lists(arrow.FixedSizeListArray.from_arrays(pairs, 2), bounds)
+    return {
+        "units": _lists(_names(model, encodings.ids, readable=True), bounds),
+        "unit_ids": _lists(encodings.ids.astype(np.int32), bounds),
+        "spans": spans,
+        "sequence_ids": _lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL), bounds),
+    }
+
+
+def _target_columns(model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
+    """Return the columns of what is explained in R texts: K outputs each, and where they are read."""
+    arrow, ids = arrow_module(), scored.ids.astype(np.int32)  # (R, K)
+    bounds = np.arange(len(ids) + 1) * ids.shape[1]  # (R + 1,)
+    positions = _positions(scored)  # (R,)
+    return {
+        "target": _lists(_names(model, ids.ravel()), bounds),
+        "target_ids": _lists(ids.ravel(), bounds),
+        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
+    }
+
+
+def _score_columns(encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]) -> dict[str, Any]:
+    """Return the columns of R texts' scores, (K, L, T) each, and of what belongs to no token, (K, L)."""
+    count, (_, targets, layers) = len(encodings), scored.scores.shape
+    axes = [targets] * scored.target.labelled + [layers] * bool(scored.layers)
+    shapes = np.column_stack([*(np.full(count, size) for size in axes), encodings.lengths])  # (R, axes)
+    of_sinks: list[Any] = [None] * count
+    if scored.sink is not None:
+        of_sinks = [
+            values if tokens else None for values, tokens in zip(scored.sink.reshape(count, -1), sinks, strict=True)
+        ]
+    return {
+        "scores": _lists(_flat_by_text(scored.scores, encodings.bounds), encodings.bounds * (targets * layers)),
+        "shape": _lists(shapes.astype(np.int32).ravel(), np.arange(count + 1) * shapes.shape[1]),
+        "bias": [None] * count if scored.bias is None else list(scored.bias.reshape(count, -1)),
+        "sink": of_sinks,
+        "sinks": sinks,
+    }
+
+
+def _sinks(scored: ScoreColumns, encodings: EncodingColumns) -> list[list[int]]:
+    """Return the attention sinks of each text, by their places among its tokens."""
+    if scored.sinks is None:
+        return [[]] * len(encodings)
+    return [mask.nonzero()[0].tolist() for mask in np.split(scored.sinks, encodings.bounds[1:-1])]
+
+
+def _diagnostics(scored: ScoreColumns, count: int) -> list[str | None]:
+    """Return what the method measured of itself on each text, as JSON."""
+    if not scored.diagnostics:
+        return [None] * count
+    labelled, measured = scored.target.labelled, scored.diagnostics.items()
+    states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
+    return [json_text(plain(state)) for state in states]
+
+
+def _lists(values: Any, bounds: npt.NDArray[Any]) -> Any:
+    """Return R lists, each of the values between two bounds, (R + 1,)."""
+    arrow = arrow_module()
+    return arrow.ListArray.from_arrays(arrow.array(bounds.astype(np.int32)), arrow.array(values))
 
 
 def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
