@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers.models.bloom.modeling_bloom import GeLUFunction
+from transformers.models.yoso.modeling_yoso import YosoCumulation
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.frozen.backward import frozen_backward
@@ -28,7 +30,7 @@ def diagonal(ratio):
         lambda x: F.silu(x.clone(), True), lambda x: F.leaky_relu(x.clone(), 0.1, True),
         lambda x: 3 * torch.tanh(x / 3), lambda x: x * F.relu6(x + 3) / 6,
         lambda x: x * torch.tanh(F.softplus(x)), lambda x: (lambda r: r * r)(F.relu(x)),
-        lambda x: F.relu(x).pow(2),
+        lambda x: F.relu(x).pow(2), GeLUFunction.apply,
     ],
 )  # fmt: skip
 def test_an_activation_is_its_ratio(function):
@@ -107,18 +109,25 @@ def test_what_was_computed_from_the_other_factor_is_the_weight():
     torch.testing.assert_close(slope, diagonal((F.silu(X) @ A) * F.silu(X) / X), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("written", ["fused", "eager", "linear"])
+@pytest.mark.parametrize("written", ["fused", "eager", "linear", "hashed"])
 def test_attention_weights_are_held(written):
     x = torch.randn(1, 2, 5, 4)  # (B, heads, T, D)
     mask = torch.ones(5, 5).tril().bool()
     weights = (x @ A @ x.mT / 2).masked_fill(~mask, -torch.inf).softmax(-1)
     if written == "linear":
         weights = (x @ A) @ x.mT
+    everywhere = torch.ones(2, 5)
+    if written == "hashed":  # the expected weights of YOSO (Zeng et al., 2021, section 3)
+        cosines = F.normalize(x @ A, dim=-1) @ F.normalize(x, dim=-1).mT
+        weights = (1 - torch.acos(cosines) / torch.pi) ** 3
 
     def attend(x):
         q, v = x @ A, x @ B
         if written == "fused":
             return F.scaled_dot_product_attention(q, x, v, is_causal=True)
+        if written == "hashed":
+            q, k, v = F.normalize(q[0], dim=-1), F.normalize(x[0], dim=-1), v[0]
+            return YosoCumulation.apply(everywhere, everywhere, q, k, v, {"hash_code_len": 3})[None]
         scores = q @ x.mT
         if written == "eager":
             scores = (scores / 2).masked_fill(~mask, -torch.inf).softmax(-1)

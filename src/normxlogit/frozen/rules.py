@@ -88,6 +88,7 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Erf": lambda node, x: torch.erf(x),
     "Expm1": lambda node, x: torch.expm1(x),
     "Gelu": lambda node, x: F.gelu(x, approximate=node._saved_approximate),
+    "GeLUFunctionBackward": lambda node, x: F.gelu(x, approximate="tanh"),  # of Bloom
     "Hardsigmoid": lambda node, x: F.hardsigmoid(x),
     "Hardswish": lambda node, x: F.hardswish(x),
     "Hardtanh": lambda node, x: F.hardtanh(x, node._saved_min_val, node._saved_max_val),
@@ -107,7 +108,7 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 _INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
 _LIMITS = {
     "Asinh": 1.0, "Atan": 1.0, "Celu": 1.0, "Elu": 1.0, "Erf": 2 / math.sqrt(math.pi), "Expm1": 1.0, "Gelu": 0.5,
-    "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
+    "GeLUFunctionBackward": 0.5, "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
 }  # fmt: skip
 """What f(x) / x tends to at zero, of smooth activations with f(0) = 0; of others zero passes nothing on."""
 
@@ -152,6 +153,7 @@ PASSED_INPUT: dict[str, int] = {
     "ScaledDotProductCudnnAttention": 2,
     "ScaledDotProductEfficientAttention": 2,
     "ScaledDotProductFusedAttentionOverrideable": 2,
+    "YosoCumulationBackward": 4,
 }
 """Operations of which all inputs but one are held: attention, of which the values flow."""
 
@@ -348,7 +350,7 @@ def _output_of(node: Any) -> Tensor | float:
 
 def _input_of(node: Any, name: str) -> Tensor:
     """Return the input of an activation, computed from its output where torch saved that alone."""
-    saved = getattr(node, "_saved_self", None)
+    saved = node.saved_tensors[0] if hasattr(node, "saved_tensors") else getattr(node, "_saved_self", None)
     if saved is None:
         saved = node.metadata.get(INPUT)
     if saved is None:
