@@ -25,11 +25,9 @@ from normxlogit.loading.load import default_model_folder
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
-from . import layer_memory as memory_of_layers
 from . import long_conversations, long_prompts, swap_pairs, swaps, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
-from . import read_places as places
 from . import removal as word_removal
 from . import service as web_service
 from . import speed as time_ratios
@@ -37,7 +35,6 @@ from . import traces as synthetic_traces
 from . import windows as windowed_conversations
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
-from .next_token import load_beginnings
 from .ratios import Row, as_state, as_table
 
 __all__ = ["app", "main"]
@@ -104,32 +101,6 @@ def memory(
         with progress(1) as step:
             measured = memory_overhead.extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
     _show([measured], output)
-
-
-@app.command("layer-memory")
-def layers(
-    models: Annotated[str, typer.Option(help="bert, llama and llava, separated by spaces.")] = "bert llama",
-    length: Annotated[
-        int, typer.Option(min=1, max=512, help="Tokens of the text; of llava those explained after a picture.")
-    ] = 512,
-    batch: Annotated[int, typer.Option(min=1, help="Texts at once.")] = 1,
-    rounds: Rounds = 5,
-    threads: Threads = None,
-    output: Output = None,
-) -> None:
-    """Measure the peak memory of the frozen gradient, read at all layers and where the input enters the model."""
-    names = models.split()
-    if unknown := sorted(set(names) - memory_of_layers.MODELS.keys()):
-        raise InputError(f"--models has no {unknown[0]}; it takes {', '.join(memory_of_layers.MODELS)}")
-    with quiet():
-        _use(threads)
-        peaks = list(
-            memory_of_layers.compare(
-                names, length, batch, rounds, on_progress=lambda what: typer.echo(f"{what} ...", err=True)
-            )
-        )
-    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(row) for row in peaks]}
-    _deliver(memory_of_layers.as_table(peaks), state, output)
 
 
 @app.command("long-prompts")
@@ -236,24 +207,6 @@ def at2(
             explainer, load_questions(data, limit), methods_of(methods), estimators, output / "measured"
         )
     write(f"On {prompts} of these questions some source matters.\n\n{sources_table(results)}")
-
-
-@app.command("read-places")
-def read_places(
-    data: Annotated[Path, typer.Option(help='Sentences, a line each; or JSON lines with a "text" and its "subject".')],
-    model: Annotated[str, typer.Option(help="Folder of a causal language model.")],
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
-    split: Annotated[str, typer.Option(help="Of sentences: choose on train, report validation.")] = "train",
-    limit: Annotated[int, typer.Option(min=1, help="Texts.")] = 200,
-) -> None:
-    """Measure at which layers the frozen gradient of a language model is best read, against leave-one-out."""
-    with quiet():
-        explainer = _load(model, gguf_file)
-        if data.suffix == ".jsonl":
-            write(places.subject_table(list(places.read(explainer, places.load_subjects(data)[:limit]))))
-        else:
-            beginnings = load_beginnings(data, limit, split)
-            write(places.table(list(places.read(explainer, [(text, ()) for text in beginnings]))))
 
 
 @app.command("verification")
