@@ -117,6 +117,11 @@ class Attribution(Record):
 
     # What it holds
 
+    @property
+    def scored(self) -> "Attribution":
+        """The result itself; of citations it is their attribution."""
+        return self
+
     def _title(self) -> str:
         if self.targets[0].kind == "part":
             return "An answer and the sources it rests on"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..render.blocks import Block
+    from .attribution import Attribution
     from .collection import Attributions
 
 
@@ -169,6 +170,23 @@ class Record(Exports):
 
     format_version: int = FORMAT_VERSION
 
+    @property
+    @abstractmethod
+    def scored(self) -> "Attribution":
+        """The attribution that the result is, or holds."""
+
+    @abstractmethod
+    def _shown(self) -> str:
+        """Return what `repr` shows of the result."""
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
+
+    @abstractmethod
+    def _heading(self) -> str:
+        """Return what the result is called among several."""
+
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
         freeze(self)
@@ -187,10 +205,6 @@ class Record(Exports):
     def __repr__(self) -> str:
         """Return a line that is safe to print, also of a hostile file."""
         return escaped(f"{type(self).__name__}({self._shown()})")
-
-    def _shown(self) -> str:
-        """Return what `repr` shows of the result."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
@@ -219,10 +233,6 @@ class Record(Exports):
             raise DataError(f"not {cls.described}: {error}") from None
         return result
 
-    def _validate(self) -> None:
-        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
-        raise NotImplementedError
-
     def _results(self) -> "Attributions[Any]":
         from .collection import Attributions
 
@@ -244,17 +254,16 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
+    def _columns(self) -> Columns:
+        return self.scored._columns()
+
     def _text_row(self) -> Mapping[str, Any]:
         """Return the result as one row of a table."""
-        raise NotImplementedError
+        return self.scored._text_row()
 
     def _title(self) -> str:
         """Return the heading of a page."""
-        raise NotImplementedError
-
-    def _heading(self) -> str:
-        """Return what the result is called among several."""
-        raise NotImplementedError
+        return self.scored._title()
 
 
 def require(condition: bool, problem: str) -> None:

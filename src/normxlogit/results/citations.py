@@ -12,7 +12,6 @@ from ..errors import InputError
 from .attribution import Attribution
 from .base import Record, require
 from .storage.schema import FloatArray, freeze, plain
-from .storage.tables import Columns
 from .units.characters import markdown_escaped, one_line
 from .units.spans import MessageSpan
 from .units.units import APART
@@ -161,6 +160,11 @@ class Citations(Record):
     def __post_init__(self) -> None:
         """Freeze the arrays."""
         freeze(self)
+
+    @property
+    def scored(self) -> Attribution:
+        """Its attribution."""
+        return self.attribution
 
     @property
     def origin(self) -> Origin:
@@ -472,17 +476,8 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def _columns(self) -> Columns:
-        return self.attribution._columns()
-
     def _of_words(self) -> "Citations":
         return self  # sources are sentences
-
-    def _text_row(self) -> Mapping[str, Any]:
-        return self.attribution._text_row()
-
-    def _title(self) -> str:
-        return self.attribution._title()
 
     def _heading(self) -> str:
         return self.question

@@ -288,7 +288,7 @@ class Attributions(Sequence[R], Exports):
         return titles.pop() if len(titles) == 1 else "Results"
 
     def __repr__(self) -> str:
-        methods = list(dict.fromkeys(_attribution(result).method for result in self))
+        methods = list(dict.fromkeys(result.scored.method for result in self))
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
     def _text_columns(self) -> Columns:
@@ -357,16 +357,11 @@ def load(path: str | Path) -> Any:
     return results if "attributions" in state else results[0]
 
 
-def _attribution(result: Any) -> Attribution:
-    attribution: Attribution = result.attribution if isinstance(result, Citations) else result
-    return attribution
-
-
-def _method(result: Any) -> str:
+def _method(result: Record) -> str:
     """Return a result's method as it is typed, with its settings."""
-    attribution = _attribution(result)
-    settings = ",".join(f"{key}={setting_text(value)}" for key, value in attribution.settings.items())
-    return f"{attribution.method}:{settings}" if settings else attribution.method
+    a = result.scored
+    settings = ",".join(f"{key}={setting_text(value)}" for key, value in a.settings.items())
+    return f"{a.method}:{settings}" if settings else a.method
 
 
 def _text(result: Record) -> tuple[Any, ...]:
