@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
-from .storage.schema import check, freeze, plain, same, shortened
+from .storage.schema import check, freeze, plain, shortened
 from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
 from .storage.versions import FORMAT_VERSION, checked_version
 from .units.characters import escaped
@@ -198,7 +198,7 @@ class Record(Exports):
         """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return bool(plain(self) == plain(other))
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
@@ -211,7 +211,7 @@ class Record(Exports):
 
         Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
         """
-        return {"kind": self.kind} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}
+        return {"kind": self.kind, **plain(self)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "Self":
