@@ -88,16 +88,16 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     rows = [list(piece.tokens) for piece in pieces]
     pieces = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in pieces]
 
-    def summed(values: FloatArray) -> FloatArray:
-        return np.array([values[part].sum(0, dtype=np.float64) for part in rows], np.float32)
-
-    scores = summed(a.scores)
-    if merge == "max":
-        largest = np.array([a.scores[part].max(0) for part in rows])
-        scores = np.where([kind in APART for kind in a.units.kind], scores, largest)
-    bias, sink = (None if values is None else summed(values) for values in (a.bias, a.sink))
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
-    return replace(a, scores=scores, targets=part_targets(pieces), bias=bias, sink=sink, **changes)
+    coarser = a._transformed(
+        lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
+        targets=part_targets(pieces),
+        **changes,
+    )
+    if merge != "max":
+        return coarser
+    largest = np.array([a.scores[part].max(0) for part in rows])
+    return replace(coarser, scores=np.where([kind in APART for kind in a.units.kind], coarser.scores, largest))
 
 
 def _check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
