@@ -15,8 +15,7 @@ from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.files import json_text
-from ..results.storage.schema import FloatArray, plain
-from ..results.storage.versions import FORMAT_VERSION
+from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
 from ..results.units.words import Merge, merge_words
 from ..tasks.targets import contrast_note, index_of, name_of, output_count
 from .jobs import Predictions

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
-from .storage.schema import check, freeze, plain, shortened
+from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, shortened
 from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
-from .storage.versions import FORMAT_VERSION, checked_version
 from .units.characters import escaped
 
 if TYPE_CHECKING:

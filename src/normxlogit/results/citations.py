@@ -320,34 +320,31 @@ class Citations(Record):
         Sources that were left out come first, by what the sentence loses without them; those without which it loses
         nothing are not cited. A sentence that does not rest on the documents, or contradicts them, cites none.
         """
-        return self._cited_from(LEAST_SHARE)
+        return tuple(sentence.citations for sentence in self._judged(LEAST_SHARE))
 
-    def _cited_from(self, threshold: float) -> tuple[tuple[int, ...], ...]:
-        """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
-        cited = []
+    def _judged(self, threshold: float) -> list[Support]:
+        """Return what each sentence rests on, with the indices of its sources for citations.
+
+        Args:
+            threshold: Least share of the documents in a sentence that rests on them; all do where there are no shares.
+        """
+        a, documents_of = self.attribution, self.documents
+        bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
+        kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
+        judged = []
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
-            contradicts = self.verified is not None and self.verified.contradiction(k) is not None
-            cited.append(_strongest(shares, losses) if self._rests(k, threshold) and not contradicts else ())
-        return tuple(cited)
-
-    def _rests(self, k: int, threshold: float) -> bool:
-        """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""
-        loss = self._loss(k)
-        return (self.attribution.bias is None or self._rested_on(k)[-1] >= threshold) and (
-            loss is None or loss > LEAST_LOSS
-        )
-
-    def _loss(self, k: int) -> float | None:
-        loss = float(self.sentence_losses[k])
-        return None if math.isnan(loss) else loss
-
-    def _rested_on(self, k: int) -> tuple[float, float, float, float]:
-        """Return what documents, prompt and answer contribute to sentence `k`, and the share of the documents."""
-        scores, kinds = self.attribution.scores[k].astype(np.float64), np.array(self.attribution.units.kind)
-        prompt, answer = (float(scores[kinds == kind].sum()) for kind in APART)
-        documents = float(scores[~np.isin(kinds, APART)].sum())
-        total = abs(documents) + abs(prompt) + abs(answer)
-        return documents, prompt, answer, documents / total if total else 0.0
+            scores, without_all = a.scores[k].astype(np.float64), float(self.sentence_losses[k])
+            documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
+            share = documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0)
+            loss = None if math.isnan(without_all) else without_all
+            contradiction = None if self.verified is None else self.verified.contradiction(k)
+            rests = (a.bias is None or share >= threshold) and (loss is None or loss > LEAST_LOSS)
+            cited = _strongest(shares, losses) if rests and contradiction is None else ()
+            messages = tuple(documents_of[i] for i in cited) if self.messages else ()
+            values = (documents, prompt, answer, float(sink[k]), float(bias[k]), share)
+            shown = (cited, rests, loss, contradiction, messages, self.origin)
+            judged.append(Support(self.sentences[k], *values, *shown))
+        return judged
 
     @property
     def support(self) -> tuple[Support, ...]:
@@ -364,21 +361,12 @@ class Citations(Record):
         Raises:
             InputError: If the scores of the method do not add up, so that there is no share.
         """
-        bias, sink = self.attribution.bias, self.attribution.sink
-        if bias is None:
+        if self.attribution.bias is None:
             method = self.attribution.method
             raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
-        sinks = np.zeros_like(bias) if sink is None else sink
-        support, cited, documents_of = [], self._cited_from(share), self.documents
-        for k, numbers in enumerate(_numbers(cited)):
-            documents, prompt, answer, part = self._rested_on(k)
-            values = (documents, prompt, answer, float(sinks[k]), float(bias[k]), part)
-            contradiction = None if self.verified is None else self.verified.contradiction(k)
-            rests = self._rests(k, share)
-            messages = tuple(documents_of[i] for i in cited[k]) if self.messages else ()
-            judged = (numbers, rests, self._loss(k), contradiction, messages, self.origin)
-            support.append(Support(self.sentences[k], *values, *judged))
-        return tuple(support)
+        judged = self._judged(share)
+        numbers = _numbers(tuple(sentence.citations for sentence in judged))
+        return tuple(s._replace(citations=cited) for s, cited in zip(judged, numbers, strict=True))
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""

@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from .agreement import rank_agreement
 from .attribution import Attribution, prediction_of
 from .base import Exports, Record
 from .citations import Citations
 from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
-from .storage.schema import setting_text
+from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
 from .storage.tables import Columns, stacked, to_shap
-from .storage.versions import FORMAT_VERSION, checked_version
 from .targets import Prediction
 from .units.characters import escaped
 from .units.words import Merge
@@ -233,11 +231,19 @@ class Attributions(Sequence[R], Exports):
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each two methods over the tokens of one text, (M, M).
 
+        Special tokens are left out. NaN where there are fewer than two others, or a method scores them all alike.
+
         Raises:
             DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
         """
         results = self._compared()
-        return np.array([[rank_agreement(a, b) for b in results] for a in results])
+        not_special = ~np.array(results[0].units.special)
+        ranks = np.stack([_ranks(a.scores[not_special]) for a in results])  # (M, T)
+        centered = ranks - (ranks.shape[1] + 1) / 2
+        lengths = np.linalg.norm(centered, axis=1)  # (M,)
+        with np.errstate(invalid="ignore"):  # 0 / 0
+            agreement: npt.NDArray[np.float64] = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)
+        return agreement
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as the commands write it."""
@@ -366,3 +372,10 @@ def _method(result: Record) -> str:
 
 def _text(result: Record) -> tuple[Any, ...]:
     return tuple(getattr(result, name, None) for name in ("text", "text_pair", "units"))
+
+
+def _ranks(scores: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the rank of each score from 1, ties sharing their mean."""
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    means: npt.NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    return means[places]

@@ -20,8 +20,7 @@ from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART, Units
 from ..verification import CITATION_TEST, Removal, Swap, Verification
 from .files import json_text
-from .schema import FloatArray, Index, Number, plain
-from .versions import FORMAT_VERSION, checked_version
+from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 
 if TYPE_CHECKING:
     from ..base import Record

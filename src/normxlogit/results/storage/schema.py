@@ -17,6 +17,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import DataError
+
+FORMAT_VERSION = 1
+"""Version of the files that are written; raised when a reader of the old one would misread the new."""
+
 FloatArray = npt.NDArray[np.float32]
 
 Index = Annotated[int, range(2**53)]
@@ -62,6 +67,20 @@ def freeze(record: Any) -> None:
     for value in vars(record).values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
+
+
+def checked_version(state: Any) -> Mapping[str, Any]:
+    """Return a document whose version this library reads.
+
+    Raises:
+        DataError: If it is something else, or of another version.
+    """
+    if not isinstance(state, Mapping):
+        raise DataError(f"not a result of normxlogit: expected fields with values, got {shortened(state)}")
+    version = state.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise DataError(f"cannot read format version {shortened(version)}; this version reads {FORMAT_VERSION}")
+    return state
 
 
 @cache
