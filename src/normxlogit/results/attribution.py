@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Columns, Shap, strongest_words, text_pieces
+from .storage.tables import Row, Shap, strongest_words, text_pieces
 from .targets import Prediction, Target
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
@@ -546,44 +546,44 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
-    def _columns(self) -> Columns:
-        units, count = self.units, len(self.units)
-        described: Columns = {
-            "position": list(range(count)),
-            "unit": list(units.text),
-            "kind": list(units.kind),
-            "name": list(units.name) or [None] * count,
-            "token_id": list(units.ids) or [None] * count,
-            "start": [None] * count if units.spans is None else [start for start, _ in units.spans],
-            "end": [None] * count if units.spans is None else [end for _, end in units.spans],
-            "sequence": list(units.sequence),
-            "special": list(units.special),
-        }
+    def _rows(self) -> list[Row]:
+        units, count, prediction = self.units, len(self.units), prediction_of(self)
+        ids, spans = units.ids or (None,) * count, units.spans or ((None, None),) * count
+        described: list[Row] = [
+            {
+                "position": i,
+                "unit": units.text[i],
+                "kind": units.kind[i],
+                "name": units.name[i] if units.name else None,
+                "token_id": ids[i],
+                "start": spans[i][0],
+                "end": spans[i][1],
+                "sequence": units.sequence[i],
+                "special": units.special[i],
+            }
+            for i in range(count)
+        ]
         if self.verified is not None:
-            removals = [self.verified.without(i) for i in range(count)]
-            described["value_without"] = [None if removal is None else removal.value for removal in removals]
+            for i, row in enumerate(described):
+                removal = self.verified.without(i)
+                row["value_without"] = None if removal is None else removal.value
+        shared: Row = {"text": self.prompt}
+        if prediction is not None:
+            shared |= {"prediction": prediction.label, "probability": prediction.probability}
         scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
-        targets, layers = range(len(scores)), self.layers or (None,)
-        cells = [(k, layer, unit) for k in targets for layer in range(len(layers)) for unit in self._read_before(k)]
-        table: Columns = {
-            "target": [k for k, _, _ in cells],
-            "label": [self.targets[k].name for k, _, _ in cells],
-            "layer": [layers[layer] for _, layer, _ in cells],
-            **{name: [values[unit] for *_, unit in cells] for name, values in described.items()},
-            "score": scores[tuple(np.array(cells, int).reshape(-1, 3).T)].tolist(),
-            "text": [self.prompt] * len(cells),
-        }
-        if (prediction := prediction_of(self)) is not None:
-            table["prediction"] = [prediction.label] * len(cells)
-            table["probability"] = [prediction.probability] * len(cells)
-        return table
+        return [
+            {"target": k, "label": target.name, "layer": layer, **described[i], "score": values[i], **shared}
+            for k, (target, of_layers) in enumerate(zip(self.targets, scores.tolist(), strict=True))
+            for layer, values in zip(self.layers or (None,), of_layers, strict=True)
+            for i in self._read_before(k)
+        ]
 
     def _of_words(self) -> "Attribution":
         return self.group("word")
 
-    def _text_row(self) -> Mapping[str, Any]:
+    def _text_row(self) -> Row:
         summed = self._summed("a row for each text")
-        row: dict[str, Any] = {"text": self.prompt, "prediction": self.completion or ""}
+        row: Row = {"text": self.prompt, "prediction": self.completion or ""}
         if (prediction := prediction_of(self)) is not None:
             target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
             row["prediction"] = prediction.label

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, shortened
-from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
+from .storage.tables import Row, Shap, to_csv, to_pandas, to_shap
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _columns(self) -> Columns:
-        """Return the columns of the table, one entry a token."""
+    def _rows(self) -> list[Row]:
+        """Return the rows of the table, one for each unit, target and layer."""
 
     @abstractmethod
     def _of_words(self) -> "Exports":
@@ -95,12 +95,12 @@ class Exports(ABC):
         if level not in ("token", "word", "text"):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
         if level == "word":
-            return to_pandas(self._of_words()._columns())
-        return to_pandas(self._columns() if level == "token" else self._results()._text_columns())
+            return to_pandas(self._of_words()._rows())
+        return to_pandas(self._rows() if level == "token" else self._results()._text_rows())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
-        return to_csv(self._columns())
+        return to_csv(self._rows())
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -253,10 +253,10 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    def _columns(self) -> Columns:
-        return self.scored._columns()
+    def _rows(self) -> list[Row]:
+        return self.scored._rows()
 
-    def _text_row(self) -> Mapping[str, Any]:
+    def _text_row(self) -> Row:
         """Return the result as one row of a table."""
         return self.scored._text_row()
 

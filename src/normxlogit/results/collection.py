@@ -17,7 +17,7 @@ from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Columns, stacked, to_shap
+from .storage.tables import Row, to_shap
 from .targets import Prediction
 from .units.characters import escaped
 from .units.words import Merge
@@ -297,14 +297,15 @@ class Attributions(Sequence[R], Exports):
         methods = list(dict.fromkeys(result.scored.method for result in self))
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
-    def _text_columns(self) -> Columns:
-        """Return the columns of the table, one entry a result."""
-        rows = [result._text_row() for result in self]
-        columns = {
-            name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)
-        }
+    def _text_rows(self) -> list[Row]:
+        """Return the rows of the table of texts, one a result."""
+        methods = self._methods()
+        return [{**method, **result._text_row()} for method, result in zip(methods, self, strict=True)]
+
+    def _methods(self) -> list[Row]:
+        """Return what a table says of the method of each result: nothing where all have the same."""
         methods = [_method(result) for result in self]
-        return {"method": methods, **columns} if len(set(methods)) > 1 else columns
+        return [{"method": method} if len(set(methods)) > 1 else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
         """Return the adjacent results of one text by several methods together, all others alone."""
@@ -327,17 +328,12 @@ class Attributions(Sequence[R], Exports):
     def _of_words(self) -> "Attributions[Any]":
         return Attributions(result._of_words() for result in self)
 
-    def _columns(self) -> Columns:
-        tables = [result._columns() for result in self]
-        methods = [_method(result) for result in self]
-        places = list(range(len(self)))
-        if len(set(methods)) > 1:
+    def _rows(self) -> list[Row]:
+        methods, places = self._methods(), list(range(len(self)))
+        if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
-            tables = [
-                {"method": [name] * len(next(iter(table.values()))), **table}
-                for name, table in zip(methods, tables, strict=True)
-            ]
-        return stacked(tables, places)
+        results = zip(places, methods, self, strict=True)
+        return [{"text_index": i, **method, **row} for i, method, result in results for row in result._rows()]
 
 
 def load(path: str | Path) -> Any:

@@ -14,7 +14,7 @@ from ..storage.schema import Index
 from .regions import is_box
 from .sentences import paragraph_spans, sentence_spans
 from .units import UnitKind
-from .words import merge_words
+from .words import word_groups
 
 SourceKind = Literal["word", "sentence", "paragraph", "message"]
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
@@ -182,11 +182,8 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
         return [(start, end)]
     if kind == "word":
         tokens = sequence.tokens_in(start, end, of_answer=of_answer)
-        rows: list[int | None] = [None] * len(sequence.offsets)
-        for token in tokens:
-            rows[token] = 0
-        words = merge_words(np.zeros(len(rows), np.float32), [sequence.text], sequence.offsets, rows, "sum")
-        return [(word.start, word.end) for word in words]
+        of_text = [(token, *sequence.offsets[token]) for token in tokens]
+        return [(first, last) for first, last, _ in word_groups(sequence.text, of_text)]
     cut = sentence_spans if kind == "sentence" else paragraph_spans
     return [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
 
