@@ -331,12 +331,12 @@ class Citations(Record):
         a, documents_of = self.attribution, self.documents
         bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
-        judged = []
+        without_all, judged = self.sentence_losses.tolist(), []
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
-            scores, without_all = a.scores[k].astype(np.float64), float(self.sentence_losses[k])
+            scores = a.scores[k].astype(np.float64)  # (U,)
             documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
             share = documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0)
-            loss = None if math.isnan(without_all) else without_all
+            loss = None if math.isnan(without_all[k]) else without_all[k]
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = (a.bias is None or share >= threshold) and (loss is None or loss > LEAST_LOSS)
             cited = _strongest(shares, losses) if rests and contradiction is None else ()
@@ -393,38 +393,28 @@ class Citations(Record):
         return text + written(self.text[position:])
 
     def _validate(self) -> None:
-        self.attribution._validate()
-        a = self.attribution
+        a, tested = self.attribution, self.verified
+        a._validate()
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
         require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
-        if self.verified is not None:
-            self._validate_test(self.verified)
-        if self.value_scores is not None:
-            fits = self.value_scores.shape == (len(a.targets), len(self.sources))
-            require(fits, "value_scores: not one for each sentence and source")
-        if self.messages:
-            self._validate_messages()
-
-    def _validate_test(self, verified: Verification) -> None:
-        """Raise ValueError if what was measured is not of each sentence and of sources."""
-        count, sources = len(self.attribution.targets), set(self.sources)
-        for removal in (verified.original, *verified.single, verified.together):
-            require(len(removal.values) == count, "verified: not one value for each sentence")
-        for removal in verified.single:
-            require(len(removal.tokens) == 1 and removal.tokens[0] in sources, "verified: a removal of no source")
-        for swap in verified.swaps:
-            require(swap.sentence < count and swap.source in self.names, "verified: a swap of no sentence or source")
+        fits = self.value_scores is None or self.value_scores.shape == (len(a.targets), len(self.sources))
+        require(fits, "value_scores: not one for each sentence and source")
+        for removal in () if tested is None else (tested.original, *tested.single, tested.together):
+            require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
+        for removal in () if tested is None else tested.single:
+            fits = len(removal.tokens) == 1 and removal.tokens[0] in self.sources
+            require(fits, "verified: a removal of no source")
+        for swap in () if tested is None else tested.swaps:
+            fits = swap.sentence < len(a.targets) and swap.source in self.names
+            require(fits, "verified: a swap of no sentence or source")
             require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
-
-    def _validate_messages(self) -> None:
-        """Raise ValueError if messages are not in the order of the prompt, or do not hold all sources."""
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:
             require(place <= message.start < message.end <= limit, "messages: not one after the other in the prompt")
             place = message.end
-        for index, (start, end) in zip(self.message_indices, self.spans, strict=True):
+        for index, (start, end) in zip(self.message_indices, self.spans, strict=True) if self.messages else ():
             inside = index >= 0 and start <= end <= self.messages[index].end
             require(inside, "messages: a source that is not in one of them")
 

@@ -222,6 +222,7 @@ def result_row(result: "Record") -> dict[str, Any]:
     row |= {name: json_text(plain(getattr(a, name))) for name in JSON_FIELDS}
     names, ids, spans, positions = zip(*((t.name, t.id, t.span, t.position) for t in a.targets), strict=True)
     row |= {
+        "unit_names": a.units.name or None,
         "shape": a.scores.shape,
         "target": names,
         "target_ids": None if None in ids else ids,
