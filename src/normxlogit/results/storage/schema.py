@@ -265,21 +265,13 @@ def _array(value: Any) -> FloatArray:
     """Return nested lists of numbers as an array."""
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
-    try:
-        wide = np.array(_numbers(value, check(Number)), dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith("expected") else "rows differ in length") from None
+    entries = np.array(value, object)  # of rows that differ in length an array of lists, which are no numbers
+    wide = np.array(list(map(check(Number), entries.ravel().tolist())), np.float64).reshape(entries.shape)
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
     if np.any(np.isinf(narrow) & np.isfinite(wide)):
         raise ValueError("a number is too large")
     return narrow
-
-
-def _numbers(value: Any, number: Check, depth: int = DEEPEST) -> Any:
-    if isinstance(value, list | tuple) and depth:
-        return [_numbers(v, number, depth - 1) for v in value]
-    return number(value)
 
 
 def _nested(value: Any, depth: int = DEEPEST) -> Any:
