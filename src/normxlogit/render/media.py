@@ -46,7 +46,7 @@ def merge_neighbours(medium: Medium, most: int) -> Medium:
     return replace(medium, scores=scores.T.reshape(*leading, *shape), places=new_places)
 
 
-def course(medium: Medium) -> FloatArray:
+def course_of(medium: Medium) -> FloatArray:
     """Return the loudness of a sound, from 0 to 1; where it is not known the magnitude of the scores."""
     if medium.loudness is not None:
         return medium.loudness
@@ -55,7 +55,7 @@ def course(medium: Medium) -> FloatArray:
     return magnitude.repeat(STEPS)
 
 
-def areas(medium: Medium) -> FloatArray:
+def areas_of(medium: Medium) -> FloatArray:
     """Return left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
     if medium.kind == "picture":
         sides = np.array([medium.width, medium.height] * 2, np.float32)

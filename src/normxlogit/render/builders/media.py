@@ -10,7 +10,7 @@ from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ..blocks import Block, Piece
 from ..charts import number
-from ..media import areas, course, merge_neighbours
+from ..media import areas_of, course_of, merge_neighbours
 
 MOST_PATCHES = 1024
 """Patches of a picture that a drawing has; more are merged with their neighbours."""
@@ -39,16 +39,16 @@ class MediumBlock(Block):
     @property
     def outline(self) -> str:
         """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
-        loudness = course(self.medium).tolist()
-        places = np.linspace(0, 100, len(loudness)).tolist()
-        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, loudness, strict=True)]
-        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, loudness, strict=True)]
+        course = course_of(self.medium).tolist()
+        places = np.linspace(0, 100, len(course)).tolist()
+        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, course, strict=True)]
+        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, course, strict=True)]
         return " ".join(above + below[::-1])
 
     @property
     def placed(self) -> list[tuple[str, Piece]]:
         """Each part with its place as a style, in percent of the picture or sound."""
-        low, high = np.split(100 * areas(self.medium), 2, axis=1)
+        low, high = 100 * areas_of(self.medium)[:, :2], 100 * areas_of(self.medium)[:, 2:]
         return [
             (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
             for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.parts, strict=True)
@@ -62,8 +62,8 @@ class MediumBlock(Block):
         """
         names = [piece.name for piece in self.parts]
         if self.medium.kind == "picture":
-            corners = areas(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
-            thirds = np.clip(3 * (corners[:, :2] + corners[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
+            areas = areas_of(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
+            thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
             names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
         strengths = [max(piece.strength, 0.0) for piece in self.parts]
         total = sum(strengths) or 1.0

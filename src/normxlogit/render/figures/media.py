@@ -14,7 +14,7 @@ from ...results.units.media import Medium
 from ..builders.media import MOST_PATCHES
 from ..charts import number
 from ..describe import shortened
-from ..media import course, merge_neighbours
+from ..media import course_of, merge_neighbours
 from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 
 ACROSS = 4
@@ -112,8 +112,8 @@ def draw_picture(axes: Any, image: Medium, scores: FloatArray) -> None:
 def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
     """Draw the loudness of a sound above a heat map of parts and moments."""
     above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
-    loudness = course(audio)
-    above.fill_between(np.linspace(0, audio.seconds, len(loudness)), -loudness, loudness, color="0.5", linewidth=0)
+    course = course_of(audio)
+    above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
     above.set(yticks=[], title=one_line(audio.name))
     above.spines["left"].set_visible(False)
     scales = np.abs(audio.scores).max(1, keepdims=True, initial=0)  # (parts, 1)
