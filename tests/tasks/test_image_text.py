@@ -219,7 +219,7 @@ def test_regions_of_a_picture_and_its_rest_add_up_to_it(name):
     boxes = {"left": (0, 0, cut, height), "lower right": (cut, low, width, height)}
     s = g.sources(boxes, parts="token")
     assert s.units.name[:3] == ("left", "lower right", "the rest of picture 1")
-    np.testing.assert_allclose(s.scores[:, :3].sum(1), g.images[0].scores.sum((1, 2)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(s.scores[:, :3].sum(1), g.images[0].total, rtol=1e-4, atol=1e-6)
     everything = g.sources({"all": (0, 0, width, height)})
     np.testing.assert_allclose(everything.scores[:, 0], whole["picture 1"], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(everything.scores[:, 1], 0, atol=1e-4)

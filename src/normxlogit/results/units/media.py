@@ -129,6 +129,12 @@ class Medium:
             raise DataError(f"{self.name!r} is a {self.kind}: a picture has boxes, a sound has times")
         return self.places
 
+    @property
+    def total(self) -> FloatArray:
+        """The sum over the parts, with the leading axes of `scores`."""
+        total: FloatArray = self.scores.sum(tuple(range(-len(self.shape), 0)))
+        return total
+
     def overlay(self, image: "Image") -> "Image":
         """Colour the picture: red for the target, blue against it, stronger for more.
 
