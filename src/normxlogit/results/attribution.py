@@ -590,7 +590,7 @@ class Attribution(Record):
             row |= {} if self.text_pair is None else {"text_pair": self.text_pair}
             row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
             row |= {} if self.verified is None else self.verified.text_row()
-        row |= strongest_words(summed._scored())
+        row |= strongest_words(summed._named_scores())
         return row | {"truncated": self.truncated, "notes": "; ".join(self.notes)}
 
     def _shap(self) -> Shap:
@@ -673,7 +673,7 @@ class Attribution(Record):
         answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
         return f"{text} -> {answer}: {self._strongest()}"
 
-    def _scored(self) -> list[tuple[str, float]]:
+    def _named_scores(self) -> list[tuple[str, float]]:
         """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
         if not (self.has_words and "token" in self.units.kind):
             return [(unit.name or unit.text, unit.score) for unit in self.top(len(self.units))]
@@ -686,7 +686,7 @@ class Attribution(Record):
         """Return the units of the largest magnitude, or how many scores there are."""
         if (self.has_target_axis and self.completion is None) or self.layers is not None:
             return f"scores {'x'.join(map(str, self.scores.shape))}"
-        scored = [(text.strip(), score) for text, score in self._summed("repr")._scored() if text.strip()]
+        scored = [(text.strip(), score) for text, score in self._summed("repr")._named_scores() if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
 

@@ -393,18 +393,18 @@ class Citations(Record):
         return text + written(self.text[position:])
 
     def _validate(self) -> None:
-        a, tested = self.attribution, self.verified
+        a, tested, sources = self.attribution, self.verified, self.sources
         a._validate()
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
-        require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
-        fits = self.value_scores is None or self.value_scores.shape == (len(a.targets), len(self.sources))
+        require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
+        fits = self.value_scores is None or self.value_scores.shape == (len(a.targets), len(sources))
         require(fits, "value_scores: not one for each sentence and source")
         for removal in () if tested is None else (tested.original, *tested.single, tested.together):
             require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
         for removal in () if tested is None else tested.single:
-            fits = len(removal.tokens) == 1 and removal.tokens[0] in self.sources
+            fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
             require(fits, "verified: a removal of no source")
         for swap in () if tested is None else tested.swaps:
             fits = swap.sentence < len(a.targets) and swap.source in self.names

@@ -18,7 +18,7 @@ from ..attribution import Attribution, prediction_of
 from ..citations import Citations
 from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART, Units
-from ..verification import CITATION_TEST, Removal, Swap, Verification
+from ..verification import CITATION_TEST, Removal, Swap
 from .files import json_text
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 
@@ -390,23 +390,20 @@ def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any
     nats = np.array(row["sentence_nats"], np.float64)  # (K,)
     sources = [unit for unit, kind in enumerate(kinds) if kind not in APART]
 
-    def removal(units: Sequence[int], values: Any) -> Removal:
+    def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
         names = tuple(row["unit_names"][unit] for unit in units)
-        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))
+        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))._asdict()
 
-    verification = Verification(
+    lost = zip(sources, losses.T, strict=True)
+    return {
         **CITATION_TEST,
-        original=removal([], nats),
-        single=tuple(
-            removal([source], nats - lost)
-            for source, lost in zip(sources, losses.T, strict=True)
-            if not np.isnan(lost).all()
-        ),
-        together=removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
-        swaps=row["swaps"],
-    )
-    state: dict[str, Any] = plain(verification)
-    return state
+        "original": removal([], nats),
+        "single": [removal([source], nats - loss) for source, loss in lost if not np.isnan(loss).all()],
+        "together": removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
+        "smallest": None,
+        "control": None,
+        "swaps": row["swaps"],
+    }
 
 
 def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
