@@ -1,9 +1,11 @@
-"""The errors of the library: every message says what was wrong, where, and what to do.
+"""The errors of the library: every message says what was wrong, where, and what to do; names that may have been meant.
 
 A message may quote what a user or a file said, so it is made safe to print and bounded in length here.
 """
 
 import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 __all__ = [
     "DataError",
@@ -18,6 +20,12 @@ __all__ = [
 
 LONGEST = 1000
 """Characters of a message; what is longer was quoted, and loses its middle."""
+
+CLOSE = 0.75
+"""Least share of letters that a misspelt name has in common with the one that was meant, in their order."""
+
+PREFIX = 3
+"""Least letters of a prefix that matches a name."""
 
 
 class NormXLogitError(Exception):
@@ -67,3 +75,20 @@ def _bounded(message: str) -> str:
         return message
     end = LONGEST // 4
     return f"{message[: LONGEST - end - 5]} ... {message[-end:]}"
+
+
+def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
+    """Return the names most like a misspelt one, then those of which one is a prefix of the other, short ones first."""
+    typed = _spelled(name)
+    spelled = {_spelled(candidate): candidate for candidate in names}
+    near = get_close_matches(typed, spelled, most, CLOSE)
+    longer = [
+        candidate
+        for candidate in spelled
+        if min(len(candidate), len(typed)) >= PREFIX and candidate[: len(typed)] == typed[: len(candidate)]
+    ]
+    return [spelled[candidate] for candidate in dict.fromkeys([*near, *sorted(longer, key=len)])][:most]
+
+
+def _spelled(name: str) -> str:
+    return name.casefold().replace("_", "-")

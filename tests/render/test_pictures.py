@@ -10,6 +10,7 @@ from PIL import Image
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.render.builders.collection import blocks_of
+from normxlogit.render.media import merge_neighbours
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
 from tests.factories import make_audio, make_media
@@ -86,7 +87,8 @@ def test_a_page_links_the_moments_of_a_sound_with_words_that_rest_on_nothing_els
 def test_a_long_sound_is_drawn_in_fewer_moments_with_the_same_sum():
     (audio,) = make_media().audio
     times = np.stack([np.arange(7), np.arange(1, 8)], -1).astype(np.float32)
-    coarse = replace(audio, places=times, scores=np.arange(14, dtype=np.float32).reshape(2, 7)).coarser(3)
+    long_sound = replace(audio, places=times, scores=np.arange(14, dtype=np.float32).reshape(2, 7))
+    coarse = merge_neighbours(long_sound, 3)
     assert coarse.times.tolist() == [[0, 3], [3, 6], [6, 7]]
     assert coarse.scores.tolist() == [[3, 12, 6], [24, 33, 13]]
 

@@ -13,10 +13,9 @@ from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
-from ..results.storage.columns import CORPUS, METADATA, arrow_types, attribution_of, result_row
+from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.files import json_text
-from ..results.storage.schema import FloatArray, plain
-from ..results.storage.versions import FORMAT_VERSION
+from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
 from ..results.units.words import Merge, merge_words
 from ..tasks.targets import contrast_note, index_of, name_of, output_count
 from .jobs import Predictions
@@ -57,7 +56,7 @@ def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard
         for name in types
     }
     columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
-    quantities = (attribution_of(result).quantity for result in explained.results.values())
+    quantities = (result.scored.quantity for result in explained.results.values())
     shared = {"quantity": next(quantities, "logit")}
     if isinstance(job, Predictions):
         shared = _shared_by_predictions(model, settings.method, job, explained)
@@ -209,7 +208,7 @@ def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge:
     arrow = arrow_module()
     rows = []
     for index, result in explained.results.items():
-        row, a = result_row(result), attribution_of(result)
+        row, a = result_row(result), result.scored
         if merge is not None and a.completion is None:
             shape = (len(a.targets), len(a.layers or ()) or 1, -1)
             row |= _words(explained.encodings[index], a.scores.reshape(shape), merge)

@@ -21,8 +21,7 @@ from transformers import (
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
-from ..errors import InputError, UnsupportedModelError
-from ..results.nearest import nearest
+from ..errors import InputError, UnsupportedModelError, nearest
 from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
 from ..tasks.similarity.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter

@@ -15,8 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..errors import MethodError
-from ..results.nearest import nearest
+from ..errors import MethodError, nearest
 from ..results.storage.schema import plain
 from .settings import Setting, parse, settings_of, split_settings, unknown_setting
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ..results.nearest import nearest
+from ..errors import nearest
 from ..results.storage import schema
 
 LIST_MARK = "+"

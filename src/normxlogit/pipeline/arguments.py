@@ -7,9 +7,8 @@ from functools import wraps
 from textwrap import fill
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
-from ..errors import InputError, MethodError
+from ..errors import InputError, MethodError, nearest
 from ..methods import list_methods
-from ..results.nearest import nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -18,7 +18,6 @@ from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.removable import removable
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
@@ -27,6 +26,7 @@ from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
+from .removable import removable
 from .verification import Answer, MeasuredQuantity, Tokens, run_searches
 
 

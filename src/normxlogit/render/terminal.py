@@ -18,6 +18,7 @@ from ..results.units.characters import safe
 from .blocks import Bar, Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
 from .builders.media import MediumBlock
 from .charts import GREY, Grid, Legend
+from .media import course_of
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
@@ -247,7 +248,7 @@ def _moments(block: MediumBlock) -> Text:
     """Return one character for each two moments, as high as the sound is loud."""
     line = Text(overflow="fold")
     strengths = np.array([piece.strength for piece in block.parts])
-    loudness = block.medium.course
+    loudness = course_of(block.medium)
     pairs = np.split(strengths, range(2, len(strengths), 2))
     for i, pair in enumerate(pairs):
         part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))

@@ -6,7 +6,7 @@ modules.
 
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Columns, Shap, strongest_words, text_pieces
+from .storage.tables import Row, Shap, strongest_words, text_pieces
 from .targets import Prediction, Target
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
@@ -116,6 +116,11 @@ class Attribution(Record):
     verified: Verification | None = None
 
     # What it holds
+
+    @property
+    def scored(self) -> "Attribution":
+        """The result itself; of citations it is their attribution."""
+        return self
 
     def _title(self) -> str:
         if self.targets[0].kind == "part":
@@ -248,24 +253,29 @@ class Attribution(Record):
         index = self._index_of(target)
         if not self.has_target_axis:
             return self
-        chosen = self.targets[index]
-        of_completion = self.completion is not None
-        verified = self.verified if self.verified and self.verified.target == chosen.name else None
-        chosen_alone = replace(
-            self,
-            scores=self.scores[index].copy(),
-            targets=(chosen,),
-            diagnostics={
-                name: values[index] if isinstance(values, tuple) else values
-                for name, values in self.diagnostics.items()
-            },
-            bias=None if self.bias is None else np.array(self.bias[index]),
-            sink=None if self.sink is None else np.array(self.sink[index]),
+        name, of_completion = self.targets[index].name, self.completion is not None
+        values = self.diagnostics.items()
+        chosen = self._transformed(
+            lambda scores: scores[index],
+            targets=(self.targets[index],),
+            diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
             predictions=(self.predictions[index],) if of_completion and self.predictions else self.predictions,
             generated=(self.generated[index],) if self.generated else (),
-            verified=None if of_completion else verified,
+            verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )
-        return chosen_alone._before(index) if self.generated and self.prompt_tokens is not None else chosen_alone
+        return chosen._before(self._read_before(index)) if self.generated and self.prompt_tokens is not None else chosen
+
+    def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
+        """Return the result with other scores, and other biases and sinks, which have their leading axes.
+
+        Args:
+            change: What is done to each of these arrays.
+            fields: What else is another.
+        """
+        for name in ("scores", "bias", "sink"):
+            values = getattr(self, name)
+            fields[name] = None if values is None else np.array(change(values), np.float32)
+        return replace(self, **fields)
 
     def _index_of(self, target: str | SupportsIndex) -> int:
         names = [t.name for t in self.targets]
@@ -282,21 +292,26 @@ class Attribution(Record):
             raise TargetError(f"no target {index}; there are {len(names)}, counted from 0")
         return index % len(names)
 
-    def _before(self, index: int) -> "Attribution":
-        """Return the explanation of one generated token as that of the text before it."""
-        count = (self.prompt_tokens or 0) + index
-        read_units = [*range(count), *range(self.text_units, len(self.units))]
+    def _read_before(self, k: int) -> list[int]:
+        """Return the units that were read before a target: of a generated token not the later ones."""
+        if not self.generated or self.prompt_tokens is None:
+            return list(range(len(self.units)))
+        return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
+
+    def _before(self, read_units: list[int]) -> "Attribution":
+        """Return the explanation of one generated token as that of the units before it."""
+        after = len(self.units) - len(read_units)  # tokens that were not read
+        count = self.text_units - after
         sinks = tuple(i for i in self.sinks if i < count - 1)  # the position that predicts is never held constant
         text, spans = None, self.units.spans
         if self.text is not None and spans is not None:
             # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
             text = self.text[: max(spans[count][0], *(end for _, end in spans[:count]), 0)]
-        moved = self.text_units - count
         return replace(
             self,
             scores=np.ascontiguousarray(self.scores[..., read_units]),
             units=self.units.take(read_units),
-            media=tuple(replace(medium, first=medium.first - moved) for medium in self.media),
+            media=tuple(replace(medium, first=medium.first - after) for medium in self.media),
             sink=self.sink if sinks else None,
             sinks=sinks,
             targets=tuple(target._replace(span=None) for target in self.targets),
@@ -315,8 +330,7 @@ class Attribution(Record):
         if self.layers is None or layer not in self.layers:
             raise MethodError(f"no layer {layer} among {self.layers}")
         index = self.layers.index(layer)
-        bias, sink = (None if v is None else np.array(v[..., index]) for v in (self.bias, self.sink))
-        return replace(self, scores=self.scores[..., index, :].copy(), bias=bias, sink=sink, layers=None)
+        return self._transformed(lambda scores: scores.take(index, int(self.has_target_axis)), layers=None)
 
     def whole(self) -> "Attribution":
         """Return the sum over the targets of a completion: what the whole answer rests on.
@@ -329,18 +343,20 @@ class Attribution(Record):
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
         end = len(self.text or "")
-        bias, sink = (None if values is None else _summed(values) for values in (self.bias, self.sink))
         target = Target("part", self.completion, span=(end - len(self.completion), end))
-        return replace(
-            self,
-            scores=_summed(self.scores),
-            bias=bias,
-            sink=sink,
-            targets=(target,),
-            predictions=(),
-            generated=(),
-            diagnostics={},
-        )
+        cleared: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}}
+        return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
+
+    def _summed(self, purpose: str) -> "Attribution":
+        """Return one score for each unit: the only ones, or those for a whole completion.
+
+        Raises:
+            DataError: If there are several labels or layers.
+        """
+        summed = self if self.completion is None else self.whole()
+        if summed.scores.ndim != 1:
+            raise DataError(f"{purpose} needs one score for each unit; choose with a[target] or a.layer(...)")
+        return summed
 
     def centered(self) -> "Attribution":
         """Return the scores minus their mean over the units that are not special.
@@ -474,9 +490,7 @@ class Attribution(Record):
         """
         if k < 0:
             raise InputError(f"k must be at least 0, not {k}")
-        summed = self.whole() if self.completion is not None else self
-        if summed.scores.ndim != 1:
-            raise DataError("top() needs one score for each unit; choose with a[target] or a.layer(...)")
+        summed = self._summed("top()")
         scores, shares = summed.scores, summed.shares
         answer = range(0) if self.prompt_tokens is None else range(self.prompt_tokens, self.text_units)
         order = np.argsort(scores if lowest else -scores, kind="stable")
@@ -532,60 +546,51 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
-    def _columns(self) -> Columns:
-        units, count = self.units, len(self.units)
-        described: Columns = {
-            "position": list(range(count)),
-            "unit": list(units.text),
-            "kind": list(units.kind),
-            "name": list(units.name) or [None] * count,
-            "token_id": list(units.ids) or [None] * count,
-            "start": [None] * count if units.spans is None else [start for start, _ in units.spans],
-            "end": [None] * count if units.spans is None else [end for _, end in units.spans],
-            "sequence": list(units.sequence),
-            "special": list(units.special),
-        }
+    def _rows(self) -> list[Row]:
+        units, count, prediction = self.units, len(self.units), prediction_of(self)
+        ids, spans = units.ids or (None,) * count, units.spans or ((None, None),) * count
+        described: list[Row] = [
+            {
+                "position": i,
+                "unit": units.text[i],
+                "kind": units.kind[i],
+                "name": units.name[i] if units.name else None,
+                "token_id": ids[i],
+                "start": spans[i][0],
+                "end": spans[i][1],
+                "sequence": units.sequence[i],
+                "special": units.special[i],
+            }
+            for i in range(count)
+        ]
         if self.verified is not None:
-            removals = [self.verified.without(i) for i in range(count)]
-            described["value_without"] = [None if removal is None else removal.value for removal in removals]
-        table: Columns = {name: [] for name in ("target", "label", "layer", *described, "score")}
-        scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
-        for k, (target, rows) in enumerate(zip(self.targets, scores, strict=True)):
-            units_read = self._read_before(k)
-            for layer, row in zip(self.layers or (None,), rows, strict=True):
-                table["target"] += [k] * len(units_read)
-                table["label"] += [target.name] * len(units_read)
-                table["layer"] += [layer] * len(units_read)
-                for name, values in described.items():
-                    table[name] += [values[i] for i in units_read]
-                table["score"] += row[units_read].tolist()
-        length, prediction = len(table["score"]), prediction_of(self)
-        table["text"] = [self.prompt] * length
+            for i, row in enumerate(described):
+                removal = self.verified.without(i)
+                row["value_without"] = None if removal is None else removal.value
+        shared: Row = {"text": self.prompt}
         if prediction is not None:
-            table |= {"prediction": [prediction.label] * length, "probability": [prediction.probability] * length}
-        return table
+            shared |= {"prediction": prediction.label, "probability": prediction.probability}
+        scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
+        return [
+            {"target": k, "label": target.name, "layer": layer, **described[i], "score": values[i], **shared}
+            for k, (target, of_layers) in enumerate(zip(self.targets, scores.tolist(), strict=True))
+            for layer, values in zip(self.layers or (None,), of_layers, strict=True)
+            for i in self._read_before(k)
+        ]
 
     def _of_words(self) -> "Attribution":
         return self.group("word")
 
-    def _read_before(self, k: int) -> list[int]:
-        """Return the units that were read before a target: of a generated token not the later ones."""
-        if not self.generated or self.prompt_tokens is None:
-            return list(range(len(self.units)))
-        return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
-
-    def _text_row(self) -> Mapping[str, Any]:
-        summed = self.whole() if self.completion is not None else self
-        if summed.scores.ndim != 1:
-            raise DataError("a row for each text needs one score for each unit; choose with a[target] or a.layer(...)")
-        row: dict[str, Any] = {"text": self.prompt, "prediction": self.completion or ""}
+    def _text_row(self) -> Row:
+        summed = self._summed("a row for each text")
+        row: Row = {"text": self.prompt, "prediction": self.completion or ""}
         if (prediction := prediction_of(self)) is not None:
             target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
             row["prediction"] = prediction.label
             row |= {} if self.text_pair is None else {"text_pair": self.text_pair}
             row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
             row |= {} if self.verified is None else self.verified.text_row()
-        row |= strongest_words(summed._scored())
+        row |= strongest_words(summed._named_scores())
         return row | {"truncated": self.truncated, "notes": "; ".join(self.notes)}
 
     def _shap(self) -> Shap:
@@ -668,7 +673,7 @@ class Attribution(Record):
         answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
         return f"{text} -> {answer}: {self._strongest()}"
 
-    def _scored(self) -> list[tuple[str, float]]:
+    def _named_scores(self) -> list[tuple[str, float]]:
         """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
         if not (self.has_words and "token" in self.units.kind):
             return [(unit.name or unit.text, unit.score) for unit in self.top(len(self.units))]
@@ -679,10 +684,9 @@ class Attribution(Record):
 
     def _strongest(self) -> str:
         """Return the units of the largest magnitude, or how many scores there are."""
-        summed = self.whole() if self.completion is not None else self
-        if summed.scores.ndim != 1:
+        if (self.has_target_axis and self.completion is None) or self.layers is not None:
             return f"scores {'x'.join(map(str, self.scores.shape))}"
-        scored = [(text.strip(), score) for text, score in summed._scored() if text.strip()]
+        scored = [(text.strip(), score) for text, score in self._summed("repr")._named_scores() if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
 
@@ -691,12 +695,6 @@ def prediction_of(result: Any) -> Prediction | None:
     """Return what the model predicts for the input of a result; None where that is nothing or several tokens."""
     predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
     return predictions[0] if len(predictions) == 1 and result.completion is None else None
-
-
-def _summed(values: FloatArray) -> FloatArray:
-    """Return the sum over the first axis."""
-    summed: FloatArray = np.asarray(values.sum(0, dtype=np.float64), np.float32)
-    return summed
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

@@ -2,15 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
-from .storage.schema import check, freeze, plain, same, shortened
-from .storage.tables import Columns, Shap, to_csv, to_pandas, to_shap
-from .storage.versions import FORMAT_VERSION, checked_version
+from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, shortened
+from .storage.tables import Row, Shap, to_csv, to_pandas, to_shap
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..render.blocks import Block
+    from .attribution import Attribution
     from .collection import Attributions
 
 
@@ -50,8 +50,8 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _columns(self) -> Columns:
-        """Return the columns of the table, one entry a token."""
+    def _rows(self) -> list[Row]:
+        """Return the rows of the table, one for each unit, target and layer."""
 
     @abstractmethod
     def _of_words(self) -> "Exports":
@@ -95,12 +95,12 @@ class Exports(ABC):
         if level not in ("token", "word", "text"):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
         if level == "word":
-            return to_pandas(self._of_words()._columns())
-        return to_pandas(self._columns() if level == "token" else self._results()._text_columns())
+            return to_pandas(self._of_words()._rows())
+        return to_pandas(self._rows() if level == "token" else self._results()._text_rows())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
-        return to_csv(self._columns())
+        return to_csv(self._rows())
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -169,6 +169,23 @@ class Record(Exports):
 
     format_version: int = FORMAT_VERSION
 
+    @property
+    @abstractmethod
+    def scored(self) -> "Attribution":
+        """The attribution that the result is, or holds."""
+
+    @abstractmethod
+    def _shown(self) -> str:
+        """Return what `repr` shows of the result."""
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
+
+    @abstractmethod
+    def _heading(self) -> str:
+        """Return what the result is called among several."""
+
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
         freeze(self)
@@ -180,7 +197,7 @@ class Record(Exports):
         """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return bool(plain(self) == plain(other))
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
@@ -188,16 +205,12 @@ class Record(Exports):
         """Return a line that is safe to print, also of a hostile file."""
         return escaped(f"{type(self).__name__}({self._shown()})")
 
-    def _shown(self) -> str:
-        """Return what `repr` shows of the result."""
-        raise NotImplementedError
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
 
         Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
         """
-        return {"kind": self.kind} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}
+        return {"kind": self.kind, **plain(self)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "Self":
@@ -218,10 +231,6 @@ class Record(Exports):
         except ValueError as error:
             raise DataError(f"not {cls.described}: {error}") from None
         return result
-
-    def _validate(self) -> None:
-        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
-        raise NotImplementedError
 
     def _results(self) -> "Attributions[Any]":
         from .collection import Attributions
@@ -244,17 +253,16 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    def _text_row(self) -> Mapping[str, Any]:
+    def _rows(self) -> list[Row]:
+        return self.scored._rows()
+
+    def _text_row(self) -> Row:
         """Return the result as one row of a table."""
-        raise NotImplementedError
+        return self.scored._text_row()
 
     def _title(self) -> str:
         """Return the heading of a page."""
-        raise NotImplementedError
-
-    def _heading(self) -> str:
-        """Return what the result is called among several."""
-        raise NotImplementedError
+        return self.scored._title()
 
 
 def require(condition: bool, problem: str) -> None:

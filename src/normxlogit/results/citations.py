@@ -12,7 +12,6 @@ from ..errors import InputError
 from .attribution import Attribution
 from .base import Record, require
 from .storage.schema import FloatArray, freeze, plain
-from .storage.tables import Columns
 from .units.characters import markdown_escaped, one_line
 from .units.spans import MessageSpan
 from .units.units import APART
@@ -161,6 +160,11 @@ class Citations(Record):
     def __post_init__(self) -> None:
         """Freeze the arrays."""
         freeze(self)
+
+    @property
+    def scored(self) -> Attribution:
+        """Its attribution."""
+        return self.attribution
 
     @property
     def origin(self) -> Origin:
@@ -316,34 +320,31 @@ class Citations(Record):
         Sources that were left out come first, by what the sentence loses without them; those without which it loses
         nothing are not cited. A sentence that does not rest on the documents, or contradicts them, cites none.
         """
-        return self._cited_from(LEAST_SHARE)
+        return tuple(sentence.citations for sentence in self._judged(LEAST_SHARE))
 
-    def _cited_from(self, threshold: float) -> tuple[tuple[int, ...], ...]:
-        """Return the sources of the sentences whose share of documents reaches the threshold, of all without shares."""
-        cited = []
+    def _judged(self, threshold: float) -> list[Support]:
+        """Return what each sentence rests on, with the indices of its sources for citations.
+
+        Args:
+            threshold: Least share of the documents in a sentence that rests on them; all do where there are no shares.
+        """
+        a, documents_of = self.attribution, self.documents
+        bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
+        kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
+        without_all, judged = self.sentence_losses.tolist(), []
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
-            contradicts = self.verified is not None and self.verified.contradiction(k) is not None
-            cited.append(_strongest(shares, losses) if self._rests(k, threshold) and not contradicts else ())
-        return tuple(cited)
-
-    def _rests(self, k: int, threshold: float) -> bool:
-        """Return whether sentence `k` rests on the documents, by its share and by what it loses without them."""
-        loss = self._loss(k)
-        return (self.attribution.bias is None or self._rested_on(k)[-1] >= threshold) and (
-            loss is None or loss > LEAST_LOSS
-        )
-
-    def _loss(self, k: int) -> float | None:
-        loss = float(self.sentence_losses[k])
-        return None if math.isnan(loss) else loss
-
-    def _rested_on(self, k: int) -> tuple[float, float, float, float]:
-        """Return what documents, prompt and answer contribute to sentence `k`, and the share of the documents."""
-        scores, kinds = self.attribution.scores[k].astype(np.float64), np.array(self.attribution.units.kind)
-        prompt, answer = (float(scores[kinds == kind].sum()) for kind in APART)
-        documents = float(scores[~np.isin(kinds, APART)].sum())
-        total = abs(documents) + abs(prompt) + abs(answer)
-        return documents, prompt, answer, documents / total if total else 0.0
+            scores = a.scores[k].astype(np.float64)  # (U,)
+            documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
+            share = documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0)
+            loss = None if math.isnan(without_all[k]) else without_all[k]
+            contradiction = None if self.verified is None else self.verified.contradiction(k)
+            rests = (a.bias is None or share >= threshold) and (loss is None or loss > LEAST_LOSS)
+            cited = _strongest(shares, losses) if rests and contradiction is None else ()
+            messages = tuple(documents_of[i] for i in cited) if self.messages else ()
+            values = (documents, prompt, answer, float(sink[k]), float(bias[k]), share)
+            shown = (cited, rests, loss, contradiction, messages, self.origin)
+            judged.append(Support(self.sentences[k], *values, *shown))
+        return judged
 
     @property
     def support(self) -> tuple[Support, ...]:
@@ -360,21 +361,12 @@ class Citations(Record):
         Raises:
             InputError: If the scores of the method do not add up, so that there is no share.
         """
-        bias, sink = self.attribution.bias, self.attribution.sink
-        if bias is None:
+        if self.attribution.bias is None:
             method = self.attribution.method
             raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
-        sinks = np.zeros_like(bias) if sink is None else sink
-        support, cited, documents_of = [], self._cited_from(share), self.documents
-        for k, numbers in enumerate(_numbers(cited)):
-            documents, prompt, answer, part = self._rested_on(k)
-            values = (documents, prompt, answer, float(sinks[k]), float(bias[k]), part)
-            contradiction = None if self.verified is None else self.verified.contradiction(k)
-            rests = self._rests(k, share)
-            messages = tuple(documents_of[i] for i in cited[k]) if self.messages else ()
-            judged = (numbers, rests, self._loss(k), contradiction, messages, self.origin)
-            support.append(Support(self.sentences[k], *values, *judged))
-        return tuple(support)
+        judged = self._judged(share)
+        numbers = _numbers(tuple(sentence.citations for sentence in judged))
+        return tuple(s._replace(citations=cited) for s, cited in zip(judged, numbers, strict=True))
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
@@ -401,38 +393,28 @@ class Citations(Record):
         return text + written(self.text[position:])
 
     def _validate(self) -> None:
-        self.attribution._validate()
-        a = self.attribution
+        a, tested, sources = self.attribution, self.verified, self.sources
+        a._validate()
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
-        require(bool(a.units.name and a.units.spans and self.sources), "attribution: without named sources")
-        if self.verified is not None:
-            self._validate_test(self.verified)
-        if self.value_scores is not None:
-            fits = self.value_scores.shape == (len(a.targets), len(self.sources))
-            require(fits, "value_scores: not one for each sentence and source")
-        if self.messages:
-            self._validate_messages()
-
-    def _validate_test(self, verified: Verification) -> None:
-        """Raise ValueError if what was measured is not of each sentence and of sources."""
-        count, sources = len(self.attribution.targets), set(self.sources)
-        for removal in (verified.original, *verified.single, verified.together):
-            require(len(removal.values) == count, "verified: not one value for each sentence")
-        for removal in verified.single:
-            require(len(removal.tokens) == 1 and removal.tokens[0] in sources, "verified: a removal of no source")
-        for swap in verified.swaps:
-            require(swap.sentence < count and swap.source in self.names, "verified: a swap of no sentence or source")
+        require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
+        fits = self.value_scores is None or self.value_scores.shape == (len(a.targets), len(sources))
+        require(fits, "value_scores: not one for each sentence and source")
+        for removal in () if tested is None else (tested.original, *tested.single, tested.together):
+            require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
+        for removal in () if tested is None else tested.single:
+            fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
+            require(fits, "verified: a removal of no source")
+        for swap in () if tested is None else tested.swaps:
+            fits = swap.sentence < len(a.targets) and swap.source in self.names
+            require(fits, "verified: a swap of no sentence or source")
             require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
-
-    def _validate_messages(self) -> None:
-        """Raise ValueError if messages are not in the order of the prompt, or do not hold all sources."""
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:
             require(place <= message.start < message.end <= limit, "messages: not one after the other in the prompt")
             place = message.end
-        for index, (start, end) in zip(self.message_indices, self.spans, strict=True):
+        for index, (start, end) in zip(self.message_indices, self.spans, strict=True) if self.messages else ():
             inside = index >= 0 and start <= end <= self.messages[index].end
             require(inside, "messages: a source that is not in one of them")
 
@@ -472,17 +454,8 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def _columns(self) -> Columns:
-        return self.attribution._columns()
-
     def _of_words(self) -> "Citations":
         return self  # sources are sentences
-
-    def _text_row(self) -> Mapping[str, Any]:
-        return self.attribution._text_row()
-
-    def _title(self) -> str:
-        return self.attribution._title()
 
     def _heading(self) -> str:
         return self.question

@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from .agreement import rank_agreement
 from .attribution import Attribution, prediction_of
 from .base import Exports, Record
 from .citations import Citations
 from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
-from .storage.schema import setting_text
-from .storage.tables import Columns, stacked, to_shap
-from .storage.versions import FORMAT_VERSION, checked_version
+from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
+from .storage.tables import Row, to_shap
 from .targets import Prediction
 from .units.characters import escaped
 from .units.words import Merge
@@ -31,9 +29,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Record)
 Array = np.ndarray[Any, Any]
-
-KINDS: dict[str, type[Record]] = {Attribution.kind: Attribution, Citations.kind: Citations}
-"""The class of each kind of result."""
 
 
 class WordTotal(NamedTuple):
@@ -233,11 +228,19 @@ class Attributions(Sequence[R], Exports):
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each two methods over the tokens of one text, (M, M).
 
+        Special tokens are left out. NaN where there are fewer than two others, or a method scores them all alike.
+
         Raises:
             DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
         """
         results = self._compared()
-        return np.array([[rank_agreement(a, b) for b in results] for a in results])
+        not_special = ~np.array(results[0].units.special)
+        ranks = np.stack([_ranks(a.scores[not_special]) for a in results])  # (M, T)
+        centered = ranks - (ranks.shape[1] + 1) / 2
+        lengths = np.linalg.norm(centered, axis=1)  # (M,)
+        with np.errstate(invalid="ignore"):  # 0 / 0
+            agreement: npt.NDArray[np.float64] = np.clip(centered @ centered.T / np.outer(lengths, lengths), -1, 1)
+        return agreement
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as the commands write it."""
@@ -257,11 +260,8 @@ class Attributions(Sequence[R], Exports):
         results: list[Any] = []
         for index, result_state in enumerate(states):
             try:
-                fields = checked_version(result_state)
-                kind = fields.get("kind")
-                if not isinstance(kind, str) or kind not in KINDS:
-                    raise DataError(f"not an attribution; its kind is none of {', '.join(KINDS)}")
-                results.append(KINDS[kind].from_dict(fields))
+                kind = checked_version(result_state).get("kind")
+                results.append((Citations if kind == Citations.kind else Attribution).from_dict(result_state))
             except DataError as error:  # noqa: PERF203  # names the result
                 raise DataError(f"result {index}: {error}") from None
         return cls(results)
@@ -288,17 +288,18 @@ class Attributions(Sequence[R], Exports):
         return titles.pop() if len(titles) == 1 else "Results"
 
     def __repr__(self) -> str:
-        methods = list(dict.fromkeys(_attribution(result).method for result in self))
+        methods = list(dict.fromkeys(result.scored.method for result in self))
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
-    def _text_columns(self) -> Columns:
-        """Return the columns of the table, one entry a result."""
-        rows = [result._text_row() for result in self]
-        columns = {
-            name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)
-        }
+    def _text_rows(self) -> list[Row]:
+        """Return the rows of the table of texts, one a result."""
+        methods = self._methods()
+        return [{**method, **result._text_row()} for method, result in zip(methods, self, strict=True)]
+
+    def _methods(self) -> list[Row]:
+        """Return what a table says of the method of each result: nothing where all have the same."""
         methods = [_method(result) for result in self]
-        return {"method": methods, **columns} if len(set(methods)) > 1 else columns
+        return [{"method": method} if len(set(methods)) > 1 else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
         """Return the adjacent results of one text by several methods together, all others alone."""
@@ -321,17 +322,12 @@ class Attributions(Sequence[R], Exports):
     def _of_words(self) -> "Attributions[Any]":
         return Attributions(result._of_words() for result in self)
 
-    def _columns(self) -> Columns:
-        tables = [result._columns() for result in self]
-        methods = [_method(result) for result in self]
-        places = list(range(len(self)))
-        if len(set(methods)) > 1:
+    def _rows(self) -> list[Row]:
+        methods, places = self._methods(), list(range(len(self)))
+        if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
-            tables = [
-                {"method": [name] * len(next(iter(table.values()))), **table}
-                for name, table in zip(methods, tables, strict=True)
-            ]
-        return stacked(tables, places)
+        results = zip(places, methods, self, strict=True)
+        return [{"text_index": i, **method, **row} for i, method, result in results for row in result._rows()]
 
 
 def load(path: str | Path) -> Any:
@@ -357,17 +353,19 @@ def load(path: str | Path) -> Any:
     return results if "attributions" in state else results[0]
 
 
-def _attribution(result: Any) -> Attribution:
-    attribution: Attribution = result.attribution if isinstance(result, Citations) else result
-    return attribution
-
-
-def _method(result: Any) -> str:
+def _method(result: Record) -> str:
     """Return a result's method as it is typed, with its settings."""
-    attribution = _attribution(result)
-    settings = ",".join(f"{key}={setting_text(value)}" for key, value in attribution.settings.items())
-    return f"{attribution.method}:{settings}" if settings else attribution.method
+    a = result.scored
+    settings = ",".join(f"{key}={setting_text(value)}" for key, value in a.settings.items())
+    return f"{a.method}:{settings}" if settings else a.method
 
 
 def _text(result: Record) -> tuple[Any, ...]:
     return tuple(getattr(result, name, None) for name in ("text", "text_pair", "units"))
+
+
+def _ranks(scores: FloatArray) -> npt.NDArray[np.float64]:
+    """Return the rank of each score from 1, ties sharing their mean."""
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    means: npt.NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
+    return means[places]

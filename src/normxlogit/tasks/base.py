@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from ..copies.pool import Pool
-from ..errors import InputError, TargetError, UnsupportedModelError
+from ..errors import InputError, TargetError, UnsupportedModelError, nearest
 from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch, collate
 from ..inputs.chat import ReadPrompt
@@ -17,7 +17,6 @@ from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
-from ..results.nearest import nearest
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..results.units.media import Medium

@@ -12,8 +12,8 @@ from ...copies.pool import private_clone
 from ...inputs.media.sounds import Sound
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.removable import moments_of
 from ..options import Verify
+from ..removable import moments_of
 from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, run_searches
 
 

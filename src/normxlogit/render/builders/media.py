@@ -10,6 +10,7 @@ from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ..blocks import Block, Piece
 from ..charts import number
+from ..media import areas_of, course_of, merge_neighbours
 
 MOST_PATCHES = 1024
 """Patches of a picture that a drawing has; more are merged with their neighbours."""
@@ -38,7 +39,7 @@ class MediumBlock(Block):
     @property
     def outline(self) -> str:
         """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
-        course = self.medium.course.tolist()
+        course = course_of(self.medium).tolist()
         places = np.linspace(0, 100, len(course)).tolist()
         above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, course, strict=True)]
         below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, course, strict=True)]
@@ -47,7 +48,7 @@ class MediumBlock(Block):
     @property
     def placed(self) -> list[tuple[str, Piece]]:
         """Each part with its place as a style, in percent of the picture or sound."""
-        low, high = 100 * self.medium.areas[:, :2], 100 * self.medium.areas[:, 2:]
+        low, high = 100 * areas_of(self.medium)[:, :2], 100 * areas_of(self.medium)[:, 2:]
         return [
             (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
             for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.parts, strict=True)
@@ -61,7 +62,7 @@ class MediumBlock(Block):
         """
         names = [piece.name for piece in self.parts]
         if self.medium.kind == "picture":
-            areas = self.medium.areas  # (N, 4): left, top, right and bottom as shares of the picture
+            areas = areas_of(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
             names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
         strengths = [max(piece.strength, 0.0) for piece in self.parts]
@@ -75,7 +76,7 @@ class MediumBlock(Block):
 def coarser(medium: Medium) -> Medium:
     """Return the scores, 0 where they are not finite, with as many patches or moments as a drawing has at most."""
     finite = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    return finite.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
+    return merge_neighbours(finite, MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
 
 
 def media_block(

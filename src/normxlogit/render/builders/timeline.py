@@ -7,6 +7,7 @@ from ..blocks import Block, Column, Fold, Links, Piece, Sentence, Sentences, Tab
 from ..charts import Grid
 from ..describe import Facts
 from ..layout import cut_pieces
+from ..media import merge_neighbours
 from .media import coarser, media_block
 from .verification import removals_table
 
@@ -70,7 +71,7 @@ def _strongest(audio: Medium, names: list[str]) -> Table:
 
 def _over_time(audio: Medium, names: list[str]) -> Grid:
     """Return words x time."""
-    coarse = audio.coarser(BINS)
+    coarse = merge_neighbours(audio, BINS)
     return Grid(
         rows=names,
         columns=[f"{start:.2f}" for start in coarse.times[:, 0].tolist()],

@@ -14,6 +14,7 @@ from ...results.units.media import Medium
 from ..builders.media import MOST_PATCHES
 from ..charts import number
 from ..describe import shortened
+from ..media import course_of, merge_neighbours
 from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 
 ACROSS = 4
@@ -67,9 +68,9 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         areas = figure.subfigures(len(drawn), 1, height_ratios=[height for *_, height in drawn], squeeze=False)[:, 0]
         for area, (medium, names, _) in zip(areas, drawn, strict=True):
             if medium.kind == "picture":
-                _pictures(area, medium.coarser(MOST_PATCHES), names, len(parts), signed=g.signed)
+                _pictures(area, merge_neighbours(medium, MOST_PATCHES), names, len(parts), signed=g.signed)
             else:
-                _sound(area, medium.coarser(MOMENTS), names, len(parts))
+                _sound(area, merge_neighbours(medium, MOMENTS), names, len(parts))
         return plain_text(figure)
 
 
@@ -111,7 +112,7 @@ def draw_picture(axes: Any, image: Medium, scores: FloatArray) -> None:
 def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
     """Draw the loudness of a sound above a heat map of parts and moments."""
     above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
-    course = audio.course
+    course = course_of(audio)
     above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
     above.set(yticks=[], title=one_line(audio.name))
     above.spines["left"].set_visible(False)

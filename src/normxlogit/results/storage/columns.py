@@ -8,7 +8,8 @@ that `save` adds are free: its user may keep input columns of these names.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
@@ -16,11 +17,10 @@ from ...errors import DataError
 from ..attribution import Attribution, prediction_of
 from ..citations import Citations
 from ..units.media import grid_medium, sound_of_times
-from ..units.units import APART
-from ..verification import CITATION_TEST
+from ..units.units import APART, Units
+from ..verification import CITATION_TEST, Removal, Swap
 from .files import json_text
-from .schema import FloatArray, plain
-from .versions import FORMAT_VERSION, checked_version
+from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 
 if TYPE_CHECKING:
     from ..base import Record
@@ -32,167 +32,162 @@ METADATA = b"normxlogit"
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """What reading a file that is damaged, or something else, may raise."""
 
-Kind = str | tuple["Kind"] | tuple["Kind", int] | Mapping[str, "Kind"]
-"""An Arrow type by its name, a list of one, a list of a fixed length, or a struct of named ones."""
 
-STRINGS: Kind = ("string",)
-INDICES: Kind = ("int32",)
-FLOATS: Kind = ("float32",)
-SPANS: Kind = (("int32", 2),)
+class Contradiction(NamedTuple):
+    """What a sentence contradicts: its value, the likelier one, and the source that has it with its document."""
 
-SECONDS: Kind = (("float64", 2),)
+    value: str
+    other: str
+    source: str
+    document: str
+    margin: Number
 
-SWAP: Kind = {
-    "sentence": "int32",
-    "value": "string",
-    "start": "int32",
-    "end": "int32",
-    "other": "string",
-    "source": "string",
-    "margin": "float64",
+
+Strings = tuple[str, ...]
+Spans = tuple[tuple[Index, Index], ...]
+
+COMMON: Mapping[str, Any] = {
+    "row": int,
+    "id": str,
+    "text": str,
+    "units": Strings,
+    "spans": Spans,
+    "sequence_ids": tuple[np.int8, ...],
+    "scores": FloatArray,
+    "shape": tuple[Index, ...],
+    "target": Strings,
+    "bias": FloatArray,
+    "sink": FloatArray,
+    "sinks": tuple[Index, ...],
+    "diagnostics": str,
+    "notes": Strings,
+    "method": str,
+    "model": str,
 }
-"""A `Swap`."""
+"""The columns of every result, with their types."""
 
-CONTRADICTION: Kind = {
-    "value": "string",
-    "other": "string",
-    "source": "string",
-    "document": "string",
-    "margin": "float64",
+TOKENS: Mapping[str, Any] = {
+    "text_pair": str,
+    "unit_ids": tuple[Index, ...],
+    "words": Strings,
+    "word_scores": FloatArray,
+    "prediction": str,
+    "prediction_id": Index,
+    "value": Number,
+    "probability": Number,
+    "target_ids": tuple[Index, ...],
+    "position": Index,
 }
-"""What a sentence contradicts: its value, the likelier one, and the source that has it with its document or message."""
-
-COLUMNS: Mapping[str, Kind] = {
-    "row": "int64",
-    "id": "string",
-    "text": "string",
-    "text_pair": "string",
-    "question": "string",
-    "completion": "string",
-    "units": STRINGS,
-    "unit_kinds": STRINGS,
-    "unit_names": STRINGS,
-    "unit_ids": INDICES,
-    "spans": SPANS,
-    "sequence_ids": ("int8",),
-    "scores": FLOATS,
-    "shape": INDICES,
-    "shares": FLOATS,
-    "words": STRINGS,
-    "word_scores": FLOATS,
-    "prediction": "string",
-    "prediction_id": "int32",
-    "value": "float64",
-    "probability": "float64",
-    "target": STRINGS,
-    "target_ids": INDICES,
-    "target_spans": SPANS,
-    "position": "int32",
-    "sentence_shares": FLOATS,
-    "sentence_sources": (STRINGS,),
-    "sentence_verdicts": STRINGS,
-    "sentence_nats": ("float64",),
-    "sentence_losses": FLOATS,
-    "sentence_contradictions": (CONTRADICTION,),
-    "source_losses": FLOATS,
-    "value_scores": FLOATS,
-    "swaps": (SWAP,),
-    "sentence_messages": (STRINGS,),
-    "message_names": STRINGS,
-    "message_kinds": STRINGS,
-    "message_tools": STRINGS,
-    "message_spans": SPANS,
-    "message_shares": FLOATS,
-    "message_losses": FLOATS,
-    "bias": FLOATS,
-    "sink": FLOATS,
-    "sinks": INDICES,
-    "rows": "int32",
-    "columns": "int32",
-    "first": "int32",
-    "times": SECONDS,
-    "diagnostics": "string",
-    "notes": STRINGS,
-    "method": "string",
-    "model": "string",
-    "settings": "string",
+SIGNAL: Mapping[str, Any] = {
+    "rows": Index,
+    "columns": Index,
+    "first": Index,
+    "times": tuple[tuple[Number, Number], ...],
 }
-"""The columns of results, in their order; a corpus leaves out those that its kind of result does not have."""
-
-SIGNAL = ("rows", "columns", "first", "times")
-ANSWER = ("completion", "unit_kinds", "unit_names", "shares", "target_spans", "settings")
-CONVERSATION = (
-    "sentence_messages",
-    "message_names",
-    "message_kinds",
-    "message_tools",
-    "message_spans",
-    "message_shares",
-    "message_losses",
-)
-TESTED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source_losses", "swaps", "message_losses")
-CITED = ("question", "value_scores", "sentence_shares", "sentence_sources", "sentence_verdicts", *CONVERSATION, *TESTED)
-TOKENS = ("unit_ids", "words", "word_scores", "prediction", "prediction_id", "value", "probability", "target_ids",
-          "position")  # fmt: skip
-
-ABSENT: Mapping[str, tuple[str, ...]] = {
-    "text": (*SIGNAL, *ANSWER, *CITED),
-    "image": (*ANSWER, *CITED),
-    "audio": (*ANSWER, *CITED),
-    "sources": (*SIGNAL, *CITED, *TOKENS, "text_pair"),
-    "citations": (*SIGNAL, *TOKENS, "text_pair"),
+ANSWER: Mapping[str, Any] = {
+    "completion": str,
+    "unit_kinds": Strings,
+    "unit_names": Strings,
+    "shares": FloatArray,
+    "target_spans": Spans,
+    "settings": str,
 }
-"""The columns that a corpus of each kind does not have."""
+CITED: Mapping[str, Any] = {
+    "question": str,
+    "value_scores": FloatArray,
+    "sentence_shares": FloatArray,
+    "sentence_sources": tuple[Strings, ...],
+    "sentence_verdicts": Strings,
+}
+CONVERSATION: Mapping[str, Any] = {
+    "sentence_messages": tuple[Strings, ...],
+    "message_names": Strings,
+    "message_kinds": Strings,
+    "message_tools": Strings,
+    "message_spans": Spans,
+    "message_shares": FloatArray,
+    "message_losses": FloatArray,
+}
+TESTED: Mapping[str, Any] = {
+    "sentence_nats": tuple[Number, ...],
+    "sentence_losses": FloatArray,
+    "sentence_contradictions": tuple[Contradiction, ...],
+    "source_losses": FloatArray,
+    "swaps": tuple[Swap, ...],
+    "message_losses": FloatArray,
+}
 
-CORPUS: Mapping[str, Mapping[str, Kind]] = {
-    kind: {name: type_ for name, type_ in COLUMNS.items() if name not in absent} for kind, absent in ABSENT.items()
+CORPUS: Mapping[str, Mapping[str, Any]] = {
+    "text": {**COMMON, **TOKENS},
+    "image": {**COMMON, **TOKENS, **SIGNAL},
+    "audio": {**COMMON, **TOKENS, **SIGNAL},
+    "sources": {**COMMON, **ANSWER},
+    "citations": {**COMMON, **ANSWER, **CITED, **CONVERSATION, **TESTED},
 }
 """The columns of a corpus by the kind of its results."""
 
-DERIVED = (
-    "shares",
-    "sentence_shares",
-    "sentence_sources",
-    "sentence_verdicts",
-    "sentence_contradictions",
-    "sentence_messages",
-    "message_shares",
-    "message_losses",
-    "words",
-    "word_scores",
-)
-"""Columns that follow from the others."""
-
-SAVED: Mapping[str, Kind] = {
-    **{name: kind for name, kind in COLUMNS.items() if name not in ("words", "word_scores", *SIGNAL)},
-    "kind": "string",
-    "rest": "string",
+SAVED: Mapping[str, Any] = {
+    name: type_
+    for name, type_ in {**CORPUS["text"], **CORPUS["citations"], "kind": str, "rest": str}.items()
+    if name not in ("words", "word_scores")
 }
 """The columns of a file that `save` writes."""
 
-PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
-"""Columns with the fields of a prediction."""
-
-FIELDS = ("text", "text_pair", "completion", "method", "model", "scores", "bias", "sink", "sinks", "notes")
-"""Fields that are columns themselves."""
+FIELDS: Mapping[str, str] = {
+    **{name: name for name in ("text", "text_pair", "completion", "method", "model", "sinks", "notes")},
+    **{name: name for name in ("scores", "bias", "sink")},
+    "units": "units.text",
+    "unit_kinds": "units.kind",
+    "unit_names": "units.name",
+    "unit_ids": "units.ids",
+    "spans": "units.spans",
+    "sequence_ids": "units.sequence",
+}
+"""Columns that are fields of an attribution, or of its units."""
 
 JSON_FIELDS = ("settings", "diagnostics")
 """Fields that are columns of JSON."""
 
+PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
+"""Columns with the fields of a prediction."""
 
-def arrow_types(columns: Mapping[str, Kind], absent: Iterable[str] = ()) -> dict[str, Any]:
+MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "tool"}
+"""Columns with the fields of each message."""
+
+DERIVED = {
+    *("words", "word_scores", "shares", "message_shares", "message_losses"),
+    *(f"sentence_{name}" for name in ("shares", "sources", "verdicts", "contradictions", "messages")),
+}
+"""Columns that follow from the others."""
+
+DEFAULTS: Mapping[Any, Mapping[str, Any]] = {
+    record: {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(record)
+        if field.default is not MISSING or field.default_factory is not MISSING
+    }
+    for record in (Attribution, Units)
+}
+"""What the fields of records are of which a row says nothing."""
+
+
+def arrow_types(columns: Mapping[str, Any], absent: Iterable[str] = ()) -> dict[str, Any]:
     """Return the Arrow types of columns."""
-    return {name: _arrow_type(kind) for name, kind in columns.items() if name not in absent}
+    return {name: _arrow_type(type_) for name, type_ in columns.items() if name not in absent}
 
 
-def _arrow_type(kind: Kind) -> Any:
+def _arrow_type(type_: Any) -> Any:
     import pyarrow
 
-    if isinstance(kind, str):
-        return pyarrow.type_for_alias(kind)
-    if isinstance(kind, Mapping):
-        return pyarrow.struct([(name, _arrow_type(part)) for name, part in kind.items()])
-    return pyarrow.list_(_arrow_type(kind[0]), *kind[1:])
+    scalars = {str: "string", int: "int64", np.int8: "int8", Index: "int32", Number: "float64"}
+    if type_ in scalars:
+        return pyarrow.type_for_alias(scalars[type_])
+    if type_ == FloatArray:
+        return pyarrow.list_(pyarrow.float32())
+    if hasattr(type_, "_fields"):
+        return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
+    first, *others = get_args(type_)
+    return pyarrow.list_(_arrow_type(first), -1 if others == [...] else 1 + len(others))
 
 
 # --- written ----------------------------------------------------------------------------------------------------------
@@ -205,75 +200,89 @@ def result_table(results: "Sequence[Record]", *, single: bool = False) -> Any:
     types = arrow_types(SAVED)
     common = {"format_version": FORMAT_VERSION, "single": single}
     rows = [{"row": index, "id": str(index), **_saved_row(result)} for index, result in enumerate(results)]
-    schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps(common)})
+    schema = pyarrow.schema(types.items(), metadata={METADATA: json.dumps(common)})
     try:
-        columns = {name: pyarrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
+        return pyarrow.Table.from_pylist(rows, schema)
     except (OverflowError, ValueError) as error:  # half a surrogate pair, an index of more than 32 bits
         raise DataError(f"cannot be written as Parquet: {error}") from None
-    return pyarrow.table(columns, schema=schema)
+
+
+def _saved_row(result: "Record") -> dict[str, Any]:
+    a = result.scored
+    state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
+    rest = json_text(plain(state | {"units": {"special": a.units.special}}))
+    return result_row(result) | {"kind": result.kind, "rest": rest}
 
 
 def result_row(result: "Record") -> dict[str, Any]:
     """Return a result as a row of a corpus, without `row` and `id`."""
-    a = attribution_of(result)
-    ids = [target.id for target in a.targets]
-    spans = [target.span for target in a.targets]
-    positions = {target.position for target in a.targets}
-    row: dict[str, Any] = {name: getattr(a, name) for name in FIELDS}
-    for name in ("scores", "bias", "sink"):
-        row[name] = None if row[name] is None else row[name].ravel()
+    a = result.scored
+    row: dict[str, Any] = {column: attrgetter(path)(a) for column, path in FIELDS.items()}
+    row |= {name: None if row[name] is None else row[name].ravel() for name in ("scores", "bias", "sink")}
     row |= {name: json_text(plain(getattr(a, name))) for name in JSON_FIELDS}
+    names, ids, spans, positions = zip(*((t.name, t.id, t.span, t.position) for t in a.targets), strict=True)
     row |= {
-        "units": a.units.text,
-        "unit_kinds": a.units.kind,
         "unit_names": a.units.name or None,
-        "unit_ids": a.units.ids,
-        "spans": a.units.spans,
-        "sequence_ids": a.units.sequence,
         "shape": a.scores.shape,
-        "target": [target.name for target in a.targets],
+        "target": names,
         "target_ids": None if None in ids else ids,
         "target_spans": None if None in spans else spans,
-        "position": positions.pop() if len(positions) == 1 else None,
+        "position": positions[0] if len(set(positions)) == 1 else None,
     }
     if (prediction := prediction_of(a)) is not None:
-        row |= {name: getattr(prediction, part) for name, part in PREDICTION.items()}
+        row |= {column: getattr(prediction, name) for column, name in PREDICTION.items()}
     if a.targets[0].kind == "part":
         row["shares"] = (result.evidence if isinstance(result, Citations) else a).whole().shares
-    if isinstance(result, Citations):
-        values = result.value_scores
-        names, support = result.names, () if a.bias is None else result.support
-        row |= {
-            "question": result.question,
-            "value_scores": None if values is None else _of_units(result, values),
-            "sentence_shares": [sentence.share for sentence in support],
-            "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
-            "sentence_verdicts": [sentence.judgement for sentence in support],
-            **_message_columns(result),
-            **_tested_columns(result),
-        }
-    return row | _signal_columns(a)
+    return row | (_cited_columns(result) if isinstance(result, Citations) else _signal_columns(a))
 
 
-def _tested_columns(result: Citations) -> dict[str, Any]:
-    """Return what an answer loses without its sources, and what it contradicts, where that was measured."""
-    if (tested := result.verified) is None:
+def _signal_columns(a: Attribution) -> dict[str, Any]:
+    """Return where the patches of a picture or the moments of a sound are that was classified."""
+    if a.has_text:
         return {}
-    documents, losses = dict(zip(result.names, result.documents, strict=True)), result.source_losses
-    contradictions = [tested.contradiction(k) for k in range(len(losses))]
-    of_messages = np.full(len(result.messages), np.nan, np.float32)
-    if result.messages:
-        np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
-    return {
-        "sentence_nats": tested.original.values,
-        "sentence_losses": _measured(result.sentence_losses),
-        "sentence_contradictions": [
-            swap and {**swap._asdict(), "document": documents[swap.source]} for swap in contradictions
-        ],
-        "source_losses": _of_units(result, losses),
-        "swaps": [swap._asdict() for swap in tested.swaps],
-        "message_losses": _measured(of_messages) if result.messages else None,
+    medium = a.media[0] if a.media else None
+    if medium is None:
+        return {"rows": 0, "columns": 0, "first": 0, "times": []}
+    if medium.kind == "picture":
+        rows, columns = medium.shape
+        return {"rows": rows, "columns": columns, "first": medium.first}
+    after = len(a.units) - medium.units.stop
+    return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
+
+
+def _cited_columns(result: Citations) -> dict[str, Any]:
+    """Return what the sentences of an answer rest on, and what they lose without it, where that was measured."""
+    names, messages, tested = result.names, result.messages, result.verified
+    support = () if result.attribution.bias is None else result.support
+    row: dict[str, Any] = {
+        "question": result.question,
+        "value_scores": None if result.value_scores is None else _of_units(result, result.value_scores),
+        "sentence_shares": [sentence.share for sentence in support],
+        "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
+        "sentence_verdicts": [sentence.judgement for sentence in support],
     }
+    if messages:
+        shares = np.zeros(len(messages), np.float32)
+        np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
+        row |= {column: [getattr(message, name) for message in messages] for column, name in MESSAGE.items()}
+        row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
+        # Each message once.
+        row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
+    if tested is not None:
+        losses, documents = result.source_losses, dict(zip(names, result.documents, strict=True))
+        swaps = [tested.contradiction(k) for k in range(len(losses))]
+        row |= {
+            "sentence_nats": tested.original.values,
+            "sentence_losses": _measured(result.sentence_losses),
+            "sentence_contradictions": [s and {**s._asdict(), "document": documents[s.source]} for s in swaps],
+            "source_losses": _of_units(result, losses),
+            "swaps": [swap._asdict() for swap in tested.swaps],
+        }
+        if messages:
+            of_messages = np.full(len(messages), np.nan, np.float32)
+            np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
+            row["message_losses"] = _measured(of_messages)
+    return row
 
 
 def _of_units(result: Citations, values: FloatArray) -> list[float | None]:
@@ -286,58 +295,6 @@ def _of_units(result: Citations, values: FloatArray) -> list[float | None]:
 def _measured(losses: FloatArray) -> list[float | None]:
     """Return losses with null for those that were not measured, which queries would take for large numbers."""
     return [None if np.isnan(nats) else nats for nats in losses.tolist()]
-
-
-def _message_columns(result: Citations) -> dict[str, Any]:
-    """Return the messages that contain the sources of an answer, and those that each of its sentences cites."""
-    messages = result.messages
-    if not messages:
-        return {}
-    shares = np.zeros(len(messages), np.float32)
-    np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
-    name_of_message = result.documents  # by source
-    return {
-        "sentence_messages": [
-            list(dict.fromkeys(name_of_message[source] for source in cited))
-            for cited in result.cited  # each once
-        ],
-        "message_names": [message.name for message in messages],
-        "message_kinds": [message.role for message in messages],
-        "message_tools": [message.tool for message in messages],
-        "message_spans": [(message.start, message.end) for message in messages],
-        "message_shares": shares,
-    }
-
-
-def _signal_columns(a: Attribution) -> dict[str, Any]:
-    """Return where the patches of a picture or the moments of a sound are that was classified."""
-    if a.has_text:
-        return {}
-    medium = a.media[0] if a.media else None
-    if medium is None:
-        return {"rows": 0, "columns": 0, "first": 0, "times": []}
-    if medium.kind == "picture":
-        rows, columns = medium.shape
-        return {"rows": rows, "columns": columns, "first": medium.first, "times": None}
-    after = len(a.units) - medium.units.stop
-    times = [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after
-    return {"rows": None, "columns": None, "first": None, "times": times}
-
-
-def attribution_of(result: "Record") -> Attribution:
-    """Return the attribution that a result is or holds."""
-    if isinstance(result, Attribution):
-        return result
-    if isinstance(result, Citations):
-        return result.attribution
-    raise DataError(f"{result.described} has no columns")
-
-
-def _saved_row(result: "Record") -> dict[str, Any]:
-    a = attribution_of(result)
-    state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
-    rest = json_text(plain(state | {"units": {"special": a.units.special}}))
-    return result_row(result) | {"kind": result.kind, "rest": rest}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -359,7 +316,7 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     common = metadata_of(table.schema)
     names = CORPUS[common["kind"]] if "shard" in common else SAVED
     table = table.select([name for name in table.column_names if name in names and name not in DERIVED])
-    if "target_spans" in table.column_names and "shard" in common and "text" not in table.column_names:
+    if "target_spans" in table.column_names and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
     states = []
     for index, row in enumerate(table.to_pylist()):
@@ -372,48 +329,81 @@ def result_states(table: Any) -> list[dict[str, Any]]:
 
 def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of a result from its row and what all rows share."""
-    extras = json.loads(row.get("rest") or "{}")
-    kind = row["kind"] if "shard" not in common else common["kind"]
+    kind = common["kind"] if "shard" in common else row["kind"]
     if kind not in (*CORPUS, Attribution.kind):
         raise ValueError(f"kind: {kind!r}")
-    cited = kind == Citations.kind
-    a = _attribution_state(row, common, extras)
-    a["format_version"] = common.get("format_version", FORMAT_VERSION)
-    if not cited:
+    rest = _rest_of_shard(row, common) if "shard" in common else json.loads(row["rest"])
+    units = {**DEFAULTS[Units], **rest["units"]}
+    a = {**DEFAULTS[Attribution], **rest, "kind": Attribution.kind, "units": units}
+    for column, path in FIELDS.items():
+        if (value := row.get(column)) is not None:
+            (units if path.startswith("units.") else a)[path.removeprefix("units.")] = value
+    a |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
+    for name in ("scores", "bias", "sink"):
+        if a[name] is not None:
+            axes = row["shape"] if name == "scores" else [2] if a["quantity"] == "cosine" else row["shape"][:-1]
+            a[name] = np.asarray(a[name], np.float32).reshape(axes)
+    if kind != Citations.kind:
         return a
-    if "verified" not in extras:
-        a["verified"] = _tested_state(row, a["units"])
+    messages = zip(*(row.get(column) or () for column in (*MESSAGE, "message_spans")), strict=True)
     return {
-        "kind": Citations.kind,
+        "kind": kind,
         "format_version": a["format_version"],
-        "question": row.get("question") or "",
+        "question": row["question"],
         "attribution": a,
-        "value_scores": _of_sources(row, "value_scores", a["units"]["kind"]),
-        "messages": _messages_state(row),
+        "value_scores": _of_sources(row, "value_scores", units["kind"]),
+        "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
     }
 
 
-def _tested_state(row: Mapping[str, Any], units: Mapping[str, Any]) -> dict[str, Any] | None:
+def _rest_of_shard(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an attribution that are no columns, from those that are and from what all rows share."""
+    kinds, sequences, spans = row.get("unit_kinds"), row["sequence_ids"], row.get("target_spans")
+    special = [of is None for of in sequences] if kinds is None else [kind in APART for kind in kinds]
+    if kinds is None:
+        part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
+        kinds = ["token" if of is None else part for of in sequences]
+    rest = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
+    shared = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
+    nothing = [None] * len(row["target"])
+    rest |= {
+        "units": {"kind": kinds, "special": special},
+        "targets": [
+            {**shared, "name": name, "id": id_, "position": row.get("position"), "span": span}
+            for name, id_, span in zip(row["target"], row.get("target_ids") or nothing, spans or nothing, strict=True)
+        ],
+        "verified": _tested_state(row, kinds),
+    }
+    if "target_spans" not in row and row["prediction"] is not None:
+        rest["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
+    if row.get("rows"):
+        rest["media"] = [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
+    elif (sound := sound_of_times(row.get("times") or ())) is not None:
+        rest["media"] = [plain(sound)]
+    return rest
+
+
+def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
     """Return what was measured of an answer; None where nothing was."""
-    if (losses := _of_sources(row, "source_losses", units["kind"])) is None:
+    if (losses := _of_sources(row, "source_losses", kinds)) is None:
         return None
     nats = np.array(row["sentence_nats"], np.float64)  # (K,)
-    sources = [unit for unit, kind in enumerate(units["kind"]) if kind not in APART]
-    single = [([unit], nats - lost) for unit, lost in zip(sources, losses.T, strict=True) if not np.isnan(lost).all()]
-    without_all = nats - np.array(row["sentence_losses"], np.float64)
-    original, together, *removals = (
-        {
-            "units": [units["name"][unit] for unit in removed],
-            "tokens": removed,
-            "prediction": None,
-            "value": float(values.sum()),
-            "changed": False,
-            "values": values.tolist(),
-        }
-        for removed, values in (([], nats), (sources, without_all), *single)
-    )
-    test = {"original": original, "together": together, "single": removals, "swaps": row["swaps"]}
-    return {**CITATION_TEST, **test, "smallest": None, "control": None}
+    sources = [unit for unit, kind in enumerate(kinds) if kind not in APART]
+
+    def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
+        names = tuple(row["unit_names"][unit] for unit in units)
+        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))._asdict()
+
+    lost = zip(sources, losses.T, strict=True)
+    return {
+        **CITATION_TEST,
+        "original": removal([], nats),
+        "single": [removal([source], nats - loss) for source, loss in lost if not np.isnan(loss).all()],
+        "together": removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
+        "smallest": None,
+        "control": None,
+        "swaps": row["swaps"],
+    }
 
 
 def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
@@ -422,73 +412,3 @@ def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> Floa
         return None
     values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)
     return values[:, [kind not in APART for kind in kinds]]
-
-
-def _messages_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    names, spans = row.get("message_names") or [], row.get("message_spans") or []
-    parts = zip(names, row.get("message_kinds") or [], row.get("message_tools") or [], spans, strict=True)
-    return [{"role": k, "start": start, "end": end, "name": n, "tool": t} for n, k, t, (start, end) in parts]
-
-
-def _attribution_state(row: dict[str, Any], common: Mapping[str, Any], extras: dict[str, Any]) -> dict[str, Any]:
-    shared = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
-    state: dict[str, Any] = {**DEFAULTS, **shared, **extras, "kind": Attribution.kind}
-    state |= {name: row.get(name) for name in FIELDS}
-    state |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
-    state["sinks"], state["notes"] = state["sinks"] or (), state["notes"] or ()
-    shape = row["shape"]
-    for name in ("scores", "bias", "sink"):
-        if state[name] is not None:
-            axes = shape if name == "scores" else [2] if state["quantity"] == "cosine" else shape[:-1]
-            state[name] = np.asarray(state[name], np.float32).reshape(axes)
-    state["units"] = _units_state(row, extras)
-    if "targets" not in extras:
-        shared_target = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
-        count = len(row["target"])
-        names, spans = row["target"], row.get("target_spans") or [None] * count
-        ids = row.get("target_ids") or [None] * count
-        state["targets"] = [
-            {**shared_target, "name": name, "id": id_, "position": row.get("position"), "span": span}
-            for name, id_, span in zip(names, ids, spans, strict=True)
-        ]
-    if "predictions" not in extras and "target_spans" not in row and row["prediction"] is not None:
-        state["predictions"] = [{part: row[column] for column, part in PREDICTION.items()}]
-    if "media" not in extras:
-        state["media"] = _media_state(row)
-    return state
-
-
-def _units_state(row: Mapping[str, Any], extras: Mapping[str, Any]) -> dict[str, Any]:
-    sequences = row["sequence_ids"]
-    kinds = row.get("unit_kinds")
-    if kinds is None:
-        part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
-        kinds = [part if part == "token" or of is not None else "token" for of in sequences]
-    special = [kind in APART for kind in kinds] if "unit_kinds" in row else [of is None for of in sequences]
-    return {
-        "kind": kinds,
-        "text": row["units"],
-        "special": extras.get("units", {}).get("special", special),
-        "sequence": sequences,
-        "spans": row.get("spans"),
-        "ids": row.get("unit_ids") or (),
-        "name": row.get("unit_names") or (),
-    }
-
-
-def _media_state(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the picture or the sound of a row of a corpus."""
-    if row.get("rows"):
-        return [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
-    if times := row.get("times"):
-        medium = sound_of_times(times)
-        return [] if medium is None else [plain(medium)]
-    return []
-
-
-DEFAULTS: Mapping[str, Any] = {
-    field.name: field.default if field.default_factory is MISSING else field.default_factory()
-    for field in fields(Attribution)
-    if field.default is not MISSING or field.default_factory is not MISSING
-}
-"""What the fields of an attribution are where a row of a corpus says nothing of them."""

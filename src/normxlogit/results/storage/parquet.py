@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import DataError
 from .columns import UNREADABLE, metadata_of, result_states, result_table
 from .files import replacing
+from .schema import FORMAT_VERSION
 from .tables import optional_module
-from .versions import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from ..base import Record

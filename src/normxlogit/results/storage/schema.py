@@ -17,6 +17,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import numpy as np
 import numpy.typing as npt
 
+from ...errors import DataError
+
+FORMAT_VERSION = 1
+"""Version of the files that are written; raised when a reader of the old one would misread the new."""
+
 FloatArray = npt.NDArray[np.float32]
 
 Index = Annotated[int, range(2**53)]
@@ -64,19 +69,18 @@ def freeze(record: Any) -> None:
             value.flags.writeable = False
 
 
-def same(one: Any, other: Any) -> bool:
-    """Return whether two values of a field are equal; NaN equals NaN, and a list a tuple."""
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other, equal_nan=True)
-    if isinstance(one, float) and isinstance(other, float):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    if is_dataclass(one) and type(one) is type(other):
-        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(v, other[k]) for k, v in one.items())
-    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+def checked_version(state: Any) -> Mapping[str, Any]:
+    """Return a document whose version this library reads.
+
+    Raises:
+        DataError: If it is something else, or of another version.
+    """
+    if not isinstance(state, Mapping):
+        raise DataError(f"not a result of normxlogit: expected fields with values, got {shortened(state)}")
+    version = state.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise DataError(f"cannot read format version {shortened(version)}; this version reads {FORMAT_VERSION}")
+    return state
 
 
 @cache
@@ -99,10 +103,10 @@ def check(hint: Any) -> Check:
         return _array
     if origin in (Union, types.UnionType):
         return _union(hint)
-    if origin is tuple and arguments[1:] != (...,):
-        return _entries(tuple(map(check, arguments)))
     if origin in (tuple, Sequence):
-        return _entries(check(arguments[0]))
+        return _entries(
+            [check(part) for part in arguments if part is not ...], fixed=origin is tuple and ... not in arguments
+        )
     if origin is Mapping:
         return _mapping(check(arguments[1]))
     if origin is None and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
@@ -124,7 +128,7 @@ def described(hint: Any) -> str:
         elif get_origin(alternative) is tuple:
             parts.append(f"several values, each {described(get_args(alternative)[0])}")
         else:
-            parts.append(WORDS.get(alternative) or f"a {alternative.__name__}")
+            parts.append(SCALARS[alternative][0] if alternative in SCALARS else f"a {alternative.__name__}")
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -146,38 +150,6 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-WORDS: dict[Any, str] = {
-    str: "a string",
-    bool: "true or false",
-    int: "a whole number",
-    Index: "a whole number from 0",
-    float: "a number",
-    Number: "a number",
-    type(None): "None",
-}
-
-
-def _scalar(hint: Any) -> Check:
-    convert = CONVERSIONS.get(hint)
-    allowed = get_args(hint) if get_origin(hint) is Literal else None
-    unchanged = {str: str, bool: bool, Number: float}.get(hint)  # the types of most values
-
-    def checked(value: Any) -> Any:
-        if type(value) is unchanged:
-            return value
-        if convert is not None:
-            if (number := convert(value)) is not None:
-                return number
-        elif allowed is not None:
-            if any(value is v or (type(value) is type(v) and value == v) for v in allowed):
-                return value
-        elif isinstance(value, hint):
-            return value
-        raise _refusal(described(hint), value)
-
-    return checked
-
-
 def _whole(value: Any, least: int, limit: int) -> int | None:
     integral = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
     return number if integral and least <= (number := int(value)) < limit else None
@@ -195,14 +167,35 @@ def _real(value: Any, *, finite: bool) -> float | None:
     return number if math.isfinite(number) or not finite else None
 
 
-CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
-    bool: lambda value: bool(value) if isinstance(value, bool | np.bool_) else None,
-    int: lambda value: _whole(value, 1 - LARGEST, LARGEST),
-    Index: lambda value: _whole(value, 0, 2**53),
-    float: lambda value: _real(value, finite=True),
-    Number: lambda value: _real(value, finite=False),
+SCALARS: dict[Any, tuple[str, Check]] = {
+    str: ("a string", lambda value: value if isinstance(value, str) else None),
+    bool: ("true or false", lambda value: bool(value) if isinstance(value, bool | np.bool_) else None),
+    int: ("a whole number", lambda value: _whole(value, 1 - LARGEST, LARGEST)),
+    Index: ("a whole number from 0", lambda value: _whole(value, 0, 2**53)),
+    float: ("a number", lambda value: _real(value, finite=True)),
+    Number: ("a number", lambda value: _real(value, finite=False)),
+    type(None): ("None", lambda _: None),
 }
-"""A value in the type of a hint, or None where it is not of that type."""
+"""What a hint is in words, and the function that returns a value in its type, or None where it is of another."""
+
+
+def _scalar(hint: Any) -> Check:
+    unchanged = {str: str, bool: bool, Number: float, type(None): type(None)}.get(hint)  # the types of most values
+    allowed = get_args(hint) if get_origin(hint) is Literal else ()
+    convert = SCALARS[hint][1] if hint in SCALARS else None
+
+    def checked(value: Any) -> Any:
+        if type(value) is unchanged:
+            return value
+        if convert is not None and (converted := convert(value)) is not None:
+            return converted
+        if any(type(value) is type(v) and value == v for v in allowed):
+            return value
+        if convert is None and not allowed and isinstance(value, hint):
+            return value
+        raise _refusal(described(hint), value)
+
+    return checked
 
 
 def _union(hint: Any) -> Check:
@@ -222,14 +215,14 @@ def _union(hint: Any) -> Check:
     return checked
 
 
-def _entries(checks: Check | tuple[Check, ...]) -> Check:
-    """Check the entries of a list by one function, or each by its own."""
+def _entries(checks: list[Check], *, fixed: bool) -> Check:
+    """Check the entries of a list by one function, or of a list of fixed length each by its own."""
 
     def checked(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             raise _refusal("a list", value)
-        if not isinstance(checks, tuple):
-            return tuple(map(checks, value))
+        if not fixed:
+            return tuple(map(checks[0], value))
         if len(value) != len(checks):
             raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
         return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
@@ -238,12 +231,10 @@ def _entries(checks: Check | tuple[Check, ...]) -> Check:
 
 
 def _mapping(value_of: Check) -> Check:
-    name_of = check(str)
-
     def checked(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise _refusal("names with values", value)
-        return {name_of(name): value_of(v) for name, v in value.items()}
+        return {check(str)(name): value_of(v) for name, v in value.items()}
 
     return checked
 
@@ -274,21 +265,13 @@ def _array(value: Any) -> FloatArray:
     """Return nested lists of numbers as an array."""
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
-    try:
-        wide = np.array(_numbers(value, check(Number)), dtype=np.float64)
-    except ValueError as error:
-        raise ValueError(str(error) if str(error).startswith("expected") else "rows differ in length") from None
+    entries = np.array(value, object)  # of rows that differ in length an array of lists, which are no numbers
+    wide = np.array(list(map(check(Number), entries.ravel().tolist())), np.float64).reshape(entries.shape)
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
     if np.any(np.isinf(narrow) & np.isfinite(wide)):
         raise ValueError("a number is too large")
     return narrow
-
-
-def _numbers(value: Any, number: Check, depth: int = DEEPEST) -> Any:
-    if isinstance(value, list | tuple) and depth:
-        return [_numbers(v, number, depth - 1) for v in value]
-    return number(value)
 
 
 def _nested(value: Any, depth: int = DEEPEST) -> Any:

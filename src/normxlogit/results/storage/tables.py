@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-Columns = dict[str, list[Any]]
-"""The columns of a table by name, all of one length."""
+Row = dict[str, Any]
+"""A row of a table by its columns, some of which another row may lack."""
 
 TOP = 3
 """Words in a cell."""
@@ -72,36 +72,26 @@ def strongest_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
     return cells
 
 
-def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
-    """Put tables below each other, with the number of each in front; a column that one lacks is None there."""
-    names = list(dict.fromkeys(name for table in tables for name in table))
-    lengths = [len(next(iter(table.values()))) for table in tables]
-    return {"text_index": [i for i, length in zip(places, lengths, strict=True) for _ in range(length)]} | {
-        name: [v for t, length in zip(tables, lengths, strict=True) for v in t.get(name, [None] * length)]
-        for name in names
-    }
-
-
-def to_csv(columns: Columns) -> str:
+def to_csv(rows: Sequence[Row]) -> str:
     """Return a table as CSV with a header line, for people and spreadsheets: without control characters."""
     buffer = StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow([safe(value) if isinstance(value, str) else _cell(value) for value in row])
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
     return buffer.getvalue()
 
 
-def to_pandas(columns: Columns) -> "DataFrame":
+def to_pandas(rows: Sequence[Row]) -> "DataFrame":
     """Return a table of pandas.
 
     Raises:
         DataError: If pandas is missing.
     """
     pandas = optional_module("pandas", "a table needs pandas: pip install pandas")
-    frame = pandas.DataFrame(columns)
-    types = {name: "Int64" for name in WHOLE if name in columns} | {"score": np.float32}
-    return frame.astype({name: kind for name, kind in types.items() if name in columns})
+    frame = pandas.DataFrame(rows)
+    types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}
+    return frame.astype({name: kind for name, kind in types.items() if name in frame})
 
 
 def to_shap(part: Shap | Sequence[Shap]) -> Any:
@@ -138,5 +128,5 @@ def optional_module(name: str, otherwise: str) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Return a float32 in its shortest form that reads back the same."""
-    return str(np.float32(value)) if isinstance(value, float) else value
+    """Return a text without control characters, a float32 in its shortest form that reads back the same."""
+    return safe(value) if isinstance(value, str) else str(np.float32(value)) if isinstance(value, float) else value

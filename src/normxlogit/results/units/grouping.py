@@ -44,12 +44,10 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     _check_coarser(a, groups)
     in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    remaining: dict[UnitKind, tuple[int, ...]] = {"rest": tuple(i for i in range(start) if i not in in_groups)}
-    names: Mapping[UnitKind, str] = {"rest": "the rest of the text"}
+    rest = tuple(i for i in range(start) if i not in in_groups)
+    others = [NamedSpan("the rest of the text" if a.completion is None else OTHERS["rest"], 0, 0, rest, "rest", None)]
     if a.completion is not None:
-        remaining["answer"] = tuple(range(start, a.text_units))
-        names = OTHERS
-    others = [NamedSpan(names[kind], 0, 0, units, kind, None) for kind, units in remaining.items()]
+        others.append(NamedSpan(OTHERS["answer"], 0, 0, tuple(range(start, a.text_units)), "answer", None))
     scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
     if merge == "excess":
         sizes = np.array([len(group.tokens) for group in groups], np.float64)  # (S,)
@@ -88,16 +86,16 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     rows = [list(piece.tokens) for piece in pieces]
     pieces = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in pieces]
 
-    def summed(values: FloatArray) -> FloatArray:
-        return np.array([values[part].sum(0, dtype=np.float64) for part in rows], np.float32)
-
-    scores = summed(a.scores)
-    if merge == "max":
-        largest = np.array([a.scores[part].max(0) for part in rows])
-        scores = np.where([kind in APART for kind in a.units.kind], scores, largest)
-    bias, sink = (None if values is None else summed(values) for values in (a.bias, a.sink))
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
-    return replace(a, scores=scores, targets=part_targets(pieces), bias=bias, sink=sink, **changes)
+    coarser = a._transformed(
+        lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
+        targets=part_targets(pieces),
+        **changes,
+    )
+    if merge != "max":
+        return coarser
+    largest = np.array([a.scores[part].max(0) for part in rows])
+    return replace(coarser, scores=np.where([kind in APART for kind in a.units.kind], coarser.scores, largest))
 
 
 def _check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
@@ -162,28 +160,24 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
 def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     """Return each picture and sound, or the regions of a picture and the rest of it."""
     groups = []
-    regions = regions_of(by, a.images)
     pictures = [medium for medium in a.media if medium.kind == "picture"]
+    regions = regions_of(by, pictures)
     for medium in a.media:
-        spans = [(a.units.spans or ())[token] for token in medium.tokens] if a.units.spans else []
+        spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
-        view = medium.with_scores(a.scores[..., medium.units])
-        chosen = [r for r in regions if medium in pictures and pictures.index(medium) == r.picture]
-        outside = np.ones(medium.shape, np.float64)
-        for region in chosen:
-            inside = region.shares_inside(view)  # (h, w)
-            outside -= inside
-            groups.append(_unit_of_medium("region", region.name, span, medium.first, inside))
-        name = f"the rest of {medium.name}" if chosen else medium.name
-        groups.append(_unit_of_medium("medium", name, span, medium.first, outside))
+        outside = np.ones(medium.shape)
+        named: list[tuple[UnitKind, str, Floats]] = []
+        for region in regions:
+            if pictures[region.picture] is medium:
+                inside = region.shares_inside(medium)  # (h, w)
+                outside -= inside
+                named.append(("region", region.name, inside))
+        named.append(("medium", f"the rest of {medium.name}" if named else medium.name, outside))
+        for kind, name, shares in named:
+            parts = np.flatnonzero(shares)
+            tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
+            groups.append(NamedSpan(name, *span, tokens, kind, None, weights))
     return groups
-
-
-def _unit_of_medium(kind: UnitKind, name: str, span: tuple[int, int], first: int, shares: Floats) -> NamedSpan:
-    """Return the parts of a picture or sound that belong to a unit, and how much of each does."""
-    parts = np.flatnonzero(shares)
-    tokens, weights = tuple((first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
-    return NamedSpan(name, *span, tokens, kind, None, weights)
 
 
 def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:

@@ -17,17 +17,8 @@ if TYPE_CHECKING:
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 """A picture that a page shows without asking anybody for it."""
 
-ALPHA = 0.65
-"""How much of the strongest patch its colour covers."""
-
-STEPS = 8
-"""Points for each moment of a course that follows scores, so that they are drawn as steps."""
-
 KINDS: Mapping[str, UnitKind] = {"picture": "patch", "sound": "moment"}
 """What the parts of a picture and of a sound are."""
-
-RED, BLUE = (220, 38, 38), (37, 99, 235)
-"""For and against, as in the other drawings."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -139,51 +130,10 @@ class Medium:
         return self.places
 
     @property
-    def course(self) -> FloatArray:
-        """The loudness for drawings, from 0 to 1; where it is not known the magnitude of the scores."""
-        if self.loudness is not None:
-            return self.loudness
-        sizes = np.abs(self.scores.reshape(-1, *self.shape)).max(0)  # (n,)
-        course: FloatArray = sizes / max(float(sizes.max()), 1e-12)
-        return course.repeat(STEPS)
-
-    @property
     def total(self) -> FloatArray:
         """The sum over the parts, with the leading axes of `scores`."""
         total: FloatArray = self.scores.sum(tuple(range(-len(self.shape), 0)))
         return total
-
-    @property
-    def areas(self) -> FloatArray:
-        """Left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
-        if self.kind == "picture":
-            sides = np.array([self.width, self.height] * 2, np.float32)
-            areas: FloatArray = self.places.reshape(-1, 4) / sides
-            return areas
-        start, end = self.places.T / np.float32(self.seconds or 1.0)  # (n,) each
-        return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], -1)
-
-    def coarser(self, most: int) -> "Medium":
-        """Return the same with fewer parts for drawings: neighbours are summed until there are at most `most`."""
-        if self.kind == "sound":
-            starts = np.unique(self.places[:, 0])  # patches of a spectrogram share their times
-            of_bin = np.searchsorted(starts, self.places[:, 0]) // -(-len(starts) // most)  # (n,)
-            order = np.argsort(of_bin, kind="stable")
-            first = np.flatnonzero(np.diff(of_bin[order], prepend=-1))  # moment of each bin
-            ends = np.maximum.reduceat(self.places[order, 1], first)
-            times = np.stack([self.places[order[first], 0], ends], -1)
-            return replace(self, scores=np.add.reduceat(self.scores[..., order], first, -1), places=times)
-        result = self
-        while result.shape[0] * result.shape[1] > most:
-            result = result._halved()
-        return result
-
-    def _halved(self) -> "Medium":
-        rows, columns = (range(0, size, 2) for size in self.shape)
-        scores = np.add.reduceat(np.add.reduceat(self.scores, rows, -2), columns, -1)
-        low = np.minimum.reduceat(np.minimum.reduceat(self.places[..., :2], rows, 0), columns, 1)
-        high = np.maximum.reduceat(np.maximum.reduceat(self.places[..., 2:], rows, 0), columns, 1)
-        return replace(self, scores=scores, places=np.concatenate([low, high], -1))
 
     def overlay(self, image: "Image") -> "Image":
         """Colour the picture: red for the target, blue against it, stronger for more.
@@ -198,21 +148,9 @@ class Medium:
         Raises:
             DataError: If it is a sound, there is a target or layer axis, or Pillow is missing.
         """
-        try:
-            from PIL import Image as Pillow
-        except ImportError:
-            raise DataError("an overlay needs Pillow: pip install 'normxlogit[vision]'") from None
-        if self.scores.ndim != 2 or self.kind != "picture":
-            raise DataError("an overlay shows one score for each patch of a picture; choose a target and a layer first")
-        strength = self.scores / max(float(np.abs(self.scores).max()), 1e-12)  # (h, w)
-        colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (h, w, 3)
-        alpha = np.round(255 * ALPHA * np.abs(strength)).astype(np.uint8)  # (h, w)
-        layer = Pillow.new("RGBA", image.size, (0, 0, 0, 0))
-        scale = np.array([image.width / self.width, image.height / self.height] * 2)
-        for row, column in np.ndindex(*self.shape):
-            box = tuple(np.round(self.places[row, column] * scale).astype(int).tolist())
-            layer.paste((*colors[row, column].tolist(), int(alpha[row, column])), box)
-        return Pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")
+        from ...render.media import overlay
+
+        return overlay(self, image)
 
 
 def grid_medium(rows: int, columns: int, first: int) -> Medium:

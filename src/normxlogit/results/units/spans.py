@@ -14,7 +14,7 @@ from ..storage.schema import Index
 from .regions import is_box
 from .sentences import paragraph_spans, sentence_spans
 from .units import UnitKind
-from .words import merge_words
+from .words import word_groups
 
 SourceKind = Literal["word", "sentence", "paragraph", "message"]
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
@@ -119,13 +119,12 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
             )
         prompt = (MessageSpan("prompt", 0, sequence.prompt_characters),)
         messages = prompt if sequence.messages is None else sequence.messages
-        spans = [
-            (message.role if sources == "message" else sequence.text[start:end], start, end)
+        return [
+            piece._replace(name=message.role if sources == "message" else piece.name, kind=sources)
             for message in messages
-            for start, end in _pieces(sequence, sources, message.start, message.end, of_answer=False)
+            for piece in _pieces(sequence, sources, message.start, message.end, of_answer=False)
+            if sequence.text[piece.start : piece.end].strip()
         ]
-        pieces = [NamedSpan(*span, sequence.tokens_in(*span[1:], of_answer=False), sources) for span in spans]
-        return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
@@ -156,39 +155,38 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             raise InputError(f"no generated token {index}; there are {count}")
         tokens = [first + i % count for i in parts] if isinstance(parts, list) else range(first, last)
         return [NamedSpan(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
+    length = len(sequence.text) - shift
     if isinstance(parts, str):
         if parts not in ("word", "sentence", "paragraph"):
             raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {parts!r}")
-        spans = _pieces(sequence, parts, shift, len(sequence.text), of_answer=True)
+        start, end = 0, length
+        kind: SourceKind = parts
     elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):
-        (start, end), length = parts, len(sequence.text) - shift
-        spans = [(shift + start, shift + end)]
+        (start, end), kind = parts, "message"
         if not 0 <= start < end <= length:
             raise InputError(f"{parts} is not a span of the completion, which has {length} characters")
     else:
         raise InputError(
             f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {parts!r}"
         )
-    pieces = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
-    pieces = [piece for piece in pieces if piece.tokens]
+    pieces = _pieces(sequence, kind, shift + start, shift + end, of_answer=True)
     if not pieces:
         raise InputError("no token of the answer begins there")
     return pieces
 
 
-def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[tuple[int, int]]:
-    """Return the spans of the pieces of a kind between two characters."""
+def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
+    """Return the pieces of a kind between two characters that have tokens, named by their texts."""
     if kind == "message":
-        return [(start, end)]
-    if kind == "word":
-        tokens = sequence.tokens_in(start, end, of_answer=of_answer)
-        rows: list[int | None] = [None] * len(sequence.offsets)
-        for token in tokens:
-            rows[token] = 0
-        words = merge_words(np.zeros(len(rows), np.float32), [sequence.text], sequence.offsets, rows, "sum")
-        return [(word.start, word.end) for word in words]
-    cut = sentence_spans if kind == "sentence" else paragraph_spans
-    return [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
+        spans = [(start, end)]
+    elif kind == "word":
+        tokens = [(i, *sequence.offsets[i]) for i in sequence.tokens_in(start, end, of_answer=of_answer)]
+        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens)]
+    else:
+        cut = sentence_spans if kind == "sentence" else paragraph_spans
+        spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
+    pieces = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
+    return [piece for piece in pieces if piece.tokens]
 
 
 def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:

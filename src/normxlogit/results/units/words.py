@@ -74,13 +74,13 @@ def merge_words(
     words: list[UnitScore] = []
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
-        for start, end, members in _groups(text, [(i, *offsets[i]) for i in tokens]):
+        for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens]):
             score = merged(scores[..., members], merge)
             words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
     return words
 
 
-def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
+def word_groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
     """Return the span and the tokens of each word that has tokens; tokens are given as (index, start, end)."""
     units = [match.span() for match in _WORD.finditer(text.translate(_CLASSES))]
     groups: list[tuple[int, int, list[int]]] = []

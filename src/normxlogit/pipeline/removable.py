@@ -1,16 +1,14 @@
 """What of an input can be removed at a time: words or tokens, regions of pictures, moments of sounds."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .units.media import Medium
-from .units.words import UnitScore
-from .verification import RemovedBy, Unit
-
-if TYPE_CHECKING:
-    from .attribution import Attribution
+from ..results.attribution import Attribution
+from ..results.units.media import Medium
+from ..results.units.words import UnitScore
+from ..results.verification import RemovedBy, Unit
 
 REGIONS = 8
 """Most regions of a picture in a row or a column: a single patch of many seldom matters."""
@@ -27,7 +25,7 @@ class Removable(NamedTuple):
     removed_by: RemovedBy
 
 
-def removable(a: "Attribution", fixed: int | None = None) -> Removable:
+def removable(a: Attribution, fixed: int | None = None) -> Removable:
     """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
 
     Args:
@@ -51,7 +49,7 @@ def removable(a: "Attribution", fixed: int | None = None) -> Removable:
     return Removable(moments, "moment", "silenced")
 
 
-def _text_parts(a: "Attribution") -> list[UnitScore]:
+def _text_parts(a: Attribution) -> list[UnitScore]:
     if a.has_words:
         return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
