@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 from PIL import Image
 
 from normxlogit.errors import DataError
-from normxlogit.render.builders.similarity import word_pairs
+from normxlogit.render.builders.similarity import pairs_grid
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from tests.factories import (
@@ -186,6 +186,6 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     )
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
-    assert np.array_equal(table(figure), word_pairs(both))
+    assert np.array_equal(table(figure), pairs_grid(both).scores)
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")

@@ -230,7 +230,8 @@ def _grid(block: Grid, color: bool) -> RenderableType:
         return _text(f"{block.caption}: {len(block.rows)} x {len(block.columns)} scores, which a page shows", DIM)
     table = _columns("right", *("right" for _ in block.columns))
     table.add_row("", *(_text(name, DIM) for name in block.columns))
-    for name, pieces in block.cells:
+    for i, name in enumerate(block.rows):
+        pieces = block.pieces(i)
         table.add_row(_text(name, DIM), *(_text(p.text, _shade(p.strength) if color else None) for p in pieces))
     return Group(_text(block.caption, DIM), table)
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ..blocks import Block, Piece
-from ..charts import number
+from ..charts import Grid
 
 MOST_PATCHES = 1024
 """Patches of a picture that a drawing has; more are merged with their neighbours."""
@@ -38,10 +38,9 @@ class MediumBlock(Block):
     @property
     def outline(self) -> str:
         """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
-        course = self.medium.course.tolist()
-        places = np.linspace(0, 100, len(course)).tolist()
-        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, course, strict=True)]
-        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, course, strict=True)]
+        course = self.medium.course
+        points = list(zip(np.linspace(0, 100, len(course)).tolist(), course.tolist(), strict=True))
+        above, below = [f"{x:.2f},{1 - y:.3f}" for x, y in points], [f"{x:.2f},{1 + y:.3f}" for x, y in points]
         return " ".join(above + below[::-1])
 
     @property
@@ -90,19 +89,11 @@ def media_block(
         first: The number of its first part among the sources of links; None for no links.
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
+    prefix = "" if alone else f"{medium.name}, "
     if medium.kind == "picture":
-        prefix = "" if alone else f"{medium.name}, "
         names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
     else:
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
-    scale = float(np.abs(scores).max()) or 1.0
-    parts = [
-        Piece("", score / scale, name=name, number=number(score, scale, signed=signed), source=source)
-        for name, score, source in zip(
-            names,
-            scores.ravel().tolist(),
-            [None] * scores.size if first is None else range(first, first + scores.size),
-            strict=True,
-        )
-    ]
+    fields = Grid([""], names, scores.reshape(1, -1), signed=signed).pieces(0)
+    parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]
     return MediumBlock(medium, parts)

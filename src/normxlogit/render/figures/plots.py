@@ -1,6 +1,7 @@
 """Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,14 +11,16 @@ from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.units.characters import one_line
 from ..builders.similarity import pairs_grid
-from ..builders.sources import SHARED, scores_grid, shares_grid
-from ..builders.text import rows_grid, score_label
+from ..builders.sources import scores_grid, shares_grid
 from ..charts import MOST, Grid, number
-from ..describe import facts, shortened
-from ..layout import Layout, layout, strongest
+from ..describe import shortened
+from ..layout import layout
 from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .heat_map import LABEL, heat_map
 from .media import media_figure
+
+SHARED = 12
+"""Most sources beside the sentences of an answer."""
 
 PlotKind = Literal["bars", "waterfall", "heatmap"]
 
@@ -58,20 +61,19 @@ def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: boo
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
         return media_figure(a, k=k)
-    drawn = layout(a, words=words)
+    grid = layout(a, words=words).grid
     if a.pairs is not None and kind == "heatmap":
         return figure_of(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
-        return figure_of(rows_grid(a, drawn).strongest(k))
+        return figure_of(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
     if not single:
         raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
     if kind == "waterfall":
-        return _bar_chart(_waterfall(a, drawn, k or 10), score_label(facts(a)), stepped=True)
-    row, count = drawn.rows[0], len(drawn.columns)
-    columns = sorted(strongest(drawn, row, k or MOST)) or drawn.plain[: k or MOST]
-    bars = [Bar(drawn.columns[i].name, float(row.scores[i])) for i in columns]
-    more = len(strongest(drawn, row, count)) - len(bars)
-    return _bar_chart(bars, score_label(facts(a)), scale=row.scale, signed=a.signed, more=more)
+        return _bar_chart(_waterfall(a, grid, k or 10), grid.label, stepped=True)
+    columns = sorted(grid.strongest(0, k or MOST)) or grid.plain[: k or MOST]
+    bars = [Bar(grid.columns[i], float(grid.scores[0, i])) for i in columns]
+    more = len(grid.strongest(0)) - len(bars)
+    return _bar_chart(bars, grid.label, scale=grid.scales[0], signed=a.signed, more=more)
 
 
 def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
@@ -81,12 +83,12 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
     if a.targets[0].kind == "part" and a.prompt_tokens is None:
-        return figure_of(shares_grid(a).strongest(k or SHARED).transposed())
+        return figure_of(shares_grid(a).best(k or SHARED).transposed())
     if a.media:
         return media_figure(a, k=k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
-    return figure_of(scores_grid(summed).strongest(k))
+    return figure_of(scores_grid(summed).best(k))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
@@ -146,18 +148,17 @@ def _bar_chart(
         return plain_text(figure)
 
 
-def _waterfall(a: Attribution, drawn: Layout, k: int) -> list[Bar]:
+def _waterfall(a: Attribution, grid: Grid, k: int) -> list[Bar]:
     """Return bars that begin where the one before ends: from the bias over the strongest words to the sum."""
     if a.quantity == "cosine":
         raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
-    row = drawn.rows[0]
-    columns = strongest(drawn, row, k)
+    columns = grid.strongest(0, k)
     besides = (("bias", a.bias), ("attention sink", a.sink))
     steps = [(name, float(value)) for name, value in besides if value is not None]
     total = float(a.scores.sum()) + sum(score for _, score in steps)
-    steps += [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
+    steps += [(grid.columns[i], float(grid.scores[0, i])) for i in columns]
     if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
     starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)

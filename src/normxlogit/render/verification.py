@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from ...results.attribution import Attribution
-from ...results.units.characters import visible
-from ...results.verification import Removal, Verification
-from ..blocks import Column, Table, cell
-from ..describe import prediction_text, shortened
+from ..results.attribution import Attribution
+from ..results.units.characters import visible
+from ..results.verification import Removal, Verification
+from .blocks import Column, Table, cell
+from .describe import prediction_text, shortened
 
 NAMED = 6
 """Most units that a sentence names."""
