@@ -111,15 +111,17 @@ class Grid(Block):
         scales = np.array([scale or 1.0 for scale in self.scales])[:, None]  # (R, 1)
         sizes = np.abs(np.nan_to_num(self.scores[:, self.plain] / scales)).max(0, initial=0.0)  # (plain,)
         order = [self.plain[i] for i in np.argsort(-sizes, kind="stable")]
-        kept = sorted(order[: k or MOST])
-        return replace(
-            self,
-            columns=[self.columns[i] for i in kept],
-            scores=self.scores[:, kept],
-            kinds=[],
-            details=[],
-            more=len(order) - len(kept),
-        )
+        return self.take(sorted(order[: k or MOST]), len(order))
+
+    def take(self, columns: Sequence[int], of: int) -> "Grid":
+        """Return some of the columns, by their scales.
+
+        Args:
+            columns: Their indices.
+            of: How many there are to choose from.
+        """
+        names, more = [self.columns[i] for i in columns], max(0, of - len(columns))
+        return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 
     def transposed(self) -> "Grid":
         """Return a grid of one scale with rows as columns; columns that are left out are named in the label."""

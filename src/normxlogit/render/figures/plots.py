@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -23,20 +23,6 @@ SHARED = 12
 """Most sources beside the sentences of an answer."""
 
 PlotKind = Literal["bars", "waterfall", "heatmap"]
-
-
-class Bar(NamedTuple):
-    """A named bar.
-
-    Attributes:
-        start: Where it begins.
-        color: Its colour, where that does not tell the sign.
-    """
-
-    name: str
-    score: float
-    start: float = 0.0
-    color: str = ""
 
 
 def plot_attribution(
@@ -69,11 +55,9 @@ def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: boo
     if not single:
         raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
     if kind == "waterfall":
-        return _bar_chart(_waterfall(a, grid, k or 10), grid.label, stepped=True)
+        return _waterfall(a, grid, k or 10)
     columns = sorted(grid.strongest(0, k or MOST)) or grid.plain[: k or MOST]
-    bars = [Bar(grid.columns[i], float(grid.scores[0, i])) for i in columns]
-    more = len(grid.strongest(0)) - len(bars)
-    return _bar_chart(bars, grid.label, scale=grid.scales[0], signed=a.signed, more=more)
+    return _bar_chart(grid.take(columns, len(grid.strongest(0))))
 
 
 def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
@@ -95,8 +79,8 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
     """Draw the mean score of words over several texts as bars."""
     if not words:
         raise DataError("no words to show")
-    bars = [Bar(f"{word.text} ({word.texts})", word.score) for word in words]
-    return _bar_chart(bars, "mean score (number of texts)")
+    names, scores = [f"{word.text} ({word.texts})" for word in words], np.array([[word.score for word in words]])
+    return _bar_chart(Grid([""], names, scores, label="mean score (number of texts)"))
 
 
 def figure_of(block: Grid) -> PlotFigure:
@@ -105,51 +89,37 @@ def figure_of(block: Grid) -> PlotFigure:
         return plain_text(heat_map(block))
 
 
-def _bar_chart(
-    rows: Sequence[Bar],
-    label: str,
-    *,
-    scale: float | None = None,
-    signed: bool = True,
-    more: int = 0,
-    stepped: bool = False,
-) -> PlotFigure:
-    """Draw horizontal bars from top to bottom, each with its number.
+def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
+    """Draw a row of scores as horizontal bars from top to bottom, each with its number.
 
     Args:
-        rows: The bars.
-        label: What their lengths mean.
-        scale: The score by which numbers are rounded; by default the largest.
-        signed: Whether numbers carry a sign.
-        more: How many others are not shown.
-        stepped: Whether each begins where the one before ends.
+        grid: The row.
+        starts: Where each begins, which is where the one before ends; the last, in grey, is the sum. By default all
+            begin at 0.
     """
-    if not rows:
+    if not grid.columns:
         raise DataError("no word or token to draw")
+    count, scores = len(grid.columns), grid.scores[0]
     with plot_style():
-        figure = PlotFigure(PAGE, 0.9 + ROW * len(rows) + LINE * bool(more))
+        figure = PlotFigure(PAGE, 0.9 + ROW * count + LINE * bool(grid.more))
         axes = figure.subplots()
         axes.use_sticky_edges = False  # room for the numbers on both sides
-        places = range(len(rows))
-        sizes = np.array([row.score for row in rows])  # (bars,)
-        starts = np.array([row.start for row in rows])  # (bars,)
-        colors = [row.color or SIGNS[bool(row.score >= 0)] for row in rows]
-        bars = axes.barh(places, sizes, left=starts, color=colors, height=0.75)
-        largest = float(np.abs(sizes).max()) if scale is None else scale
-        numbers = [number(float(score), largest, signed=signed) for score in sizes]
-        axes.bar_label(bars, numbers, padding=3, size=8)
-        for step, end in enumerate((starts + sizes)[:-1] if stepped else ()):
+        colors = [SIGNS[bool(score >= 0)] for score in scores]
+        colors[-1] = "0.35" if len(starts) else colors[-1]
+        bars = axes.barh(range(count), scores, left=starts if len(starts) else 0.0, color=colors, height=0.75)
+        axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
+        for step, end in enumerate([*starts[1:-1], scores[-1]] if len(starts) else ()):
             axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
-        axes.set_yticks(places, [shortened(row.name, LABEL) for row in rows])
-        axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel=one_line(label))
+        axes.set_yticks(range(count), [shortened(name, LABEL) for name in grid.columns])
+        axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
         axes.margins(x=0.15)
         axes.axvline(0, color="black", linewidth=0.8)
-        say_more(axes, len(rows), more)
+        say_more(axes, count, grid.more)
         return plain_text(figure)
 
 
-def _waterfall(a: Attribution, grid: Grid, k: int) -> list[Bar]:
-    """Return bars that begin where the one before ends: from the bias over the strongest words to the sum."""
+def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
+    """Draw bars that begin where the one before ends: from the bias over the strongest words to the sum."""
     if a.quantity == "cosine":
         raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
     if a.merge != "sum":
@@ -161,7 +131,8 @@ def _waterfall(a: Attribution, grid: Grid, k: int) -> list[Bar]:
     steps += [(grid.columns[i], float(grid.scores[0, i])) for i in columns]
     if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
-    starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)
-    rows = [Bar(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]
-    total_name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
-    return [*rows, Bar(f"{total_name}: {number(total, abs(total))}", total, color="0.35")]
+    names, scores = zip(*steps, strict=True)
+    name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
+    names = [*names, f"{name}: {number(total, abs(total))}"]
+    starts = [*np.cumsum([0.0, *scores[:-1]]).tolist(), 0.0]
+    return _bar_chart(Grid([""], names, np.array([[*scores, total]]), label=grid.label), starts)
