@@ -76,16 +76,8 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    environment.filters |= {
-        "attributes": _attributes,
-        "bar_style": _bar_style,
-        "cell_attributes": _cell_attributes,
-        "choices": _choices,
-        "length": len,
-        "script_data": _script_data,
-        "slider": _slider,
-        "plain": _plain,
-    }
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _plain, _script_data, _slider)
+    environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
     environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL}
     return environment
 
@@ -101,23 +93,18 @@ def _markup(**attributes: str | None) -> Markup:
 
 
 def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
-    """Return the class, colour, tooltip and data of a piece, and its place on a picture.
-
-    Colours stand at each element, so that a notebook that drops styles still shows them.
-    """
-    coloured = abs(piece.strength) >= FAINT
-    kind = "nxl-mark" if coloured and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
-    classes = [kind, *(["nxl-for" if piece.strength > 0 else "nxl-against"] if coloured else [])]
-    style = _style(piece.strength) if coloured else ""
-    if place:
-        classes.append("nxl-patch")
-        style = f"position:absolute;{place};{style}"
+    """Return the class, colour, tooltip and data of a piece, and its place on a picture."""
+    sign, style = _colour(piece.strength)
+    kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
+    linked = piece.part is not None or piece.source is not None
     title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.details]))
     return _markup(
-        **{"class": " ".join(classes), "style": style, "title": title},
+        **{"class": " ".join(filter(None, [kind, sign, place and "nxl-patch"]))},
+        style=f"position:absolute;{place};{style}" if place else style,
+        title=title,
         data_i=str(piece.column) if live and piece.column is not None else None,
         data_part=None if piece.part is None else str(piece.part),
-        data_name=None if piece.part is None and piece.source is None else shortened(piece.name or piece.text, NAME),
+        data_name=shortened(piece.name or piece.text, NAME) if linked else None,
         data_source=None if piece.source is None else str(piece.source),
         dir="ltr" if piece.kind == "special" else None,
     )
@@ -128,21 +115,24 @@ def _plain(piece: Piece) -> bool:
     return piece == Piece(piece.text)
 
 
-def _style(strength: float) -> str:
-    """Return a colour in the notation that notebooks let through: with the strength as opacity."""
+def _colour(strength: float) -> tuple[str, str]:
+    """Return the class and the style of a colour; empty for a faint one.
+
+    The colour stands at each element, with the strength as opacity, so that notebooks that drop styles still show it.
+    """
+    if abs(strength) < FAINT:
+        return "", ""
     shade = f"rgba({COLORS[strength > 0]},{DENSEST * abs(strength):.3f})"
-    return f"--s:{abs(strength):.3f};background-color:{shade}"
+    return "nxl-" + ("for" if strength > 0 else "against"), f"--s:{abs(strength):.3f};background-color:{shade}"
 
 
 def _cell_attributes(cell: Cell, column: Column, named: bool) -> Markup:
     """Return the class, colour, place and value of a cell, and the name of its column where a narrow page needs it."""
-    coloured = abs(cell.strength) >= FAINT
-    classes = [
-        *(["nxl-number"] if column.numbers else []),
-        *(["nxl-" + ("for" if cell.strength > 0 else "against")] if coloured else []),
-    ]
+    sign, style = _colour(cell.strength)
     return _markup(
-        **{"class": " ".join(classes), "style": _style(cell.strength) if coloured else None, "id": cell.anchor},
+        **{"class": " ".join(filter(None, ["nxl-number" if column.numbers else "", sign]))},
+        style=style,
+        id=cell.anchor,
         data_value=None if cell.value is None else repr(cell.value),
         data_column=column.name if named else None,
     )

@@ -44,7 +44,7 @@ def heat_map(block: Grid) -> PlotFigure:
     names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
     column_width = WIDE if wide else NARROW
     strip_columns = max(1, int((PAGE - SCALE - names_width) / column_width))
-    strips = [columns[i : i + strip_columns] for i in range(0, len(columns), strip_columns)]
+    strips = [slice(i, min(i + strip_columns, len(columns))) for i in range(0, len(columns), strip_columns)]
     heights = [max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows]
     labels = LINE * (1 + max(name.count("\n") for name in columns)) if wide else LETTER * max(map(len, columns))
     width = SCALE + names_width + column_width * min(strip_columns, len(columns))
@@ -52,25 +52,20 @@ def heat_map(block: Grid) -> PlotFigure:
     table = np.nan_to_num(block.strengths if block.relative else block.scores, posinf=0.0, neginf=0.0)  # (R, C)
     scale = float(np.abs(table).max(initial=0.0)) or 1.0
     signed = block.signed or bool((table < 0).any())
+    colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
     every = figure.subplots(len(strips), squeeze=False)[:, 0]
-    for strip, axes in enumerate(every):
-        part = slice(strip * strip_columns, strip * strip_columns + len(strips[strip]))
-        axes.imshow(
-            table[:, part],
-            cmap="RdBu_r" if signed else "Reds",
-            vmin=-scale if signed else 0.0,
-            vmax=scale,
-            aspect="auto",
-            interpolation="nearest",
-        )
+    for part, axes in zip(strips, every, strict=True):
+        axes.imshow(table[:, part], aspect="auto", interpolation="nearest", **colors)
         axes.set_xlim(-0.5, min(strip_columns, len(columns)) - 0.5)  # the last strip has columns as wide as the others'
         axes.set_yticks(range(len(rows)), rows)
-        _name_columns(axes, strips[strip], wide=wide)
+        turned = {"size": 8} if wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+        axes.set_xticks(range(part.stop - part.start), columns[part], **turned)
         axes.tick_params(length=0)
         axes.spines[["left", "bottom"]].set_visible(False)
         if block.steps:
             axes.invert_yaxis()  # the last layer on top, as networks are drawn
         if wide:
+            axes.xaxis.tick_top()
             _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
     figure.colorbar(every[0].images[0], ax=list(every), aspect=30)
     figure.suptitle(wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
@@ -83,18 +78,11 @@ def wrapped(name: str, width: int) -> str:
     return textwrap.fill(one_line(name), width, max_lines=LINES, placeholder="…")
 
 
-def _name_columns(axes: Any, names: list[str], *, wide: bool) -> None:
-    if wide:
-        axes.xaxis.tick_top()
-        axes.set_xticks(range(len(names)), names, size=8)
-    else:
-        axes.set_xticks(range(len(names)), names, rotation=60, ha="right", rotation_mode="anchor")
-
-
 def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None:
     """Write each score into its field, in white on dark colours."""
-    scale = float(np.abs(scores).max(initial=0.0))
+    scale, signed = float(np.abs(scores).max(initial=0.0)), bool((scores < 0).any())
     for (row, column), score in np.ndenumerate(scores):
         color = "white" if abs(strengths[row, column]) > 0.6 else "black"
-        text = number(float(score), scale, signed=bool((scores < 0).any()))
-        axes.text(column, row, text, ha="center", va="center", size=8, color=color)
+        axes.text(
+            column, row, number(float(score), scale, signed=signed), ha="center", va="center", size=8, color=color
+        )

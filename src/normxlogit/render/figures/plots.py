@@ -131,8 +131,8 @@ def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
     steps += [(grid.columns[i], float(grid.scores[0, i])) for i in columns]
     if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
-    names, scores = zip(*steps, strict=True)
+    starts = [*np.cumsum([0.0, *(score for _, score in steps[:-1])]).tolist(), 0.0]
     name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
-    names = [*names, f"{name}: {number(total, abs(total))}"]
-    starts = [*np.cumsum([0.0, *scores[:-1]]).tolist(), 0.0]
-    return _bar_chart(Grid([""], names, np.array([[*scores, total]]), label=grid.label), starts)
+    steps.append((f"{name}: {number(total, abs(total))}", total))
+    names, scores = [step for step, _ in steps], np.array([[score for _, score in steps]])
+    return _bar_chart(Grid([""], names, scores, label=grid.label), starts)
