@@ -135,9 +135,8 @@ class Legend(Block):
 
     Attributes:
         negative: What blue means; None for scores without a sign.
-        scales: The largest magnitude of each scale; empty where each row has its own and numbers tell.
         notes: What else to know of the colours.
-        strengths: The largest and the least strength that is drawn.
+        grid: The scores, where all that have no colour can be told by one limit or share.
         unread: Whether the model did not read all of the text.
     """
 
@@ -145,34 +144,29 @@ class Legend(Block):
 
     positive: str
     negative: str | None = None
-    scales: Sequence[float] = ()
     notes: Sequence[str] = ()
-    strengths: tuple[float, float] = (1.0, -1.0)
+    grid: Grid | None = None
     unread: bool = False
 
-    def meanings(self, faintest: float) -> tuple[str, str]:
-        """Return what red and blue mean; nothing of a colour that is not drawn.
+    def meanings(self, faintest: float) -> list[tuple[int, str]]:
+        """Return the sign and the meaning of red and blue, of a grid of those that are drawn.
 
         Args:
             faintest: The least strength that is coloured.
         """
-        largest, least = self.strengths
-        return self.positive if largest >= faintest else "", (self.negative or "") if least <= -faintest else ""
+        signs = [(sign, text) for sign, text in ((1, self.positive), (-1, self.negative)) if text]
+        if self.grid is None:
+            return signs
+        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= faintest]
 
-    def uncoloured(self, faintest: float) -> str:
-        """Return which scores have no colour, in words.
-
-        Args:
-            faintest: The least strength that is coloured.
-        """
-        scales = set(self.scales)
+    def said(self, faintest: float) -> list[str]:
+        """Return what to know of the colours: which scores have none, and the notes."""
+        scales = set(self.grid.scales if self.grid else ())
         if not any(scales):
-            return ""
-        if len(scales) > 1:
-            return f"no colour: less than {faintest:.0%} of the largest"
-        (scale,) = scales
-        limit = number(faintest * scale, scale, signed=False)
-        return f"no colour: closer to 0 than {limit}" if self.negative else f"no colour: less than {limit}"
+            return [*self.notes]
+        least = number(faintest * max(scales), max(scales), signed=False)
+        limit = f"closer to 0 than {least}" if self.negative else f"less than {least}"
+        return [f"no colour: {limit if len(scales) == 1 else f'less than {faintest:.0%} of the largest'}", *self.notes]
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:

@@ -34,7 +34,7 @@ LONGEST = 14.0
 TALL = 60
 """Rows of a table that a page shows without a scroll box of its own."""
 
-KEYS = (Piece("red", 1.0), Piece("blue", -1.0))
+KEYS = {1: Piece("red", 1.0), -1: Piece("blue", -1.0)}
 """The colours of the legend."""
 
 CLASSES = {

@@ -55,8 +55,7 @@ def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) 
         for _, pieces in sentence.texts:
             text = "".join(_piece(piece, greys=greys) for piece in pieces if piece.kind != "special")
             lines.append(text.strip() + "\\par")
-    keys = zip((1.0, -1.0), drawn.legend(a).meanings(FAINT), strict=True)
-    key_boxes = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
+    key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in drawn.legend(a).meanings(FAINT)]
     return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(key_boxes)}\\par}}", "}"])) + "\n"
 
 

@@ -135,11 +135,9 @@ class Layout:
             notes = ["each layer by its own largest score", *(f"{name}: {NOTHING}" for name in silent)]
         if not grid.rows[1:]:
             notes += _shared_level(grid)
-        strengths = grid.strengths[:, grid.plain]
-        extremes = float(strengths.max(initial=0)), float(strengths.min(initial=0))
         unread = any(piece.kind == "rest" for _, pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
-        return Legend(positive, negative, grid.scales, notes, extremes, unread=unread)
+        return Legend(positive, negative, notes, grid, unread)
 
 
 def layout(a: Attribution, *, words: bool | None = None) -> Layout:

@@ -260,15 +260,15 @@ def _tone(strength: float) -> str:
 
 
 def _legend(block: Legend, color: bool) -> RenderableType:
-    line, style = Text(), DIM if color else None
-    entries = [block.uncoloured(STEPS[0]), *block.notes, *([GREY] if block.unread and color else [])]
-    keys = (" red ", " blue ") if color else ("(+++)", "(---)")
-    if not color:
-        entries = ["more signs, more weight", *(note.replace("colour", "mark") for note in entries)]
-    for key, sign, meaning in zip(keys, (1.0, -1.0), block.meanings(STEPS[0]), strict=True):
-        if meaning:
-            line.append(key, _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
-    return line.append_text(_text("   ".join(filter(None, entries)), style))
+    line, style, notes = Text(), DIM if color else None, block.said(STEPS[0])
+    keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
+    for sign, meaning in block.meanings(STEPS[0]):
+        line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
+    if color:
+        notes += [GREY] if block.unread else []
+    else:
+        notes = ["more signs, more weight", *(note.replace("colour", "mark") for note in notes)]
+    return line.append_text(_text("   ".join(notes), style))
 
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
