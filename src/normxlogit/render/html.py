@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ..results.units.characters import safe
+from ..results.units.characters import quoted, safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
 from .charts import GREY
 from .describe import shortened
@@ -104,7 +104,7 @@ def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
         title=title,
         data_i=str(piece.column) if live and piece.column is not None else None,
         data_part=None if piece.part is None else str(piece.part),
-        data_name=shortened(piece.name or piece.text, NAME) if linked else None,
+        data_name=shortened(piece.name or quoted(piece.text), NAME) if linked else None,
         data_source=None if piece.source is None else str(piece.source),
         dir="ltr" if piece.kind == "special" else None,
     )

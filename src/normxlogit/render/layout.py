@@ -1,8 +1,7 @@
 """A text cut into pieces, and the scores of these."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +12,12 @@ from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .describe import UNKNOWN, meanings, prediction_text, score_label
 from .verification import WITHOUT, without_text
+
+Span = tuple[int, int, Piece]
+"""The first character of a piece and one past its last; of a piece with a text of its own both are the same."""
+
+Group = tuple[tuple[int, ...], int, int]
+"""Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
 
 SPACE = Piece(" ")
 
@@ -36,21 +41,13 @@ UNREAD = "no token covers this text: the model did not read it"
 NOTHING = "no word has a score here: what there is belongs to special tokens"
 """What is said of a layer whose scores are all on special tokens."""
 
+ONE_SIGN = "all scores have one sign, and none is closer to 0 than {}; centered() shows the difference from the mean"
+"""What is said where all scores have one sign and are alike."""
+
+SIGNS = {"\n": "↵\n", "\t": "⇥"}
+
 LEVEL = 0.5
 """Share of the largest score from which the smallest is mentioned, where all scores have one sign."""
-
-
-class Span(NamedTuple):
-    """Where a piece of a text stands.
-
-    Attributes:
-        start: Its first character.
-        end: One past its last; `start` for a piece without characters of its own, which has its own text.
-    """
-
-    start: int
-    end: int
-    piece: Piece
 
 
 def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None, between: str = "") -> list[Piece]:
@@ -67,34 +64,46 @@ def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None
     """
     pieces: list[Piece] = []
 
-    def add(piece: Piece) -> None:
-        if piece.text[:1].isspace() and pieces and pieces[-1] == SPACE:
+    def add(between_pieces: str) -> None:
+        if between_pieces[:1].isspace() and pieces and pieces[-1] == SPACE:
             pieces.pop()  # white space of the text stands for the space behind a special token
-        if piece.text:
-            pieces.append(piece if piece.text.strip() else Piece(piece.text))
+        plain = Piece(between_pieces, kind=between, details=UNREAD if between == "rest" else "")
+        pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
 
-    details = UNREAD if between == "rest" else ""
     for first, last, piece in spans:
         first = max(first, start)
         if last > first:
             body = text[first:last].strip() or text[first:last]
             first += text[first:last].index(body)
-            add(Piece(text[start:first], kind=between, details=details))
-            pieces.append(piece._replace(text=drawable(body)))
+            add(text[start:first])
+            # White space that has a score is made visible.
+            drawable = body if body.strip() else "".join(SIGNS.get(c, "␣") for c in body)
+            pieces.append(piece._replace(text=drawable))
             start = first + len(body)
         elif piece.kind == "special":
             pieces += [*([SPACE] if pieces and not pieces[-1].text[-1:].isspace() else []), piece, SPACE]
         else:
             pieces.append(piece)
-    add(Piece(text[start:end].rstrip(), kind=between, details=details))  # such as a text beyond the model's length
+    add(text[start:end].rstrip())  # such as a text beyond the model's length
     while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
         pieces.pop()
     return pieces
 
 
-def drawable(text: str) -> str:
-    """Return the text of a piece, with white space that has a score made visible."""
-    return text if text.strip() else "".join("↵\n" if c == "\n" else "⇥" if c == "\t" else "␣" for c in text)
+def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
+    """Return the parts of an answer, which are its targets, as linked pieces, and the text between them.
+
+    Args:
+        a: The result.
+        from_first: Whether to leave out what stands before the first part.
+    """
+    parts = [(*(t.span or (0, 0)), Piece("", kind="strong", part=k)) for k, t in enumerate(a.targets)]
+    return cut(a.text or "", parts, min(start for start, *_ in parts) if from_first else len(a.prompt or ""))
+
+
+def written_direction(pieces: Sequence[Piece]) -> str:
+    """Return the writing direction of a text; special tokens are no part of its language."""
+    return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
 @dataclass(frozen=True)
@@ -104,11 +113,13 @@ class Layout:
     Attributes:
         texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
+        facts: What was measured of each column, in words, by what it is called; empty where it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
     """
 
     texts: Sequence[tuple[str, Sequence[Piece]]]
     tokens: Sequence[tuple[int, ...]]
+    facts: Mapping[str, Sequence[str]]
     grid: Grid
 
     def sentence(self, row: int = 0, caption: str = "", step: int | None = None) -> Sentence:
@@ -129,12 +140,15 @@ class Layout:
 
     def legend(self, a: Attribution) -> Legend:
         """Return what the colours of a result mean."""
-        grid, layers, notes = self.grid, a.layers is not None, []
-        if layers:
+        grid, notes = self.grid, []
+        if a.layers is not None:
             silent = [name for row, name in enumerate(grid.rows) if not grid.strongest(row, 1)]
             notes = ["each layer by its own largest score", *(f"{name}: {NOTHING}" for name in silent)]
-        if not grid.rows[1:]:
-            notes += _shared_level(grid)
+        scores = grid.scores[0, grid.plain]
+        sizes = np.abs(scores)
+        one_sign = len(grid.rows) == 1 < len(scores) and ((scores > 0).all() or (scores < 0).all())
+        if one_sign and sizes.min() >= LEVEL * sizes.max():
+            notes.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
         unread = any(piece.kind == "rest" for _, pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
         return Legend(positive, negative, notes, grid, unread)
@@ -153,35 +167,43 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
-    if by_word := a.has_words if words is None else words:
-        groups = [(word.tokens, word.start, word.end) for word in a.words()]
+    texts, merge = [a.text or "", *([] if a.text_pair is None else [a.text_pair])], "sum"
+    if a.has_words if words is None else words:
+        groups, merge = [(word.tokens, word.start, word.end) for word in a.words()], a.merge
     elif a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
         groups = _shared(a, a.offsets)
+    tokens = [group for group, *_ in groups]
+    predictions = [prediction_text(p) for p in a.token_predictions or ()]
+    facts = {
+        WITHOUT: [without_text(a, group) for group in tokens],
+        ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
+    }
+    kinds, details = [_kind(a, group) for group in tokens], []
+    for i, group in enumerate(tokens):
+        said = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
+        said += [READ_HERE] * (a.reads_at in group) + [SINK] * (not set(a.sinks).isdisjoint(group))
+        details.append("\n".join(said))
     spans: list[list[Span]] = [[] for _ in texts]
     names: list[str] = []
-    kinds, details, current = [], [], 0
-    for tokens, start, end in groups:
-        sequence = a.units.sequence[tokens[0]]
+    current = 0
+    for (group, start, end), kind in zip(groups, kinds, strict=True):
+        sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
-        name, kind = texts[current][start:end] or a.tokens[tokens[0]], _kind(a, tokens)
+        name = texts[current][start:end] or a.tokens[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=len(names))
-        spans[current].append(Span(start, end, piece))
+        spans[current].append((start, end, piece))
         names.append(quoted(visible(name)))
-        kinds.append(kind)
-        details.append("\n".join(_details(a, tokens)))
-    merge, members = a.merge if by_word else "sum", [list(tokens) for tokens, *_ in groups]
-    scores = np.stack([merged(a.scores[..., part], merge) for part in members], -1) if members else a.scores[..., :0]
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
     labels = [target.name for target in a.targets] if a.has_target_axis else [""]
     rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
-    drawn = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
+    columns = [np.asarray(merged(a.scores[..., list(group)], merge)).ravel() for group in tokens]  # (rows,) each
+    scores = np.stack(columns, -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
     grid = Grid(
         rows,
         names,
-        np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32).reshape(len(rows), len(names)),
+        np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32),
         label="score / largest of the layer" if a.layers is not None else score_label(a),
         signed=a.signed,
         kinds=kinds,
@@ -189,18 +211,8 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         relative=a.layers is not None,
         steps=len(a.layers or ()),
     )
-    return Layout([(written_direction(pieces), pieces) for pieces in drawn], [tokens for tokens, *_ in groups], grid)
-
-
-def written_direction(pieces: Sequence[Piece]) -> str:
-    """Return the writing direction of a text; special tokens are no part of its language."""
-    return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
-
-
-def head_alone(a: Attribution, tokens: Sequence[int]) -> str:
-    """Return the head's prediction at a token alone; empty for words of several tokens, and where not computed."""
-    predictions = a.token_predictions
-    return prediction_text(predictions[tokens[0]]) if predictions is not None and len(tokens) == 1 else ""
+    pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
+    return Layout([(written_direction(of_text), of_text) for of_text in pieces], tokens, facts, grid)
 
 
 def _kind(a: Attribution, tokens: tuple[int, ...]) -> str:
@@ -213,41 +225,17 @@ def _kind(a: Attribution, tokens: tuple[int, ...]) -> str:
     return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 
-def _details(a: Attribution, tokens: tuple[int, ...]) -> list[str]:
-    """Return what a tooltip says of a token or word."""
-    measured = {WITHOUT: without_text(a, tokens), ALONE: head_alone(a, tokens)}
-    details = [f"{name}: {text}" for name, text in measured.items() if text]
-    details += [READ_HERE] if a.reads_at in tokens else []
-    return details + ([] if set(a.sinks).isdisjoint(tokens) else [SINK])
-
-
-def _shared_level(grid: Grid) -> list[str]:
-    """Say that all scores have one sign and are alike, if they are."""
-    scores = grid.scores[0, grid.plain]
-    sizes = np.abs(scores)
-    if len(scores) < 2 or not ((scores > 0).all() or (scores < 0).all()) or sizes.min() < LEVEL * sizes.max():
-        return []
-    least = grid.number(0, grid.plain[int(sizes.argmin())])
-    return [
-        f"all scores have one sign, and none is closer to 0 than {least}; centered() shows the difference from the mean"
-    ]
-
-
-Group = tuple[tuple[int, ...], int, int]
-"""Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
-
-
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
     """Return the spans of the tokens, of those that share characters (the bytes of one emoji) together."""
-    spans: list[Group] = []
+    groups: list[Group] = []
     for index, (start, end) in enumerate(offsets):
-        tokens, first, covered = spans[-1] if spans else ((index,), start, start)
+        tokens, first, covered = groups[-1] if groups else ((index,), start, start)
         same_text = a.units.sequence[index] == a.units.sequence[tokens[-1]]
         if end > start and max(first, start) < covered and same_text:
-            spans[-1] = ((*tokens, index), first, max(covered, end))
+            groups[-1] = ((*tokens, index), first, max(covered, end))
         else:
-            spans.append(((index,), start, end))
-    return spans
+            groups.append(((index,), start, end))
+    return groups
 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:

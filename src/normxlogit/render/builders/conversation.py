@@ -7,7 +7,7 @@ import numpy as np
 
 from ...results.citations import Citations
 from ..blocks import Chat, Piece, Turn
-from ..layout import Span, cut
+from ..layout import cut
 
 MATTERS = 0.05
 """Share in a sentence of the answer from which a source is never folded."""
@@ -37,7 +37,7 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     matters = {s for s in range(len(cited.sources)) if s in numbers or sentences[:, s].max() >= MATTERS}
     shares, indices = np.nan_to_num(cited.shares), cited.message_indices  # (S,)
     sources = [
-        Span(*span, Piece("", name=name, number=f"{shares[s]:.0%}", source=s, cited=numbers.get(s, ())))
+        (*span, Piece("", name=name, number=f"{shares[s]:.0%}", source=s, cited=numbers.get(s, ())))
         for s, (span, name) in enumerate(zip(cited.spans, cited.names, strict=True))
     ]
     turns = []

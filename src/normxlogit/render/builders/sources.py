@@ -11,7 +11,7 @@ from ...results.storage.schema import FloatArray
 from ..blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import method_of, model_text
-from ..layout import Span, cut
+from ..layout import answer_pieces, cut
 from ..verification import verdict
 from .conversation import chat_of
 
@@ -33,7 +33,7 @@ def source_blocks(s: Attribution) -> list[Block]:
     rows = [("" if t.name == t.text else t.name, t.text, t.share, _loss(s, t.position)) for t in top]
     return [
         Header("", _facts(s), s.notes, verdict(s.verified)),
-        _text(_answer(s)),
+        _text(answer_pieces(s)),
         _links(s),
         _listed(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"),
         Legend(SHARE.format("a")),
@@ -48,7 +48,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     flawed = {k: sentence for k, sentence in enumerate(support) if sentence.judgement != "rests"}
     underlined = f"underlined: a sentence that does not rest on the {name}, or contradicts the {name}"
     answer, marks = [], cited.marks
-    for piece in _answer(s):
+    for piece in answer_pieces(s):
         numbers = () if piece.part is None else marks[piece.part]
         if piece.part in flawed:
             reason = f"{flawed[piece.part].verdict}: {flawed[piece.part].reason}"
@@ -103,12 +103,6 @@ def _links(s: Attribution, verdicts: Sequence[str] = ()) -> Links:
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
 
 
-def _answer(s: Attribution) -> list[Piece]:
-    """Return the parts of the answer, and the text between them."""
-    spans = [Span(*(t.span or (0, 0)), Piece("", kind="strong", part=k)) for k, t in enumerate(s.targets)]
-    return cut(s.text or "", spans, len(s.prompt or ""))
-
-
 def _prompt(s: Attribution) -> Fold:
     """Return the prompt with its sources, which the answer's parts light up, and the text between them in grey."""
     spans, shares, places = [], s.whole().shares, s.units.spans or ((0, 0),) * len(s.units)
@@ -116,7 +110,7 @@ def _prompt(s: Attribution) -> Fold:
         name = s.units.names[i] if s.units.names[i] != s.units.text[i] else ""
         # A region of a picture whose place is taken has its name there.
         piece = Piece(f"[{name}]" if name else "", name=name, number=f"{shares[i]:.0%}", source=source)
-        spans.append(Span(*places[i], piece))
+        spans.append((*places[i], piece))
     pieces = cut(s.text or "", sorted(spans, key=lambda span: span[:2]), 0, len(s.prompt or ""), between="grey")
     return Fold("What the model was given", [_text(pieces, small=True)], opened=True)
 

@@ -11,8 +11,8 @@ from ...results.collection import Attributions
 from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import distinct_methods, header, meanings
-from ..layout import ALONE, READ_HERE, Layout, head_alone, layout
-from ..verification import WITHOUT, verdict, without_text
+from ..layout import READ_HERE, Layout, layout
+from ..verification import WITHOUT, verdict
 from .media import coarser, media_block
 
 STRONGEST = 8
@@ -45,7 +45,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         return [*blocks, drawn.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
-    without = [without_text(a, tokens) for tokens in drawn.tokens]
+    without = drawn.facts[WITHOUT]
     ranked = [i for place, i in enumerate(grid.strongest(0)) if place < STRONGEST or without[i]]
     if ranked:
         blocks.append(_bars(grid, ranked, without, unit))
@@ -55,8 +55,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
         blocks.append(Paragraph(f"no {unit} has a score other than zero"))
     blocks.append(drawn.legend(a))
     if count := len(grid.columns):
-        texts = {WITHOUT: without} if a.verified else {}
-        texts |= {} if a.token_predictions is None else {ALONE: [head_alone(a, tokens) for tokens in drawn.tokens]}
+        texts = {name: column for name, column in drawn.facts.items() if any(column)}
         table = _every_score([grid], unit, ["score"], texts)
         blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [table]))
     return blocks
