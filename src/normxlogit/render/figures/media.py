@@ -19,20 +19,11 @@ from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_mo
 ACROSS = 4
 """Pictures beside each other."""
 
-PICTURES = 11
-"""Parts that have a picture of their own, after that of the whole answer."""
+PICTURES, ROWS, MOMENTS = 11, 40, 240
+"""Most parts with a picture of their own, most with a row below a sound, and most moments of these."""
 
-ROWS = 40
-"""Parts that have a row below a sound."""
-
-MOMENTS = 240
-"""Moments of a sound that a figure has at most."""
-
-DENSEST = 0.6
-"""Opacity of the strongest patch."""
-
-GREY = 0.85
-"""How much of a picture's colours is taken away, as on pages: its red is not a score."""
+DENSEST, GREY = 0.6, 0.85
+"""Opacity of the strongest patch; how much of a picture's colours is taken away, as on pages: its red is no score."""
 
 LABEL = 24
 """Most characters of a part's name."""

@@ -1,26 +1,33 @@
 """Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ...errors import DataError, InputError
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
+from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
 from ..builders.similarity import pairs_grid
 from ..builders.sources import scores_grid, shares_grid
 from ..charts import MOST, Grid, number
 from ..describe import shortened
 from ..layout import layout
-from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
-from .heat_map import LABEL, heat_map
+from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .media import media_figure
 
 SHARED = 12
 """Most sources beside the sentences of an answer."""
+
+LABEL, COLUMN_LABEL, TITLE, LINES = 28, 19, 14, 4
+"""Most characters of a line of a name, of one above a wide column, and of an inch of a title; most lines of a name."""
+
+NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
+"""Widths in inches of a column with a short name, which is turned, of one with a long name, and of the colour bar."""
 
 PlotKind = Literal["bars", "waterfall", "heatmap"]
 
@@ -49,9 +56,9 @@ def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: boo
         return media_figure(a, k=k)
     grid = layout(a, words=words).grid
     if a.pairs is not None and kind == "heatmap":
-        return figure_of(pairs_grid(a))
+        return heat_map(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
-        return figure_of(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
+        return heat_map(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
     if not single:
         raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
     if kind == "waterfall":
@@ -67,12 +74,12 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
     if a.targets[0].kind == "part" and a.prompt_tokens is None:
-        return figure_of(shares_grid(a).best(k or SHARED).transposed())
+        return heat_map(shares_grid(a).best(k or SHARED).transposed())
     if a.media:
         return media_figure(a, k=k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
-    return figure_of(scores_grid(summed).best(k))
+    return heat_map(scores_grid(summed).best(k))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
@@ -81,12 +88,6 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
         raise DataError("no words to show")
     names, scores = [f"{word.text} ({word.texts})" for word in words], np.array([[word.score for word in words]])
     return _bar_chart(Grid([""], names, scores, label="mean score (number of texts)"))
-
-
-def figure_of(block: Grid) -> PlotFigure:
-    """Draw a heat map in the style of all plots, and take no text for a formula."""
-    with plot_style():
-        return plain_text(heat_map(block))
 
 
 def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
@@ -136,3 +137,63 @@ def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
     steps.append((f"{name}: {number(total, abs(total))}", total))
     names, scores = [step for step, _ in steps], np.array([[score for _, score in steps]])
     return _bar_chart(Grid([""], names, scores, label=grid.label), starts)
+
+
+def heat_map(block: Grid) -> PlotFigure:
+    """Draw a table in colours, white where a score is 0; as wide as a page: what is wider goes on in a further strip.
+
+    Columns with short names are narrow; wide ones have room for their numbers.
+    """
+    if not block.columns:
+        raise DataError("no word or token to draw")
+    wide = max(map(len, block.columns)) > LABEL
+    rows = [_wrapped(name, LABEL) for name in block.rows]
+    columns = [_wrapped(name, COLUMN_LABEL) if wide else shortened(name, LABEL) for name in block.columns]
+    names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
+    column_width = WIDE if wide else NARROW
+    strip_columns = max(1, int((PAGE - SCALE - names_width) / column_width))
+    strips = [slice(i, min(i + strip_columns, len(columns))) for i in range(0, len(columns), strip_columns)]
+    heights = [max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows]
+    labels = LINE * (1 + max(name.count("\n") for name in columns)) if wide else LETTER * max(map(len, columns))
+    width = SCALE + names_width + column_width * min(strip_columns, len(columns))
+    with plot_style():
+        figure = PlotFigure(max(3.5, width), 0.3 + len(strips) * (0.25 + labels + max(sum(heights), 0.5)))
+        table = np.nan_to_num(block.strengths if block.relative else block.scores, posinf=0.0, neginf=0.0)  # (R, C)
+        scale = float(np.abs(table).max(initial=0.0)) or 1.0
+        signed = block.signed or bool((table < 0).any())
+        colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
+        every = figure.subplots(len(strips), squeeze=False)[:, 0]
+        for part, axes in zip(strips, every, strict=True):
+            axes.imshow(table[:, part], aspect="auto", interpolation="nearest", **colors)
+            axes.set_xlim(
+                -0.5, min(strip_columns, len(columns)) - 0.5
+            )  # the last strip has columns as wide as the others'
+            axes.set_yticks(range(len(rows)), rows)
+            turned = {"size": 8} if wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+            axes.set_xticks(range(part.stop - part.start), columns[part], **turned)
+            axes.tick_params(length=0)
+            axes.spines[["left", "bottom"]].set_visible(False)
+            if block.steps:
+                axes.invert_yaxis()  # the last layer on top, as networks are drawn
+            if wide:
+                axes.xaxis.tick_top()
+                _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
+        figure.colorbar(every[0].images[0], ax=list(every), aspect=30)
+        figure.suptitle(_wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
+        say_more(every[0], len(columns), block.more)
+        return plain_text(figure)
+
+
+def _wrapped(name: str, width: int) -> str:
+    """Return a name in at most `LINES` lines."""
+    return textwrap.fill(one_line(name), width, max_lines=LINES, placeholder="…")
+
+
+def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None:
+    """Write each score into its field, in white on dark colours."""
+    scale, signed = float(np.abs(scores).max(initial=0.0)), bool((scores < 0).any())
+    for (row, column), score in np.ndenumerate(scores):
+        color = "white" if abs(strengths[row, column]) > 0.6 else "black"
+        axes.text(
+            column, row, number(float(score), scale, signed=signed), ha="center", va="center", size=8, color=color
+        )
