@@ -24,20 +24,11 @@ from .charts import GREY, Grid, Legend
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
 
-BAR = 16
-"""Characters of the axis of bars."""
+BAR, NAME_WIDTH, NARROW = 16, 32, 60
+"""Characters of the axis of bars, most of the caption of a text, and of a line without bars, which numbers repeat."""
 
-NAME_WIDTH = 32
-"""Most characters of the caption of a text."""
-
-NARROW = 60
-"""Columns of a terminal below which there are no bars, which the numbers repeat."""
-
-NAMED = 3
-"""Regions of a picture that are named."""
-
-GRID = 24
-"""Most columns of a heat map that fits a terminal."""
+NAMED, GRID = 3, 24
+"""Regions of a picture that are named, and most columns of a heat map that fits."""
 
 UNWRAPPED = 1_000_000
 """Width of a file: lines end where the text has its own line ends."""
@@ -223,8 +214,7 @@ def _grid(block: Grid, color: bool) -> RenderableType:
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
     """Draw a picture or a sound in its colours, and name what is strongest; without colours only that."""
-    shares = [f"{name} {share:.0%}" for name, share in block.shares[:NAMED] if share > 0]
-    strongest = _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED)) or 'nothing'}", DIM)
     strengths = np.array([piece.strength for piece in block.parts])  # (parts,)
     draw = _patches if block.medium.kind == "picture" else _moments
     return Group(*(draw(block.medium, strengths) if color else []), strongest)

@@ -43,47 +43,43 @@ class Curves(Block):
     curves: Sequence[Curve]
 
     @property
-    def chances(self) -> bool:
-        """Whether all values are probabilities."""
-        return all(curve.chance for curve in self.curves)
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        """The ends of the scale."""
+    def scale(self) -> tuple[float, float, str, str]:
+        """The ends of the scale, and the formats of values and ticks."""
+        if all(curve.chance for curve in self.curves):
+            return 0.0, 1.0, ".1%", ".0%"
         values = [v for curve in self.curves for line in (curve.highest_first, curve.lowest_first) for v in line]
-        low, high = (0.0, 1.0) if self.chances else (min(values, default=0.0), max(values, default=1.0))
-        return low, high if high > low else low + 1.0
+        low, high = min(values), max(values)
+        return low, high if high > low else low + 1.0, ".3g", ".3g"
 
     @property
     def ticks(self) -> list[tuple[str, str]]:
         """Height and name of each tick."""
-        low, high = self.limits
-        marks = [low + (high - low) * k / 2 for k in range(3)]
-        return [
-            (f"{HEIGHT * (1 - k / 2):.1f}", f"{m:.0%}" if self.chances else f"{m:.3g}") for k, m in enumerate(marks)
-        ]
+        low, high, _, form = self.scale
+        return [(f"{HEIGHT * (1 - k / 2):.1f}", format(low + (high - low) * k / 2, form)) for k in range(3)]
 
     def points(self, curve: Curve, values: Sequence[float]) -> str:
         """Return a line as a page draws it."""
-        low, high = self.limits
+        low, high, *_ = self.scale
         points = zip(curve.shares, values, strict=True)
         return " ".join(f"{WIDTH * x:.1f},{HEIGHT * (high - y) / (high - low):.1f}" for x, y in points)
 
     def table(self, curve: Curve) -> Table:
         """Return the numbers of a curve."""
-        form = "{:.1%}" if self.chances else "{:.3g}"
         columns = [Column("removed"), Column("highest first", numbers=True), Column("lowest first", numbers=True)]
-        values = zip(curve.shares, curve.highest_first, curve.lowest_first, strict=True)
-        return Table(columns, [[cell(f"{x:.0%}"), cell(form.format(a)), cell(form.format(b))] for x, a, b in values])
+        return Table(columns, [list(map(cell, row)) for row in self._rows(curve)])
 
     def summary(self, curve: Curve) -> str:
         """Return a curve in words."""
-        rows = [[one.pieces[0].text for one in row] for row in self.table(curve).rows]
+        rows = self._rows(curve)
         share, first, last = rows[min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))]
         return (
             f"{curve.quantity}: {rows[0][1]} for the whole text; with {share} of the {curve.unit} {curve.way}, "
             f"{first} without the highest scored ones and {last} without the lowest scored ones"
         )
+
+    def _rows(self, curve: Curve) -> list[tuple[str, str, str]]:
+        form, values = self.scale[2], zip(curve.shares, curve.highest_first, curve.lowest_first, strict=True)
+        return [(f"{share:.0%}", format(first, form), format(last, form)) for share, first, last in values]
 
 
 def curves_card(curves: Sequence[Curve]) -> list[Card]:

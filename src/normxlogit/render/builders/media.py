@@ -11,11 +11,8 @@ from ...results.units.media import Medium
 from ..blocks import Block, Piece
 from ..charts import Grid
 
-MOST_PATCHES = 1024
-"""Patches of a picture that a drawing has; more are merged with their neighbours."""
-
-MOST_MOMENTS = 120
-"""Moments of a sound that a drawing has; neighbours are summed."""
+MOST_PATCHES, MOST_MOMENTS = 1024, 120
+"""Patches of a picture and moments of a sound that a drawing has; more are merged with their neighbours."""
 
 ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 """The names of the thirds of a picture."""
@@ -39,36 +36,29 @@ class MediumBlock(Block):
     def outline(self) -> str:
         """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
         course = self.medium.course
-        points = list(zip(np.linspace(0, 100, len(course)).tolist(), course.tolist(), strict=True))
-        above, below = [f"{x:.2f},{1 - y:.3f}" for x, y in points], [f"{x:.2f},{1 + y:.3f}" for x, y in points]
-        return " ".join(above + below[::-1])
+        above = list(zip(np.linspace(0, 100, len(course)).tolist(), (1 - course).tolist(), strict=True))
+        return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *((x, 2 - y) for x, y in reversed(above))])
 
     @property
     def placed(self) -> list[tuple[str, Piece]]:
         """Each part with its place as a style, in percent of the picture or sound."""
         low, high = 100 * self.medium.areas[:, :2], 100 * self.medium.areas[:, 2:]
-        return [
-            (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
-            for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.parts, strict=True)
-        ]
+        places = np.concatenate([low, high - low], -1).tolist()  # (parts, 4)
+        form = "left:{:.3f}%;top:{:.3f}%;width:{:.3f}%;height:{:.3f}%"
+        return [(form.format(*place), piece) for place, piece in zip(places, self.parts, strict=True)]
 
-    @property
-    def shares(self) -> list[tuple[str, float]]:
-        """The share of each moment, or third of a picture such as "top left", in what speaks for the answer.
-
-        The largest comes first.
-        """
+    def strongest(self, k: int) -> list[str]:
+        """Return the moments, or thirds of a picture such as "top left", with the largest shares of positive scores."""
         names = [piece.name for piece in self.parts]
         if self.medium.kind == "picture":
             areas = self.medium.areas  # (N, 4): left, top, right and bottom as shares of the picture
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
             names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
-        strengths = [max(piece.strength, 0.0) for piece in self.parts]
-        total = sum(strengths) or 1.0
-        shares = dict.fromkeys(names, 0.0)
-        for name, strength in zip(names, strengths, strict=True):
-            shares[name] += strength / total
-        return sorted(shares.items(), key=lambda pair: -pair[1])
+        sums = dict.fromkeys(names, 0.0)
+        for name, piece in zip(names, self.parts, strict=True):
+            sums[name] += max(piece.strength, 0.0)
+        shares = sorted(sums.items(), key=lambda pair: -pair[1])
+        return [f"{name} {share / sum(sums.values()):.0%}" for name, share in shares[:k] if share > 0]
 
 
 def coarser(medium: Medium) -> Medium:

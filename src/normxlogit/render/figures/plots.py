@@ -106,10 +106,10 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
         axes = figure.subplots()
         axes.use_sticky_edges = False  # room for the numbers on both sides
         colors = [SIGNS[bool(score >= 0)] for score in scores]
-        colors[-1] = "0.35" if len(starts) else colors[-1]
-        bars = axes.barh(range(count), scores, left=starts if len(starts) else 0.0, color=colors, height=0.75)
+        colors[-1] = "0.35" if starts else colors[-1]
+        bars = axes.barh(range(count), scores, left=starts or 0.0, color=colors, height=0.75)
         axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
-        for step, end in enumerate([*starts[1:-1], scores[-1]] if len(starts) else ()):
+        for step, end in enumerate([*starts[1:-1], scores[-1]] if starts else ()):
             axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
         axes.set_yticks(range(count), [shortened(name, LABEL) for name in grid.columns])
         axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
