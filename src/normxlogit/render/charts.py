@@ -123,11 +123,6 @@ class Grid(Block):
         names, more = [self.columns[i] for i in columns], max(0, of - len(columns))
         return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 
-    def transposed(self) -> "Grid":
-        """Return a grid of one scale with rows as columns; columns that are left out are named in the label."""
-        omitted = f"; the {len(self.columns)} strongest of {len(self.columns) + self.more}" if self.more else ""
-        return Grid(self.columns, self.rows, self.scores.T, self.caption, self.label + omitted, self.signed)
-
 
 @dataclass(frozen=True)
 class Legend(Block):

@@ -25,14 +25,8 @@ COLORS = {True: "220,38,38", False: "37,99,235"}
 DENSEST = 0.55
 """Opacity of the strongest colour; letters keep a contrast of 4.5 on light and dark pages."""
 
-NAME = 60
-"""Most characters of a name in the line below a text."""
-
-LONGEST = 14.0
-"""The longest bar in em."""
-
-TALL = 60
-"""Rows of a table that a page shows without a scroll box of its own."""
+NAME, TALL, LONGEST = 60, 60, 14.0
+"""Most characters of a name in the line below a text, rows of a table without a scroll box, and em of a bar."""
 
 KEYS = {1: Piece("red", 1.0), -1: Piece("blue", -1.0)}
 """The colours of the legend."""
@@ -76,9 +70,9 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    filters = (_attributes, _bar_style, _cell_attributes, _choices, _plain, _script_data, _slider)
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _script_data, _slider)
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
-    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL}
+    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL, "uncoloured": Piece("")[1:]}
     return environment
 
 
@@ -108,11 +102,6 @@ def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
         data_source=None if piece.source is None else str(piece.source),
         dir="ltr" if piece.kind == "special" else None,
     )
-
-
-def _plain(piece: Piece) -> bool:
-    """Return whether a piece is nothing but text."""
-    return piece == Piece(piece.text)
 
 
 def _colour(strength: float) -> tuple[str, str]:

@@ -19,35 +19,21 @@ Span = tuple[int, int, Piece]
 Group = tuple[tuple[int, ...], int, int]
 """Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
 
-SPACE = Piece(" ")
-
-NO_CHARACTER = "·"
-"""What is drawn of a token that has no character of its own, such as a further byte of an emoji."""
-
-SUMMARY = 4
-"""Words that the slider names."""
+SPACE, NO_CHARACTER = Piece(" "), "·"
+"""What sets special tokens apart, and a token without a character of its own, such as a further byte of an emoji."""
 
 ALONE = "the head at this token alone"
-"""What is said of the head's prediction at a single token."""
-
 READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
-"""What is said of the token at which an answer is read."""
-
 SINK = "an attention sink: what it contributes besides is in no score"
-
 UNREAD = "no token covers this text: the model did not read it"
-"""What is said of what a limit left out, or the tokenizer."""
+"""What tooltips say."""
 
 NOTHING = "no word has a score here: what there is belongs to special tokens"
-"""What is said of a layer whose scores are all on special tokens."""
-
 ONE_SIGN = "all scores have one sign, and none is closer to 0 than {}; centered() shows the difference from the mean"
-"""What is said where all scores have one sign and are alike."""
+"""What is said of layers and of scores as a whole."""
 
-SIGNS = {"\n": "↵\n", "\t": "⇥"}
-
-LEVEL = 0.5
-"""Share of the largest score from which the smallest is mentioned, where all scores have one sign."""
+SUMMARY, LEVEL = 4, 0.5
+"""Words that the slider names; share of the largest score from which the smallest is mentioned where signs agree."""
 
 
 def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None, between: str = "") -> list[Piece]:
@@ -76,9 +62,8 @@ def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None
             body = text[first:last].strip() or text[first:last]
             first += text[first:last].index(body)
             add(text[start:first])
-            # White space that has a score is made visible.
-            drawable = body if body.strip() else "".join(SIGNS.get(c, "␣") for c in body)
-            pieces.append(piece._replace(text=drawable))
+            signs = "".join({"\n": "↵\n", "\t": "⇥"}.get(c, "␣") for c in body)  # white space that has a score
+            pieces.append(piece._replace(text=body if body.strip() else signs))
             start = first + len(body)
         elif piece.kind == "special":
             pieces += [*([SPACE] if pieces and not pieces[-1].text[-1:].isspace() else []), piece, SPACE]
@@ -111,12 +96,14 @@ class Layout:
     """A text cut into pieces with scores: tokens, or words.
 
     Attributes:
+        unit: What a column is, "token" or "word".
         texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
         facts: What was measured of each column, in words, by what it is called; empty where it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
     """
 
+    unit: str
     texts: Sequence[tuple[str, Sequence[Piece]]]
     tokens: Sequence[tuple[int, ...]]
     facts: Mapping[str, Sequence[str]]
@@ -167,9 +154,9 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    texts, merge = [a.text or "", *([] if a.text_pair is None else [a.text_pair])], "sum"
+    texts, unit, merge = [a.text or "", *([] if a.text_pair is None else [a.text_pair])], "token", "sum"
     if a.has_words if words is None else words:
-        groups, merge = [(word.tokens, word.start, word.end) for word in a.words()], a.merge
+        groups, unit, merge = [(word.tokens, word.start, word.end) for word in a.words()], "word", a.merge
     elif a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
@@ -212,7 +199,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         steps=len(a.layers or ()),
     )
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    return Layout([(written_direction(of_text), of_text) for of_text in pieces], tokens, facts, grid)
+    return Layout(unit, [(written_direction(of_text), of_text) for of_text in pieces], tokens, facts, grid)
 
 
 def _kind(a: Attribution, tokens: tuple[int, ...]) -> str:

@@ -143,10 +143,6 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
     return _named([(caption, BOLD, text) for caption, text in drawn], NAME_WIDTH)
 
 
-def _chat(block: Chat, color: bool) -> RenderableType:
-    return Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs))
-
-
 def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
     """Draw one text, every piece in its colour, or with marks after it."""
     line = Text(overflow="fold")
@@ -265,7 +261,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Header.kind: _header,
     Paragraph.kind: lambda block, _: _text(block.text, DIM),
     Sentences.kind: _sentences,
-    Chat.kind: _chat,
+    Chat.kind: lambda block, color: Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs)),
     Table.kind: _table,
     Grid.kind: _grid,
     MediumBlock.kind: _medium,

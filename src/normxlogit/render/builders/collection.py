@@ -17,11 +17,8 @@ from .similarity import similarity_blocks
 from .sources import citation_blocks, source_blocks
 from .text import attribution_blocks, comparison_blocks, opening
 
-WORDS = 4
-"""Strongest words in a row."""
-
-OPEN = 3
-"""Up to so many cards stand open; of more the reader opens those of interest."""
+WORDS, OPEN = 4, 3
+"""Strongest words in a row; most cards that stand open: of more the reader opens those of interest."""
 
 
 def cards(results: Attributions[Any], *, words: bool | None = None, costs: Sequence[str] = ()) -> list[Card]:

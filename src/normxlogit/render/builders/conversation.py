@@ -1,7 +1,9 @@
 """A conversation as a chat, folded to the messages, sentences and fields that the answer rests on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
+from operator import itemgetter
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,17 +14,13 @@ from ..layout import cut
 MATTERS = 0.05
 """Share in a sentence of the answer from which a source is never folded."""
 
-LONG = 400
-"""Characters from which a message is folded to what matters in it."""
+LONG, GAP = 400, 120
+"""Characters from which a message is folded to what matters in it, and least characters that are folded."""
 
-GAP = 120
-"""Least characters that are folded."""
+MANY, ROW = 8, 3
+"""Messages from which on those without a source that matters are folded, and least of them in a row."""
 
-MANY = 8
-"""Messages from which on those without a source that matters are folded, if there are several in a row."""
-
-ROW = 3
-"""Least messages in a row that are folded."""
+T = TypeVar("T")
 
 
 def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
@@ -52,33 +50,38 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     return Chat(_folded_turns(turns, important), Turn("answer", "answer", None, [("", answer)]))
 
 
-def _folded(pieces: Sequence[Piece], matters: set[int]) -> list[tuple[str, Sequence[Piece]]]:
+def _folded(pieces: Sequence[Piece], matters: set[int]) -> list[tuple[str, list[Piece]]]:
     """Return the pieces of a long message; what does not matter and is not its beginning is folded."""
     first = next((piece.source for piece in pieces if piece.source is not None and len(piece.text) < LONG), None)
-    is_open: list[bool] = []
+    is_open = [True]
     for piece in pieces:  # what is between two sources goes with the first of them
-        inherited = not is_open or is_open[-1]
-        is_open.append(inherited if piece.source is None else piece.source in matters or piece.source == first)
-    runs: list[tuple[str, list[Piece]]] = []
-    for shown, pairs in groupby(zip(is_open, pieces, strict=True), lambda pair: pair[0]):
-        run = [piece for _, piece in pairs]
+        is_open.append(is_open[-1] if piece.source is None else piece.source in matters or piece.source == first)
+
+    def summary(run: list[Piece]) -> str:
         length = sum(len(piece.text) for piece in run)
-        summary = "" if shown or length < GAP else f"{length:,} more characters"
-        if runs and runs[-1][0] == summary == "":
+        return f"{length:,} more characters" if length >= GAP else ""
+
+    return _runs(pieces, is_open[1:], summary)
+
+
+def _folded_turns(turns: Sequence[Turn], important: set[int]) -> list[tuple[str, list[Turn]]]:
+    """Return the messages; of a long conversation several in a row on which the answer does not rest are folded."""
+
+    def summary(run: list[Turn]) -> str:
+        share = sum(turn.share or 0.0 for turn in run)
+        return f"{len(run)} messages with a share of {share:.0%}" if len(turns) >= MANY and len(run) >= ROW else ""
+
+    return _runs(turns, [i in important for i in range(len(turns))], summary)
+
+
+def _runs(items: Sequence[T], is_open: Sequence[bool], summary: Callable[[list[T]], str]) -> list[tuple[str, list[T]]]:
+    """Return items in a row that are folded or not, with the line that they are folded to; empty where they are not."""
+    runs: list[tuple[str, list[T]]] = []
+    for shown, pairs in groupby(zip(is_open, items, strict=True), itemgetter(0)):
+        run = [item for _, item in pairs]
+        line = "" if shown else summary(run)
+        if runs and runs[-1][0] == line == "":
             runs[-1][1].extend(run)
         else:
-            runs.append((summary, run))
-    return [*runs]
-
-
-def _folded_turns(turns: Sequence[Turn], important: set[int]) -> list[tuple[str, Sequence[Turn]]]:
-    """Return the messages; of a long conversation several in a row on which the answer does not rest are folded."""
-    if len(turns) < MANY:
-        return [("", turns)]
-    runs: list[tuple[str, Sequence[Turn]]] = []
-    for shown, pairs in groupby(enumerate(turns), lambda pair: pair[0] in important):
-        run = [turn for _, turn in pairs]
-        share = sum(turn.share or 0.0 for turn in run)
-        folded = not shown and len(run) >= ROW
-        runs.append((f"{len(run)} messages with a share of {share:.0%}" if folded else "", run))
+            runs.append((line, run))
     return runs

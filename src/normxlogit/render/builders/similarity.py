@@ -12,14 +12,10 @@ from ..charts import Grid, Legend
 from .media import MediumBlock
 from .text import attribution_blocks
 
-STRONGEST = 8
-"""Pairs of words that are listed."""
-
-NAMED = 3
-"""Words that a row of a ranking names."""
+STRONGEST, NAMED = 8, 3
+"""Pairs of words that are listed, and words that a row of a ranking names."""
 
 STATES = "The cosine of the words' own states"
-"""What the second table of pairs shows."""
 
 
 def similarity_blocks(s: Attribution) -> list[Block]:
@@ -32,24 +28,21 @@ def similarity_blocks(s: Attribution) -> list[Block]:
     grid = pairs_grid(s)
     blocks += [_strongest(grid)] if s.has_words else []
     blocks.append(Fold("Every pair", [grid], opened=True))
-    # The largest cosine of the states of the tokens of two words.
-    return blocks + ([] if s.state_cosines is None else [Fold(STATES, [_grid(s, s.state_cosines, np.max, STATES)])])
+    if s.state_cosines is not None:  # of words of several tokens the largest
+        blocks.append(Fold(STATES, [_grid(s, s.state_cosines, np.max, STATES)]))
+    return blocks
 
 
 def ranking_blocks(results: Sequence[Attribution]) -> list[Block]:
     """Return a list of several results for one text, the most similar first, with the words that each rests on."""
     rows = []
-    for s in sorted(results, key=lambda result: -cosine(result)):
+    for s in sorted(results, key=lambda result: -result.prediction.value):
         words = sorted(s.words(sequence=1), key=lambda word: -word.score) if s.has_words else []
         strongest = tuple(Piece(word.text, number=f"{word.score:+.2f}") for word in words[:NAMED])
-        rows.append([cell(f"{cosine(s):.3f}", cosine(s)), cell(s.text_pair or ""), Cell(strongest)])
+        cosine = s.prediction.value
+        rows.append([cell(f"{cosine:.3f}", cosine), cell(s.text_pair or ""), Cell(strongest)])
     columns = [Column("cosine", numbers=True), Column("text"), Column("rests on")]
     return [Header("", [("compared with", s.text or "") for s in results[:1]]), Table(columns, rows)]
-
-
-def cosine(s: Attribution) -> float:
-    """Return the cosine of the two vectors."""
-    return s.predictions[0].value
 
 
 def pairs_grid(s: Attribution) -> Grid:
@@ -59,7 +52,7 @@ def pairs_grid(s: Attribution) -> Grid:
         s: A similarity with `pairs`, whose biases are left out.
     """
     pairs: Any = s.pairs  # (T1 + 1, T2 + 1)
-    return _grid(s, pairs, np.sum, f"What each pair adds to the cosine {cosine(s):.3f}")
+    return _grid(s, pairs, np.sum, f"What each pair adds to the cosine {s.prediction.value:.3f}")
 
 
 def _grid(s: Attribution, values: FloatArray, merge: Callable[..., Any], caption: str) -> Grid:

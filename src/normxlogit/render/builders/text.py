@@ -15,11 +15,8 @@ from ..layout import READ_HERE, Layout, layout
 from ..verification import WITHOUT, verdict
 from .media import coarser, media_block
 
-STRONGEST = 8
-"""Words that get a bar, and those of several methods that a terminal lists."""
-
-LARGEST = 8_000
-"""Fields of a heat map that a page still draws; a larger one slows browsers down."""
+STRONGEST, LARGEST = 8, 8_000
+"""Words that get a bar, or a line for several methods; fields of a heat map that do not slow browsers down."""
 
 AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
 
@@ -34,7 +31,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
         DataError: If words are asked for and the result has none.
     """
     drawn = layout(a, words=words)
-    grid, unit = drawn.grid, unit_of(a, words)
+    grid, unit = drawn.grid, drawn.unit
     blocks: list[Block] = [header([a], [cost], verdict(a.verified))]
     if a.scores.ndim == 1:
         blocks += [media_block(m, m.scores, signed=a.signed) for m in map(coarser, (*a.images, *a.audio))]
@@ -79,7 +76,7 @@ def comparison_blocks(
     return [
         replace(asked, facts=[*asked.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
         Sentences([drawn.sentence(caption=title) for drawn, title in zip(layouts, titles, strict=True)]),
-        _every_score([drawn.grid for drawn in layouts], unit_of(results[0], words), titles, {}),
+        _every_score([drawn.grid for drawn in layouts], layouts[0].unit, titles, {}),
         Legend(positive, negative, notes=["each method by its own largest score"]),
         Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
     ]
@@ -98,11 +95,6 @@ def bounded(grid: Grid) -> Block:
     rows, columns = grid.scores.shape
     notice = f"The table of {rows} x {columns} scores is too large for a page; the saved JSON has it."
     return Paragraph(notice) if grid.scores.size > LARGEST else grid
-
-
-def unit_of(a: Attribution, words: bool | None) -> str:
-    """Return what the columns of a layout are."""
-    return "word" if words or (words is None and a.has_words) else "token"
 
 
 def opening(a: Attribution) -> int:

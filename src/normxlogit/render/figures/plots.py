@@ -74,7 +74,9 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
     if a.targets[0].kind == "part" and a.prompt_tokens is None:
-        return heat_map(shares_grid(a).best(k or SHARED).transposed())
+        grid = shares_grid(a).best(k or SHARED)
+        omitted = f"; the {len(grid.columns)} strongest of {len(grid.columns) + grid.more}" if grid.more else ""
+        return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=grid.label + omitted, signed=False))
     if a.media:
         return media_figure(a, k=k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
