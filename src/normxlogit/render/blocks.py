@@ -116,13 +116,13 @@ class Sentence(NamedTuple):
     """One or two texts in the colours of one row of scores.
 
     Attributes:
-        texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text.
+        texts: The pieces of each text.
         step: The position of the slider at which it is shown; None for always.
         summary: What one sees, for the slider.
     """
 
     caption: str
-    texts: Sequence[tuple[str, Sequence[Piece]]]
+    texts: Sequence[Sequence[Piece]]
     step: int | None = None
     summary: str = ""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ..results.units.characters import quoted, safe
+from ..results.units.characters import direction, quoted, safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
 from .charts import GREY
 from .describe import shortened
@@ -70,7 +70,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    filters = (_attributes, _bar_style, _cell_attributes, _choices, _script_data, _slider)
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction, _script_data, _slider)
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
     environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL, "uncoloured": Piece("")[1:]}
     return environment
@@ -102,6 +102,11 @@ def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
         data_source=None if piece.source is None else str(piece.source),
         dir="ltr" if piece.kind == "special" else None,
     )
+
+
+def _direction(pieces: Sequence[Piece]) -> str:
+    """Return the writing direction of a text; special tokens are no part of its language."""
+    return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
 def _colour(strength: float) -> tuple[str, str]:
@@ -155,7 +160,7 @@ def _slider(block: Sentences) -> Markup:
     names: dict[int, str] = {}
     steps: list[list[dict[str, Any]]] = [[] for _ in block.steps]
     for row in block.rows:
-        pieces = [p for _, text in row.texts for p in text if p.column is not None]
+        pieces = [p for text in row.texts for p in text if p.column is not None]
         names |= {p.column: safe(p.name) for p in pieces if p.column is not None}
         step = {
             "caption": safe(row.caption),

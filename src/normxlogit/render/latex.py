@@ -52,7 +52,7 @@ def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) 
         sentence = drawn.sentence(row)
         if sentence.caption:
             lines.append(f"\\textbf{{{_escaped(sentence.caption)}}}\\par")
-        for _, pieces in sentence.texts:
+        for pieces in sentence.texts:
             text = "".join(_piece(piece, greys=greys) for piece in pieces if piece.kind != "special")
             lines.append(text.strip() + "\\par")
     key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in drawn.legend(a).meanings(FAINT)]

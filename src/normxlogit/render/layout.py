@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.units.characters import direction, quoted, visible
+from ..results.units.characters import quoted, visible
 from ..results.units.words import merged
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
@@ -86,25 +86,20 @@ def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
     return cut(a.text or "", parts, min(start for start, *_ in parts) if from_first else len(a.prompt or ""))
 
 
-def written_direction(pieces: Sequence[Piece]) -> str:
-    """Return the writing direction of a text; special tokens are no part of its language."""
-    return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
-
-
 @dataclass(frozen=True)
 class Layout:
     """A text cut into pieces with scores: tokens, or words.
 
     Attributes:
         unit: What a column is, "token" or "word".
-        texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text: one, or two for a pair.
+        texts: The pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
         facts: What was measured of each column, in words, by what it is called; empty where it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
     """
 
     unit: str
-    texts: Sequence[tuple[str, Sequence[Piece]]]
+    texts: Sequence[Sequence[Piece]]
     tokens: Sequence[tuple[int, ...]]
     facts: Mapping[str, Sequence[str]]
     grid: Grid
@@ -119,8 +114,7 @@ class Layout:
         """
         fields = self.grid.pieces(row)
         texts = [
-            (way, [p if p.column is None else fields[p.column]._replace(text=p.text) for p in pieces])
-            for way, pieces in self.texts
+            [p if p.column is None else fields[p.column]._replace(text=p.text) for p in pieces] for pieces in self.texts
         ]
         strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.named(row, SUMMARY))
         return Sentence(caption or self.grid.rows[row], texts, step, strongest or NOTHING)
@@ -136,7 +130,7 @@ class Layout:
         one_sign = len(grid.rows) == 1 < len(scores) and ((scores > 0).all() or (scores < 0).all())
         if one_sign and sizes.min() >= LEVEL * sizes.max():
             notes.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
-        unread = any(piece.kind == "rest" for _, pieces in self.texts for piece in pieces)
+        unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
         return Legend(positive, negative, notes, grid, unread)
 
@@ -199,7 +193,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         steps=len(a.layers or ()),
     )
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    return Layout(unit, [(written_direction(of_text), of_text) for of_text in pieces], tokens, facts, grid)
+    return Layout(unit, pieces, tokens, facts, grid)
 
 
 def _kind(a: Attribution, tokens: tuple[int, ...]) -> str:

@@ -135,7 +135,7 @@ def _header(block: Header, color: bool) -> RenderableType:
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
     """Draw texts in colour: under their captions in a small block, otherwise beside them."""
-    drawn = [(row.caption, Text("\n").join(_sentence(pieces, color) for _, pieces in row.texts)) for row in block.rows]
+    drawn = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
     if not any(caption for caption, _ in drawn):
         return Group(*(text for _, text in drawn))
     if block.small:

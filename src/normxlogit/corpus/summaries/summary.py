@@ -390,7 +390,7 @@ class _Run(RunTables):
             result = Attribution.from_dict(state)
             cut = layout(result)
             scores: list[float] = cut.grid.scores[opening(result)].tolist()
-            drawn[row] = [[(p.text, None if p.column is None else scores[p.column]) for p in t] for _, t in cut.texts]
+            drawn[row] = [[(p.text, None if p.column is None else scores[p.column]) for p in t] for t in cut.texts]
         return drawn
 
     def _mistakes(self, top: int, least: int) -> tuple[list[Rate], int]:

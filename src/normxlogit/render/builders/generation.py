@@ -11,7 +11,7 @@ from ...results.units.media import Medium
 from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import answer_number, header, meanings
-from ..layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text, written_direction
+from ..layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
 from ..verification import removals_table, verdict
 from .media import coarser, media_block
 from .text import bounded
@@ -56,7 +56,7 @@ def generation_blocks(g: Attribution) -> list[Block]:
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
     blocks: list[Block] = [
         described,
-        Sentences([Sentence(name, [(written_direction(text), text)]) for name, text in texts.items()]),
+        Sentences([Sentence(name, [text]) for name, text in texts.items()]),
         *media,
         *([links] if spoken is not None or not heard else []),
         *([] if spoken is None else [block for sound in spoken.audio for block in _over_time(spoken, sound)]),

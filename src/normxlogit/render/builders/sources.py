@@ -94,7 +94,7 @@ def _facts(s: Attribution) -> list[tuple[str, str]]:
 
 
 def _text(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
-    return Sentences([Sentence("", [("auto", pieces)])], small=small)
+    return Sentences([Sentence("", [pieces])], small=small)
 
 
 def _links(s: Attribution, verdicts: Sequence[str] = ()) -> Links:

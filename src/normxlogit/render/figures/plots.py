@@ -46,11 +46,6 @@ def plot_attribution(
         raise InputError(f"k must be at least 1, not {k}")
     if a.completion is not None:
         return _plot_completion(a, kind, k)
-    return _plot_input(a, kind, k, words)
-
-
-def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None) -> PlotFigure:
-    """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
         return media_figure(a, k=k)
