@@ -240,11 +240,6 @@ def _patches(picture: Medium, strengths: FloatArray) -> list[Text]:
     return lines
 
 
-def _tone(strength: float) -> str:
-    """Return the colour of a patch, from grey to the sign's own."""
-    return _rgb(_mixed((128, 128, 128), INK[strength > 0], min(abs(strength), 1.0)))
-
-
 def _legend(block: Legend, color: bool) -> RenderableType:
     line, style, notes = Text(), DIM if color else None, block.said(STEPS[0])
     keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
@@ -277,16 +272,18 @@ def _shade(strength: float) -> Style | None:
         return None
     if amount < 2 * STEPS[0]:
         return Style(color=_rgb(INK[positive]))
-    return Style(color=_rgb((255,) * 3), bgcolor=_rgb(_mixed(*SHADES[positive], amount)), bold=amount >= STEPS[2])
+    return Style(color=_rgb((255,) * 3), bgcolor=_rgb(*SHADES[positive], amount), bold=amount >= STEPS[2])
 
 
-def _mixed(weak: Sequence[int], strong: Sequence[int], amount: float) -> list[int]:
-    return [round(w + (s - w) * amount) for w, s in zip(weak, strong, strict=True)]
+def _tone(strength: float) -> str:
+    """Return the colour of a patch, from grey to the sign's own."""
+    return _rgb((128,) * 3, INK[strength > 0], min(abs(strength), 1.0))
 
 
-def _rgb(color: Sequence[int]) -> str:
-    """Return a colour as rich writes it."""
-    return f"rgb({','.join(map(str, color))})"
+def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -> str:
+    """Return a colour, or one between two, as rich writes it."""
+    mixed = (round(w + (s - w) * amount) for w, s in zip(weak, strong or weak, strict=True))
+    return f"rgb({','.join(map(str, mixed))})"
 
 
 def _mark(strength: float) -> str:

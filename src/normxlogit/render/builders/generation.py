@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
 from ...results.units.characters import quoted, visible
 from ...results.units.media import Medium
 from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
@@ -13,7 +12,7 @@ from ..charts import Grid, Legend
 from ..describe import answer_number, header, meanings
 from ..layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
 from ..verification import removals_table, verdict
-from .media import coarser, media_block
+from .media import media_block
 from .text import bounded
 
 STRONGEST = 5
@@ -101,18 +100,16 @@ def _linked(g: Attribution, first: int) -> tuple[list[Block], list[list[float | 
         g: The result.
         first: How many units of the text are linked, in front of the parts of pictures and sounds.
     """
-
-    def shortest(scores: FloatArray) -> list[float | None]:  # that is the score: whoever shows fewer digits rounds once
-        return [float(str(score)) for score in scores]
-
     blocks: list[Block] = []
-    rows = [shortest(row[: min(first, (g.prompt_tokens or 0) + k)]) for k, row in enumerate(g.scores)]
-    for medium in map(coarser, (*g.images, *g.audio)):  # scores: (G, h, w) or (G, n)
-        summed = medium.scores.sum(0)
-        blocks.append(media_block(medium, summed, signed=g.signed, first=first, alone=len(g.images) == 1))
-        for row, parts in zip(rows, medium.scores.reshape(len(g), -1), strict=True):
-            row += [None] * (first - len(row)) + shortest(parts)
-        first += summed.size
+    # The shortest digits that are the score: whoever shows fewer rounds once.
+    scores = [[float(str(score)) for score in row] for row in g.scores]
+    rows: list[list[float | None]] = [[*row[: min(first, (g.prompt_tokens or 0) + k)]] for k, row in enumerate(scores)]
+    for medium in (*g.images, *g.audio):
+        block = media_block(medium, signed=g.signed, first=first, alone=len(g.images) == 1)
+        for row, parts in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
+            row += [*[None] * (first - len(row)), *(float(str(score)) for score in parts)]
+        blocks.append(block)
+        first += len(block.parts)
     return blocks, rows
 
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ..blocks import Block, Piece
 from ..charts import Grid
@@ -61,29 +60,23 @@ class MediumBlock(Block):
         return [f"{name} {share / sum(sums.values()):.0%}" for name, share in shares[:k] if share > 0]
 
 
-def coarser(medium: Medium) -> Medium:
-    """Return the scores, 0 where they are not finite, with as many patches or moments as a drawing has at most."""
-    finite = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    return finite.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
-
-
-def media_block(
-    medium: Medium, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
-) -> MediumBlock:
-    """Return a picture or a sound in the colours of its parts, each by the largest of all.
+def media_block(medium: Medium, *, signed: bool, first: int | None = None, alone: bool = True) -> MediumBlock:
+    """Return a picture or a sound in the colours of its parts, as many as a drawing has, each by the largest of all.
 
     Args:
-        medium: The picture or sound.
-        scores: Of its patches, (h, w), or moments, (n,).
+        medium: The picture or sound, with scores of a target, or of several that are summed.
         signed: Whether scores have a sign.
         first: The number of its first part among the sources of links; None for no links.
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
+    medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
+    medium = medium.coarser(MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
     prefix = "" if alone else f"{medium.name}, "
     if medium.kind == "picture":
-        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
+        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(medium.shape)]
     else:
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
-    fields = Grid([""], names, scores.reshape(1, -1), signed=signed).pieces(0)
+    scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
+    fields = Grid([""], names, scores, signed=signed).pieces(0)
     parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]
     return MediumBlock(medium, parts)

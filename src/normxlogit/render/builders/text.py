@@ -13,7 +13,7 @@ from ..charts import Grid, Legend
 from ..describe import distinct_methods, header, meanings
 from ..layout import READ_HERE, Layout, layout
 from ..verification import WITHOUT, verdict
-from .media import coarser, media_block
+from .media import media_block
 
 STRONGEST, LARGEST = 8, 8_000
 """Words that get a bar, or a line for several methods; fields of a heat map that do not slow browsers down."""
@@ -34,7 +34,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     grid, unit = drawn.grid, drawn.unit
     blocks: list[Block] = [header([a], [cost], verdict(a.verified))]
     if a.scores.ndim == 1:
-        blocks += [media_block(m, m.scores, signed=a.signed) for m in map(coarser, (*a.images, *a.audio))]
+        blocks += [media_block(medium, signed=a.signed) for medium in (*a.images, *a.audio)]
     if a.has_text or a.scores.ndim > 1:
         steps = grid.steps if grid.steps > 1 else 0
         sentences = [drawn.sentence(row, step=row % steps if steps else None) for row in range(len(grid.rows))]
