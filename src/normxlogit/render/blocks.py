@@ -117,13 +117,11 @@ class Sentence(NamedTuple):
 
     Attributes:
         texts: The pieces of each text.
-        step: The position of the slider at which it is shown; None for always.
         summary: What one sees, for the slider.
     """
 
     caption: str
     texts: Sequence[Sequence[Piece]]
-    step: int | None = None
     summary: str = ""
 
 
@@ -134,6 +132,7 @@ class Sentences(Block):
     A terminal shows all of them. A page with a slider shows those of one step at a time, beginning with `start`.
 
     Attributes:
+        rows: The texts; with a slider as many of each label in a row as there are steps.
         steps: The names of the slider's positions; empty for no slider.
         small: Whether it is set like a quotation, not as the main text.
     """

@@ -28,8 +28,8 @@ class Grid(Block):
             columns and sinks set the scale, as far as there are some; special and unknown ones have no colour.
         details: What else to say of each column.
         relative: Whether each row has a scale of its own.
-        steps: How many rows belong to one label, where a slider marks the row it shows, and rows of one step share
-            their scale; 0 for no slider.
+        steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale. 0 for
+            none.
         more: How many columns are left out.
         scales: The magnitude of each row that colours and digits of numbers follow.
     """
@@ -55,7 +55,7 @@ class Grid(Block):
         object.__setattr__(self, "details", self.details or [""] * len(self.columns))
         if not self.scales:
             largest = np.nan_to_num(np.abs(self.scores[:, self.compared])).max(1, initial=0.0)  # (R,)
-            steps = max(1, self.steps or len(self.rows)) if self.relative else 1
+            steps = self.steps or (len(self.rows) if self.relative else 1) or 1
             scales = largest.reshape(-1, steps).max(0, initial=0.0).tolist() * (len(self.rows) // steps)
             object.__setattr__(self, "scales", scales)
 

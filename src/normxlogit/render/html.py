@@ -157,16 +157,15 @@ def _script_data(values: Mapping[str, Any]) -> Markup:
 
 def _slider(block: Sentences) -> Markup:
     """Return what the slider shows at each step: captions, and the titles and strengths of the coloured pieces."""
-    names: dict[int, str] = {}
-    steps: list[list[dict[str, Any]]] = [[] for _ in block.steps]
-    for row in block.rows:
-        pieces = [p for text in row.texts for p in text if p.column is not None]
-        names |= {p.column: safe(p.name) for p in pieces if p.column is not None}
-        step = {
+    rows = [(row, [p for text in row.texts for p in text if p.column is not None]) for row in block.rows]
+    drawn = [
+        {
             "caption": safe(row.caption),
             "summary": safe(row.summary),
-            "numbers": [p.number for p in pieces],
-            "strengths": [round(p.strength, 3) for p in pieces],
+            "numbers": [piece.number for piece in pieces],
+            "strengths": [round(piece.strength, 3) for piece in pieces],
         }
-        steps[row.step or 0].append(step)
-    return _script_data({"steps": list(block.steps), "names": list(names.values()), "rows": steps})
+        for row, pieces in rows
+    ]
+    count, names = len(block.steps), [safe(piece.name) for piece in rows[0][1]]
+    return _script_data({"steps": [*block.steps], "names": names, "rows": [drawn[i::count] for i in range(count)]})

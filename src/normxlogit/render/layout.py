@@ -104,20 +104,14 @@ class Layout:
     facts: Mapping[str, Sequence[str]]
     grid: Grid
 
-    def sentence(self, row: int = 0, caption: str = "", step: int | None = None) -> Sentence:
-        """Return the text in the colours of a row.
-
-        Args:
-            row: One of the rows.
-            caption: What it is, where it has no name.
-            step: The position of the slider at which it is shown.
-        """
+    def sentence(self, row: int = 0, caption: str = "") -> Sentence:
+        """Return the text in the colours of a row, under its name or a caption."""
         fields = self.grid.pieces(row)
         texts = [
             [p if p.column is None else fields[p.column]._replace(text=p.text) for p in pieces] for pieces in self.texts
         ]
         strongest = ", ".join(f"{piece.text} {piece.number}" for piece in self.grid.named(row, SUMMARY))
-        return Sentence(caption or self.grid.rows[row], texts, step, strongest or NOTHING)
+        return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
     def legend(self, a: Attribution) -> Legend:
         """Return what the colours of a result mean."""
@@ -181,17 +175,10 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
     columns = [np.asarray(merged(a.scores[..., list(group)], merge)).ravel() for group in tokens]  # (rows,) each
     scores = np.stack(columns, -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
-    grid = Grid(
-        rows,
-        names,
-        np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32),
-        label="score / largest of the layer" if a.layers is not None else score_label(a),
-        signed=a.signed,
-        kinds=kinds,
-        details=details,
-        relative=a.layers is not None,
-        steps=len(a.layers or ()),
-    )
+    finite = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
+    label = "score / largest of the layer" if a.layers is not None else score_label(a)
+    steps = len(a.layers or ())
+    grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
     return Layout(unit, pieces, tokens, facts, grid)
 

@@ -142,15 +142,10 @@ def _matrix(g: Attribution) -> Grid:
     prompt_tokens, placeholders = g.prompt_tokens or 0, {token for medium in g.media for token in medium.tokens}
     columns = [i for i in range(g.text_units - 1) if i not in placeholders]
     is_context = np.array(columns) < prompt_tokens + np.arange(len(g))[:, None]  # (G, columns)
-    return Grid(
-        rows=[_name(g, prompt_tokens + part) for part in range(len(g))],
-        columns=[_name(g, i) for i in columns],
-        scores=np.where(is_context, g.scores[:, columns], np.nan),
-        caption="Rows: generated tokens; columns: what they have seen",
-        signed=g.signed,
-        kinds=["special" if g.special_tokens_mask[i] else "" for i in columns],
-        relative=True,
-    )
+    names, scores = [_name(g, i) for i in range(g.text_units)], np.where(is_context, g.scores[:, columns], np.nan)
+    kinds = ["special" if g.special_tokens_mask[i] else "" for i in columns]
+    caption, seen = "Rows: generated tokens; columns: what they have seen", [names[i] for i in columns]
+    return Grid(names[prompt_tokens:], seen, scores, caption, signed=g.signed, kinds=kinds, relative=True)
 
 
 def _over_time(spoken: Attribution, sound: Medium) -> list[Block]:

@@ -36,9 +36,8 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     if a.scores.ndim == 1:
         blocks += [media_block(medium, signed=a.signed) for medium in (*a.images, *a.audio)]
     if a.has_text or a.scores.ndim > 1:
-        steps = grid.steps if grid.steps > 1 else 0
-        sentences = [drawn.sentence(row, step=row % steps if steps else None) for row in range(len(grid.rows))]
-        blocks.append(Sentences(sentences, [f"layer {layer}" for layer in a.layers or ()] if steps else [], opening(a)))
+        steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
+        blocks.append(Sentences([drawn.sentence(row) for row in range(len(grid.rows))], steps, opening(a)))
     if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         return [*blocks, drawn.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]

@@ -12,7 +12,7 @@ from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
 from ...results.units.media import Medium
 from ..builders.media import MOST_PATCHES
-from ..charts import number
+from ..charts import Grid, number
 from ..describe import shortened
 from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 
@@ -106,8 +106,7 @@ def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
     above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
     above.set(yticks=[], title=one_line(audio.name))
     above.spines["left"].set_visible(False)
-    scales = np.abs(audio.scores).max(1, keepdims=True, initial=0)  # (parts, 1)
-    table: FloatArray = audio.scores / np.maximum(scales, 1e-12)
+    table = Grid(names, [""] * audio.scores.shape[1], audio.scores, relative=True).strengths
     edges = np.append(audio.times[:, 0], audio.times[-1, 1])  # (n + 1,)
     colors = below.pcolormesh(edges, np.arange(len(names) + 1), table, cmap="RdBu_r", vmin=-1, vmax=1)
     below.set_yticks(np.arange(len(names)) + 0.5, names)

@@ -33,11 +33,7 @@ PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 
 def plot_attribution(
-    a: Attribution,
-    kind: PlotKind | None = None,
-    *,
-    k: int | None = None,
-    words: bool | None = None,
+    a: Attribution, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None
 ) -> PlotFigure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
@@ -155,7 +151,9 @@ def heat_map(block: Grid) -> PlotFigure:
     width = SCALE + names_width + column_width * min(strip_columns, len(columns))
     with plot_style():
         figure = PlotFigure(max(3.5, width), 0.3 + len(strips) * (0.25 + labels + max(sum(heights), 0.5)))
-        table = np.nan_to_num(block.strengths if block.relative else block.scores, posinf=0.0, neginf=0.0)  # (R, C)
+        table = np.nan_to_num(
+            block.strengths if block.relative or block.steps else block.scores, posinf=0.0, neginf=0.0
+        )  # (R, C)
         scale = float(np.abs(table).max(initial=0.0)) or 1.0
         signed = block.signed or bool((table < 0).any())
         colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
