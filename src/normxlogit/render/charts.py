@@ -114,12 +114,7 @@ class Grid(Block):
         return self.take(sorted(order[: k or MOST]), len(order))
 
     def take(self, columns: Sequence[int], of: int) -> "Grid":
-        """Return some of the columns, by their scales.
-
-        Args:
-            columns: Their indices.
-            of: How many there are to choose from.
-        """
+        """Return some of the columns, of how many there are to choose from, with the scales of all."""
         names, more = [self.columns[i] for i in columns], max(0, of - len(columns))
         return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 

@@ -48,12 +48,7 @@ def page(cards: Sequence[Card], title: str) -> str:
 
 
 def fragment(blocks: Sequence[Block], *, style: bool = True) -> str:
-    """Draw a result for a notebook: one element with its own style and no script.
-
-    Args:
-        blocks: What the result consists of.
-        style: Whether to put the style before it; that of an earlier fragment holds for all.
-    """
+    """Draw a result for a notebook: one element without a script; the style of the first fragment holds for all."""
     return _environment().get_template("fragment.html.j2").render(blocks=blocks, style=style)
 
 

@@ -76,14 +76,10 @@ def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None
 
 
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
-    """Return the parts of an answer, which are its targets, as linked pieces, and the text between them.
-
-    Args:
-        a: The result.
-        from_first: Whether to leave out what stands before the first part.
-    """
-    parts = [(*(t.span or (0, 0)), Piece("", kind="strong", part=k)) for k, t in enumerate(a.targets)]
-    return cut(a.text or "", parts, min(start for start, *_ in parts) if from_first else len(a.prompt or ""))
+    """Return the parts of an answer, its targets, as linked pieces, and what stands between, or before the first."""
+    parts = [(t.span or (0, 0), Piece("", kind="strong", part=k)) for k, t in enumerate(a.targets)]
+    start = min(start for (start, _), _ in parts) if from_first else len(a.prompt or "")
+    return cut(a.text or "", ((first, last, piece) for (first, last), piece in parts), start)
 
 
 @dataclass(frozen=True)

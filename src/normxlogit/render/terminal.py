@@ -46,11 +46,7 @@ HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
-    """Draw blocks as text.
-
-    Returns:
-        Several lines without a line end after the last.
-    """
+    """Draw blocks as lines of text, without a line end after the last."""
     color = wants_color(sys.stdout) if color is None else color
     return _printed(_drawn(blocks, color), color=color)
 

@@ -24,12 +24,7 @@ T = TypeVar("T")
 
 
 def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
-    """Return the conversation of an answer, message by message, and the answer.
-
-    Args:
-        cited: The answer, of a conversation.
-        answer: Its sentences with their marks.
-    """
+    """Return the conversation of an answer, message by message, and the answer with its marks."""
     sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
     numbers: dict[int, tuple[int, ...]] = {source.source: (k,) for k, source in enumerate(cited.citations(), 1)}
     matters = {s for s in range(len(cited.sources)) if s in numbers or sentences[:, s].max() >= MATTERS}

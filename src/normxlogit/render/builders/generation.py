@@ -35,8 +35,7 @@ HEARD = (
 def generation_blocks(g: Attribution) -> list[Block]:
     """Return what drawings of generated text consist of: of tokens, or of words that rest on a sound alone.
 
-    Args:
-        g: The result; of several layers the last is drawn.
+    Of several layers the last is drawn.
     """
     described, (_, positive, negative) = header([g], tested=verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
@@ -96,9 +95,7 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
 def _linked(g: Attribution, first: int) -> tuple[list[Block], list[list[float | None]]]:
     """Return pictures and sounds as linked blocks, and the scores of what each target has seen, as a page reads them.
 
-    Args:
-        g: The result.
-        first: How many units of the text are linked, in front of the parts of pictures and sounds.
+    Linked are the `first` units of the text, then the parts of pictures and sounds.
     """
     blocks: list[Block] = []
     # The shortest digits that are the score: whoever shows fewer rounds once.

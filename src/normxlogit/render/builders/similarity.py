@@ -75,7 +75,7 @@ def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
 def _strongest(grid: Grid) -> Table:
     """Return the pairs of words that add most to the cosine."""
     rows = []
-    for index in np.argsort(-grid.scores, axis=None, kind="stable")[:STRONGEST].tolist():
+    for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:STRONGEST]):
         i, j = divmod(index, len(grid.columns))
         score, strength = float(grid.scores[i, j]), float(grid.strengths[i, j])
         rows.append([cell(grid.rows[i]), cell(grid.columns[j]), cell(f"{score:+.3f}", score, strength=strength)])

@@ -122,12 +122,7 @@ def _loss(s: Attribution, unit: int) -> float | None:
 
 
 def _listed(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
-    """Return sources as a table.
-
-    Args:
-        rows: Name, text, share, and what the answer loses without it, in nats.
-        caption: What they are.
-    """
+    """Return sources as a table: name, text, share, and what the answer loses without each, in nats."""
     named, measured = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
     columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]

@@ -137,13 +137,9 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
 
 
 def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], texts: Mapping[str, Sequence[str]]) -> Table:
-    """Return a row for each word, in colour where there are several methods; a terminal shows the strongest by any.
+    """Return a row for each word with its score by each method, and what else to say of it.
 
-    Args:
-        grids: The scores by each method, with one row.
-        unit: What the columns are.
-        titles: What each is called.
-        texts: What else to say of each word.
+    Scores by several methods are in colour. A terminal shows the words that are strongest by any.
     """
     rows, several = [], len(grids) > 1
     for i, name in enumerate(grids[0].columns):

@@ -86,10 +86,7 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
 def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
     """Draw a row of scores as horizontal bars from top to bottom, each with its number.
 
-    Args:
-        grid: The row.
-        starts: Where each begins, which is where the one before ends; the last, in grey, is the sum. By default all
-            begin at 0.
+    With `starts` each begins there, where the one before ends; the last, in grey, is the sum.
     """
     if not grid.columns:
         raise DataError("no word or token to draw")
