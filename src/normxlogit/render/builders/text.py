@@ -91,8 +91,7 @@ def comparison_grid(results: Sequence[Attribution]) -> Grid:
 
 def bounded(grid: Grid) -> Block:
     """Return a heat map, or a notice in its place where it is too large for a page."""
-    rows, columns = grid.scores.shape
-    notice = f"The table of {rows} x {columns} scores is too large for a page; the saved JSON has it."
+    notice = f"The table of {grid.scores.size:,} scores is too large for a page; the saved JSON has it."
     return Paragraph(notice) if grid.scores.size > LARGEST else grid
 
 
