@@ -7,6 +7,7 @@ import numpy as np
 from ...results.attribution import Attribution
 from ...results.units.characters import quoted, visible
 from ...results.units.media import Medium
+from ...results.units.words import merged
 from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import answer_number, header, meanings
@@ -110,26 +111,33 @@ def _linked(g: Attribution, first: int) -> tuple[list[Block], list[list[float | 
     return blocks, rows
 
 
-def _name(g: Attribution, index: int) -> str:
-    """Return a token as it stands in the text; by its own name where it has no character of its own."""
-    start, end = (0, 0) if g.text is None or g.offsets is None else g.offsets[index]
-    return quoted(visible((g.text or "")[start:end] or g.tokens[index]))
+def _name(g: Attribution, *tokens: int) -> str:
+    """Return tokens in a row as they stand in the text; one by its own name where it has no character of its own."""
+    spans = [(0, 0)] if g.text is None or g.offsets is None else [g.offsets[i] for i in tokens]
+    text = (g.text or "")[min(start for start, _ in spans) : max(end for _, end in spans)]
+    return quoted(visible(text or g.tokens[tokens[0]]))
 
 
 def _strongest(g: Attribution, negative: str) -> Table:
     """Return a row for each generated token, with the words of the largest magnitude, as far as it has seen them."""
-    rows = []
-    for part, (a, generated) in enumerate(zip(g, g.generated, strict=True)):
-        scored = list(zip(a.tokens, a.scores.tolist(), a.special_tokens_mask, strict=False))
-        if a.has_words:
-            scored = [(word.text, float(word.score), False) for word in a.words()]
-        scored = sorted((s for s in scored if s[1] and not s[2]), key=lambda scored: -abs(scored[1]))[:STRONGEST]
-        grid = Grid([""], [text for text, *_ in scored], np.array([[s for _, s, _ in scored]]), signed=g.signed)
+    groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
+    if g.has_words:
+        groups = [word.tokens for word in g.words()]
+    merges = [merged(g.scores[:, list(tokens)], g.merge).tolist() for tokens in groups]  # (words, G)
+    prompt_tokens, rows = g.prompt_tokens or 0, []
+    for part, generated in enumerate(g.generated):
+        scored = []
+        for tokens, scores in zip(groups, merges, strict=True):
+            seen = tuple(i for i in tokens if i < prompt_tokens + part)
+            if seen and (score := scores[part] if seen == tokens else merged(g.scores[part, list(seen)], g.merge)):
+                scored.append((score, seen))
+        scored = sorted(scored, key=lambda pair: -abs(pair[0]))[:STRONGEST]
+        grid = Grid([""], [_name(g, *seen) for _, seen in scored], np.array([[s for s, _ in scored]]), signed=g.signed)
         words = tuple(
-            Piece(quoted(visible(p.name)), p.strength, number=p.number, details=negative if p.strength < 0 else "")
+            Piece(p.name, p.strength, number=p.number, details=negative if p.strength < 0 else "")
             for p in grid.pieces(0)
         )
-        name = Piece(_name(g, (g.prompt_tokens or 0) + part), kind="strong")
+        name = Piece(_name(g, prompt_tokens + part), kind="strong")
         rows.append([Cell((name,)), cell(answer_number(generated), generated.probability), Cell(words)])
     return Table([Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")], rows)
 
