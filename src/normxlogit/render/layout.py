@@ -151,18 +151,23 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         WITHOUT: [without_text(a, group) for group in tokens],
         ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
     }
-    kinds, details = [_kind(a, group) for group in tokens], []
+    special, sinks = a.special_tokens_mask, set(a.sinks)
+    unknown = {i for i, token in enumerate(a.tokens) if token in UNKNOWN}
+    kinds, details = [], []
     for i, group in enumerate(tokens):
-        said = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        said += [READ_HERE] * (a.reads_at in group) + [SINK] * (not set(a.sinks).isdisjoint(group))
-        details.append("\n".join(said))
+        kind = "unknown" if unknown.issuperset(group) else "" if sinks.isdisjoint(group) else "sink"
+        kind = "read" if a.reads_at in group else kind
+        kinds.append("special" if special[group[0]] and special[group[-1]] else kind)
+        lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
+        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not sinks.isdisjoint(group))
+        details.append("\n".join(lines))
     spans: list[list[Span]] = [[] for _ in texts]
     names: list[str] = []
     current = 0
     for (group, start, end), kind in zip(groups, kinds, strict=True):
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
-        name = texts[current][start:end] or a.tokens[group[0]]
+        name = texts[current][start:end] or a.units.text[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=len(names))
         spans[current].append((start, end, piece))
         names.append(quoted(visible(name)))
@@ -177,16 +182,6 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
     return Layout(unit, pieces, tokens, facts, grid)
-
-
-def _kind(a: Attribution, tokens: tuple[int, ...]) -> str:
-    if a.special_tokens_mask[tokens[0]] and a.special_tokens_mask[tokens[-1]]:
-        return "special"
-    if a.reads_at in tokens:
-        return "read"
-    if all(a.tokens[i] in UNKNOWN for i in tokens):
-        return "unknown"
-    return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
