@@ -61,6 +61,12 @@ def test_bars_stand_in_the_order_of_the_text_in_the_colour_of_their_sign():
     assert labels(ADDING.plot(k=2).axes[0].yaxis) == ["good", "bad"], "the strongest, in the order of the text"
 
 
+def test_words_without_a_score_are_drawn_and_none_is_called_the_strongest():
+    axes = make_attribution(("a", "b"), (0, 0), text="a b").plot().axes[0]
+    assert labels(axes.yaxis) == ["a", "b"]
+    assert [text.get_text() for text in axes.texts] == ["0.00", "0.00"]
+
+
 def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
     figure = ADDING.plot("waterfall", k=2)
     assert labels(figure.axes[0].yaxis) == ["bias", "good", "bad", "all other tokens", "sum: +1.50"]

@@ -149,7 +149,7 @@ class Legend(Block):
             return signs
         return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= faintest]
 
-    def said(self, faintest: float) -> list[str]:
+    def remarks(self, faintest: float) -> list[str]:
         """Return what to know of the colours: which scores have none, and the notes."""
         scales = set(self.grid.scales if self.grid else ())
         if not any(scales):

@@ -27,11 +27,11 @@ def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: st
         costs: The cost of each method; empty for none.
         tested: What the model answers without parts of its input.
     """
-    first, methods, paid = results[0], [method_of(a) for a in results], [cost for cost in costs if cost]
-    if len(results) > 1 and paid:
+    first, methods, known_costs = results[0], [method_of(a) for a in results], [cost for cost in costs if cost]
+    if len(results) > 1 and known_costs:
         methods = [f"{name}: {cost}" if cost else name for name, cost in zip(methods, costs, strict=True)]
     facts = [("explained", meanings(first)[0]), *(("method", name) for name in methods)]
-    facts += [("model", model_text(first.model)), *(("cost", cost) for cost in paid if len(results) == 1)]
+    facts += [("model", model_text(first.model)), *(("cost", cost) for cost in known_costs if len(results) == 1)]
     prediction = prediction_of(first)
     notes = [note for a in results for note in (*a.notes, *_unknown(a))]
     return Header("" if prediction is None else prediction_text(prediction), facts, list(dict.fromkeys(notes)), tested)

@@ -237,7 +237,7 @@ def _patches(picture: Medium, strengths: FloatArray) -> list[Text]:
 
 
 def _legend(block: Legend, color: bool) -> RenderableType:
-    line, style, notes = Text(), DIM if color else None, block.said(STEPS[0])
+    line, style, notes = Text(), DIM if color else None, block.remarks(STEPS[0])
     keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
     for sign, meaning in block.meanings(STEPS[0]):
         line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))

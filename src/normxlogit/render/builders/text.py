@@ -51,8 +51,8 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
         blocks.append(Paragraph(f"no {unit} has a score other than zero"))
     blocks.append(drawn.legend(a))
     if count := len(grid.columns):
-        texts = {name: column for name, column in drawn.facts.items() if any(column)}
-        table = _every_score([grid], unit, ["score"], texts)
+        facts = {name: column for name, column in drawn.facts.items() if any(column)}
+        table = _every_score([grid], unit, ["score"], facts)
         blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [table]))
     return blocks
 
@@ -65,7 +65,7 @@ def comparison_blocks(
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
-    layouts, titles, asked = _layouts(results, words), distinct_methods(results), header(results, costs)
+    layouts, titles, described = _layouts(results, words), distinct_methods(results), header(results, costs)
     tested = zip(titles, (verdict(a.verified) for a in results), strict=True)
     _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
     agreement = [
@@ -73,7 +73,7 @@ def comparison_blocks(
         for title, line in zip(titles, results.agreement.tolist(), strict=True)
     ]
     return [
-        replace(asked, facts=[*asked.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
+        replace(described, facts=[*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
         Sentences([drawn.sentence(caption=title) for drawn, title in zip(layouts, titles, strict=True)]),
         _every_score([drawn.grid for drawn in layouts], layouts[0].unit, titles, {}),
         Legend(positive, negative, notes=["each method by its own largest score"]),
@@ -135,7 +135,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
     return Table([*columns, *([Column(WITHOUT)] if measured else [])], rows, caption, stacked=True)
 
 
-def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], texts: Mapping[str, Sequence[str]]) -> Table:
+def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
     """Return a row for each word with its score by each method, and what else to say of it.
 
     Scores by several methods are in colour. A terminal shows the words that are strongest by any.
@@ -145,8 +145,8 @@ def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], texts:
         scored = [(g.number(0, i), float(g.scores[0, i]), several * float(g.strengths[0, i])) for g in grids]
         cells = [cell(text, score, strength=strength) for text, score, strength in scored]
         kind = "special" if grids[0].kinds[i] == "special" else ""
-        rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in texts.values())])
-    columns = [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, texts)]
+        rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])
+    columns = [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)]
     sizes = np.abs(np.concatenate([grid.strengths for grid in grids])).max(0, initial=0.0)  # (columns,)
     strongest = sorted(grids[0].plain, key=lambda i: -float(sizes[i]))[:STRONGEST]
     caption = f"Scores of each {unit}" if several else ""
