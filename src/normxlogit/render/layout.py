@@ -78,7 +78,8 @@ def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
     """Return the parts of an answer, its targets, as linked pieces, and what stands between, or before the first."""
     parts = [(t.span or (0, 0), Piece("", kind="strong", part=k)) for k, t in enumerate(a.targets)]
-    start = min(start for (start, _), _ in parts) if from_first else len(a.prompt or "")
+    parts.sort(key=lambda part: part[0])
+    start = parts[0][0][0] if from_first else len(a.prompt or "")
     return cut(a.text or "", ((first, last, piece) for (first, last), piece in parts), start)
 
 

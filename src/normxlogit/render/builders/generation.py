@@ -71,8 +71,9 @@ def generation_blocks(g: Attribution) -> list[Block]:
 def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     prompt_tokens, spans, pieces = g.prompt_tokens or 0, [], []
-    texts, groups = tokens_as_text(g)
-    if g.text is not None and g.offsets is not None:
+    if g.text is None or g.offsets is None:
+        texts, groups = tokens_as_text(g)
+    else:
         texts, groups = [g.text], [((i,), *span) for i, span in enumerate(g.offsets)]
     for (i, *_), start, end in groups:
         special, part = g.special_tokens_mask[i], i - prompt_tokens
