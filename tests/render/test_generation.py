@@ -35,7 +35,6 @@ def data_of(content):
 
 def test_the_page_holds_the_scores_that_each_token_has_seen(result):
     data = data_of(page(result))
-    assert data["prompt"] == result.prompt_tokens
     assert data["signed"] is True
     for g, row in enumerate(data["scores"]):
         np.testing.assert_allclose(row, result.scores[g, : result.prompt_tokens + g], rtol=1e-3)
@@ -65,3 +64,8 @@ def test_context_is_shown_in_words_and_says_what_speaks_against():
     content = page(make_generation())
     assert "-3.00 against it</small>" in content
     assert "cat&#39;s</span> <small>+1.00</small>" in content
+
+
+def test_parts_of_an_answer_stand_in_the_order_of_the_text():
+    content = page(make_generation().sources("word", parts=[2, 0]))
+    assert re.findall(r'data-part="(\d)"[^>]*>([^<]*)<', content) == [("1", "mat"), ("0", "red.")]

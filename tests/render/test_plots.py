@@ -11,7 +11,7 @@ from matplotlib.image import AxesImage
 from PIL import Image
 
 from normxlogit.errors import DataError
-from normxlogit.render.builders.similarity import word_pairs
+from normxlogit.render.builders.similarity import pairs_grid
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from tests.factories import (
@@ -59,6 +59,12 @@ def test_bars_stand_in_the_order_of_the_text_in_the_colour_of_their_sign():
     bottom, top = figure.axes[0].get_ylim()
     assert bottom > top, "the first word is on top"
     assert labels(ADDING.plot(k=2).axes[0].yaxis) == ["good", "bad"], "the strongest, in the order of the text"
+
+
+def test_words_without_a_score_are_drawn_and_none_is_called_the_strongest():
+    axes = make_attribution(("a", "b"), (0, 0), text="a b").plot().axes[0]
+    assert labels(axes.yaxis) == ["a", "b"]
+    assert [text.get_text() for text in axes.texts] == ["0.00", "0.00"]
 
 
 def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
@@ -186,6 +192,6 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     )
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
-    assert np.array_equal(table(figure), word_pairs(both))
+    assert np.array_equal(table(figure), pairs_grid(both).scores)
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")

@@ -97,7 +97,7 @@ def test_tokens_that_share_a_character_are_one_piece():
     a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
     shared = replace(a, units=replace(a.units, spans=((0, 1), (1, 2), (1, 2), (2, 4))))
     assert "x(+)🙂(+++)yz" in to_text(shared)
-    assert [c.tokens for c in layout(shared, words=False).columns] == [(0,), (1, 2), (3,)]
+    assert layout(shared, words=False).tokens == [(0,), (1, 2), (3,)]
 
 
 def test_long_texts_are_not_cut_in_files():

@@ -14,8 +14,8 @@ class Piece(NamedTuple):
     Attributes:
         strength: From -1 (against) to 1 (for); 0 has no colour.
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
-            "rest" (no token covers it), "grey" (neither part nor source), "strong" (generated, or the best),
-            "underlined" (the second best), "unsupported" (a sentence that does not rest on its sources).
+            "unknown" (a word that the model does not know), "rest" (no token covers it), "grey" (neither part nor
+            source), "strong" (generated), "unsupported" (a sentence that does not rest on its sources).
         name: What a tooltip calls it.
         number: Its score as it is written.
         details: What else to say of it.
@@ -38,13 +38,7 @@ class Piece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar; positions are shares of the axis, from 0 to 1.
-
-    Attributes:
-        start: Where it begins, which is 0 of the scale.
-        end: Where it ends; before `start` for a negative score.
-        low: Lower end of an interval, None for none.
-    """
+    """A bar from `start`, the 0 of the scale, and an interval; positions are shares of the axis, from 0 to 1."""
 
     start: float
     end: float
@@ -71,20 +65,16 @@ class Cell(NamedTuple):
     anchor: str = ""
 
 
-class Column(NamedTuple):
-    """A column of a table.
-
-    Attributes:
-        numbers: Whether it holds numbers, which line up at the right.
-    """
-
-    name: str
-    numbers: bool = False
-
-
 def cell(text: str, value: float | None = None, **options: Any) -> Cell:
     """Return a cell with plain text."""
     return Cell((Piece(text),) if text else (), value, **options)
+
+
+class Column(NamedTuple):
+    """A column of a table; numbers line up at the right."""
+
+    name: str
+    numbers: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,14 +116,12 @@ class Sentence(NamedTuple):
     """One or two texts in the colours of one row of scores.
 
     Attributes:
-        texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text.
-        step: The position of the slider at which it is shown; None for always.
+        texts: The pieces of each text.
         summary: What one sees, for the slider.
     """
 
     caption: str
-    texts: Sequence[tuple[str, Sequence[Piece]]]
-    step: int | None = None
+    texts: Sequence[Sequence[Piece]]
     summary: str = ""
 
 
@@ -144,6 +132,7 @@ class Sentences(Block):
     A terminal shows all of them. A page with a slider shows those of one step at a time, beginning with `start`.
 
     Attributes:
+        rows: The texts; with a slider as many of each label in a row as there are steps.
         steps: The names of the slider's positions; empty for no slider.
         small: Whether it is set like a quotation, not as the main text.
     """
@@ -174,13 +163,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Chat(Block):
-    """A conversation, and the answer that follows it.
-
-    A terminal shows the answer alone.
-
-    Attributes:
-        runs: Messages in a row, each with the line that they are folded to; an empty one where they are not.
-    """
+    """A conversation with the answer that follows it, which is all that a terminal shows; `runs` as in `Turn`."""
 
     kind: ClassVar = "chat"
 
@@ -193,7 +176,6 @@ class Table(Block):
     """Rows of cells; the first column names the rows.
 
     Attributes:
-        rows: The cells of each row.
         numbered: Whether a page numbers the rows, from 1.
         sortable: Whether a page sorts it by its columns.
         filtered: The column whose values a page offers as a filter, beside a field for words.
@@ -231,12 +213,7 @@ class Links(Block):
 
 @dataclass(frozen=True)
 class Fold(Block):
-    """Blocks that a page folds.
-
-    Attributes:
-        opened: Whether it is open at first.
-        essential: Whether a terminal, which cannot fold, shows them too.
-    """
+    """Blocks that a page folds; only `essential` ones are shown by a terminal, which cannot fold."""
 
     kind: ClassVar = "fold"
 

@@ -1,7 +1,8 @@
-"""Blocks of numbers: heat maps, and the legend of their colours."""
+"""Blocks of numbers: heat maps, from which texts, tables and plots take colours and numbers too, and legends."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -12,21 +13,25 @@ from .blocks import Block, Piece
 MOST = 40
 """Most bars or columns of a figure: the strongest ones, in the order of the text."""
 
+GREY = "grey: not read by the model"
+"""What is said where text that the model did not read is drawn in grey."""
+
 
 @dataclass(frozen=True)
 class Grid(Block):
-    """A heat map.
+    """Rows and columns of scores.
 
     Attributes:
         scores: float32, (R, C); NaN is an empty field.
         signed: Whether scores have a sign.
-        special: The columns of special tokens, which have no colour.
-        column_details: What else to say of a column.
+        kinds: What each column is, see `Piece.kind`; "unknown" is a word that the model does not know. Only plain
+            columns and sinks set the scale, as far as there are some; special and unknown ones have no colour.
+        details: What else to say of each column.
         relative: Whether each row has a scale of its own.
-        steps: How many rows belong to one label, where a slider marks the row it shows; 0 for no slider.
+        steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale. 0 for
+            none.
         more: How many columns are left out.
-        scales: The magnitude of each row that colours and digits of numbers follow; by default the largest outside
-            special tokens.
+        scales: The magnitude of each row that colours and digits of numbers follow.
     """
 
     kind: ClassVar = "grid"
@@ -37,78 +42,81 @@ class Grid(Block):
     caption: str = ""
     label: str = ""
     signed: bool = True
-    special: frozenset[int] = frozenset()
-    column_details: Mapping[int, str] = field(default_factory=dict)
+    kinds: Sequence[str] = ()
+    details: Sequence[str] = ()
     relative: bool = False
     steps: int = 0
     more: int = 0
     scales: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        """Find the scale of each row."""
+        """Fill in columns of one kind, and the scale of each row: of all rows together, or of its own step."""
+        object.__setattr__(self, "kinds", self.kinds or [""] * len(self.columns))
+        object.__setattr__(self, "details", self.details or [""] * len(self.columns))
         if not self.scales:
-            plain = [i for i in range(len(self.columns)) if i not in self.special] or list(range(len(self.columns)))
-            largest = np.nan_to_num(np.abs(self.scores[:, plain])).max(1, initial=0.0)  # (R,)
-            scales = largest.tolist() if self.relative else [float(largest.max(initial=0.0))] * len(self.rows)
+            largest = np.nan_to_num(np.abs(self.scores[:, self.compared])).max(1, initial=0.0)  # (R,)
+            steps = self.steps or (len(self.rows) if self.relative else 1) or 1
+            scales = largest.reshape(-1, steps).max(0, initial=0.0).tolist() * (len(self.rows) // steps)
             object.__setattr__(self, "scales", scales)
 
     @property
+    def plain(self) -> list[int]:
+        """The columns that are not special tokens."""
+        return [i for i, kind in enumerate(self.kinds) if kind != "special"]
+
+    @property
+    def compared(self) -> list[int]:
+        """The columns that set the scale: without special tokens and the place of the answer, if others are left."""
+        return [i for i in self.plain if self.kinds[i] != "read"] or self.plain or list(range(len(self.columns)))
+
+    @cached_property
     def strengths(self) -> FloatArray:
         """The colours, from -1 to 1, (R, C)."""
         scales = np.array([scale or 1.0 for scale in self.scales], np.float32)[:, None]  # (R, 1)
-        strengths: FloatArray = np.nan_to_num(self.scores / scales).clip(-1.0, 1.0)
+        compared = set(self.compared)
+        coloured = [i in compared and kind not in ("special", "unknown") for i, kind in enumerate(self.kinds)]  # (C,)
+        strengths: FloatArray = np.where(coloured, np.nan_to_num(self.scores / scales).clip(-1.0, 1.0), 0.0)
         return strengths
 
-    @property
-    def cells(self) -> list[tuple[str, list[Piece]]]:
-        """The rows with a piece for each field."""
-        strengths = self.strengths.tolist()
-        return [
-            (name, [self._piece(row, column, strength) for column, strength in enumerate(strengths[row])])
-            for row, name in enumerate(self.rows)
-        ]
+    def number(self, row: int, column: int) -> str:
+        """Return a score as it is written."""
+        return number(float(self.scores[row, column]), self.scales[row], signed=self.signed)
 
-    def strongest(self, k: int | None) -> "Grid":
+    def pieces(self, row: int) -> list[Piece]:
+        """Return the fields of a row."""
+        name, strengths = self.rows[row], self.strengths[row].tolist()
+        described = zip(self.columns, strengths, self.kinds, self.details, strict=True)
+        pieces = []
+        for i, (column, strength, kind, details) in enumerate(described):
+            text = "" if np.isnan(self.scores[row, i]) else self.number(row, i)
+            details = "\n".join(filter(None, [name and f"({name})", details]))
+            pieces.append(Piece(text, strength, kind, column, text, details, i) if text else Piece(""))
+        return pieces
+
+    def strongest(self, row: int, k: int | None = None) -> list[int]:
+        """Return the `k` columns of a row of the largest magnitude, the largest first.
+
+        Special tokens, zeros and the token at which the answer is read are left out, the latter unless it is alone.
+        """
+        order, compared = np.argsort(-np.abs(self.scores[row]), kind="stable").tolist(), set(self.compared)
+        return [i for i in order if i in compared and self.kinds[i] != "special" and self.scores[row, i] != 0][:k]
+
+    def named(self, row: int, k: int) -> tuple[Piece, ...]:
+        """Return the names of the strongest columns of a row with their scores."""
+        strengths = self.strengths[row].tolist()
+        return tuple(Piece(self.columns[i], strengths[i], number=self.number(row, i)) for i in self.strongest(row, k))
+
+    def best(self, k: int | None) -> "Grid":
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
-        sizes = np.abs(np.nan_to_num(self.strengths)).max(0, initial=0.0)  # (C,)
-        order = [int(i) for i in np.argsort(-sizes, kind="stable") if i not in self.special]
-        strongest_columns = sorted(order[: k or MOST])
-        return replace(
-            self,
-            columns=[self.columns[i] for i in strongest_columns],
-            scores=self.scores[:, strongest_columns],
-            special=frozenset(),
-            column_details={
-                k: self.column_details[i] for k, i in enumerate(strongest_columns) if i in self.column_details
-            },
-            more=len(order) - len(strongest_columns),
-        )
+        scales = np.array([scale or 1.0 for scale in self.scales])[:, None]  # (R, 1)
+        sizes = np.abs(np.nan_to_num(self.scores[:, self.plain] / scales)).max(0, initial=0.0)  # (plain,)
+        order = [self.plain[i] for i in np.argsort(-sizes, kind="stable")]
+        return self.take(sorted(order[: k or MOST]), len(order))
 
-    def transposed(self) -> "Grid":
-        """Return a grid of one scale with rows as columns; columns that are left out are named in the label."""
-        omitted = f"; the {len(self.columns)} strongest of {len(self.columns) + self.more}" if self.more else ""
-        return replace(
-            self,
-            rows=self.columns,
-            columns=self.rows,
-            scores=self.scores.T,
-            scales=[*self.scales[:1]] * len(self.columns),
-            label=self.label + omitted,
-            more=0,
-        )
-
-    def _piece(self, row: int, column: int, strength: float) -> Piece:
-        score = float(self.scores[row, column])
-        if np.isnan(score):
-            return Piece("")
-        text = number(score, self.scales[row], signed=self.signed)
-        details = "\n".join(filter(None, [f"({self.rows[row]})", self.column_details.get(column, "")]))
-        kind = "special" if column in self.special else ""
-        return Piece(text, 0.0 if kind else strength, kind, self.columns[column], text, details)
-
-
-GREY = "grey: not read by the model"
-"""What is said where text that the model did not read is drawn in grey."""
+    def take(self, columns: Sequence[int], of: int) -> "Grid":
+        """Return some of the columns, of how many there are to choose from, with the scales of all."""
+        names, more = [self.columns[i] for i in columns], max(0, of - len(columns))
+        return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 
 
 @dataclass(frozen=True)
@@ -117,9 +125,8 @@ class Legend(Block):
 
     Attributes:
         negative: What blue means; None for scores without a sign.
-        scales: The largest magnitude of each scale; empty where each row has its own and numbers tell.
         notes: What else to know of the colours.
-        strengths: The largest and the least strength that is drawn.
+        grid: The scores, where all that have no colour can be told by one limit or share.
         unread: Whether the model did not read all of the text.
     """
 
@@ -127,34 +134,29 @@ class Legend(Block):
 
     positive: str
     negative: str | None = None
-    scales: Sequence[float] = ()
     notes: Sequence[str] = ()
-    strengths: tuple[float, float] = (1.0, -1.0)
+    grid: Grid | None = None
     unread: bool = False
 
-    def meanings(self, faintest: float) -> tuple[str, str]:
-        """Return what red and blue mean; nothing of a colour that is not drawn.
+    def meanings(self, faintest: float) -> list[tuple[int, str]]:
+        """Return the sign and the meaning of red and blue, of a grid of those that are drawn.
 
         Args:
             faintest: The least strength that is coloured.
         """
-        largest, least = self.strengths
-        return self.positive if largest >= faintest else "", (self.negative or "") if least <= -faintest else ""
+        signs = [(sign, text) for sign, text in ((1, self.positive), (-1, self.negative)) if text]
+        if self.grid is None:
+            return signs
+        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= faintest]
 
-    def uncoloured(self, faintest: float) -> str:
-        """Return which scores have no colour, in words.
-
-        Args:
-            faintest: The least strength that is coloured.
-        """
-        scales = set(self.scales)
+    def remarks(self, faintest: float) -> list[str]:
+        """Return what to know of the colours: which scores have none, and the notes."""
+        scales = set(self.grid.scales if self.grid else ())
         if not any(scales):
-            return ""
-        if len(scales) > 1:
-            return f"no colour: less than {faintest:.0%} of the largest"
-        (scale,) = scales
-        limit = number(faintest * scale, scale, signed=False)
-        return f"no colour: closer to 0 than {limit}" if self.negative else f"no colour: less than {limit}"
+            return [*self.notes]
+        least = number(faintest * max(scales), max(scales), signed=False)
+        limit = f"closer to 0 than {least}" if self.negative else f"less than {least}"
+        return [f"no colour: {limit if len(scales) == 1 else f'less than {faintest:.0%} of the largest'}", *self.notes]
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:

@@ -1,7 +1,6 @@
 """A result in words: what the model answered, what is explained and how."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -12,36 +11,60 @@ from ..results.storage.schema import check, setting_text
 from ..results.targets import Prediction
 from ..results.units.characters import one_line, visible
 from .blocks import Header
-from .layout import UNKNOWN
 
 LENGTH = 160
 """Characters of a text in a table or heading."""
 
+UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
+"""What tokenizers put for what is not in their vocabulary."""
 
-@dataclass(frozen=True)
-class Facts:
-    """The header and the legend in words.
 
-    Attributes:
-        prediction: The model's answer, with its probability or value.
-        method: The method with the settings that differ from its defaults.
-        positive: What a positive score means.
-        negative: What a negative score means; None for methods without a sign.
-        notes: What the reader should know.
+def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: str = "") -> Header:
+    """Return the model's answer, and what is explained of it by which methods.
+
+    Args:
+        results: A result, or those of several methods for one text and target.
+        costs: The cost of each method; empty for none.
+        tested: What the model answers without parts of its input.
     """
+    first, methods, known_costs = results[0], [method_of(a) for a in results], [cost for cost in costs if cost]
+    if len(results) > 1 and known_costs:
+        methods = [f"{name}: {cost}" if cost else name for name, cost in zip(methods, costs, strict=True)]
+    facts = [("explained", meanings(first)[0]), *(("method", name) for name in methods)]
+    facts += [("model", model_text(first.model)), *(("cost", cost) for cost in known_costs if len(results) == 1)]
+    prediction = prediction_of(first)
+    notes = [note for a in results for note in (*a.notes, *_unknown(a))]
+    return Header("" if prediction is None else prediction_text(prediction), facts, list(dict.fromkeys(notes)), tested)
 
-    prediction: str
-    target: str
-    method: str
-    model: str
-    positive: str
-    negative: str | None
-    notes: tuple[str, ...]
 
-    def header(self, cost: str = "", tested: str = "") -> Header:
-        """Return them as a block."""
-        rows = [("explained", self.target), ("method", self.method), ("model", self.model)]
-        return Header(self.prediction, rows + ([("cost", cost)] if cost else []), self.notes, tested)
+def meanings(a: Attribution) -> tuple[str, str, str | None]:
+    """Return what is explained, and what positive and negative scores mean; None for methods without a sign."""
+    first, names = a.targets[0], [visible(target.name) for target in a.targets]
+    target, against = ", ".join(names), "against it"
+    explained = names[0] if len(names) == 1 else f"the {'token' if first.kind == 'token' else 'label'}"
+    if a.generated:
+        itself = all(t.id == token.id for t, token in zip(a.targets, a.generated, strict=True))
+        explained = "the token" if itself else names[0] if len(set(names)) == 1 else "the tokens asked for"
+        target = "each generated token" if itself else explained
+    else:
+        against = f"against {explained}"
+    positive = f"for {explained}"
+    if first.kind in ("value", "cosine"):
+        positive, against = f"raises {explained}", f"lowers {explained}"
+    if first.contrast is not None:
+        target, against = f"{target} rather than {visible(first.contrast)}", f"for {visible(first.contrast)}"
+    if a.generated and a.layers is not None:
+        target += f", layer {a.layers[-1]} shown"
+    one_position = len({t.position for t in a.targets}) == 1 and not a.generated
+    if one_position and first.position is not None and first.position < len(a.tokens):
+        target += f", at position {first.position} ({visible(a.tokens[first.position])})"
+    return target, positive if a.signed else "importance", against if a.signed else None
+
+
+def score_label(a: Attribution) -> str:
+    """Return what scores mean, for an axis."""
+    _, positive, negative = meanings(a)
+    return f"score: {positive}" + (f" (+), {negative} (−)" if negative else "")
 
 
 def model_text(name: str) -> str:
@@ -51,68 +74,38 @@ def model_text(name: str) -> str:
     return path.name or name if local else name
 
 
-def facts(a: Attribution) -> Facts:
-    """Return what a result holds, in words."""
-    names, first = [visible(target.name) for target in a.targets], a.targets[0]
-    explained = names[0] if len(names) == 1 else f"the {'token' if first.kind == 'token' else 'label'}"
-    target = ", ".join(names)
-    if first.kind in ("value", "cosine"):
-        positive, negative = f"raises {explained}", f"lowers {explained}"
-    else:
-        positive, negative = f"for {explained}", f"against {explained}"
-    if first.contrast is not None:
-        contrast = visible(first.contrast)
-        target, negative = f"{target} rather than {contrast}", f"for {contrast}"
-    positions = {target.position for target in a.targets}
-    if len(positions) == 1 and first.position is not None and first.position < len(a.tokens):
-        target += f", at position {first.position} ({visible(a.tokens[first.position])})"
-    prediction = prediction_of(a)
-    return Facts(
-        prediction="" if prediction is None else prediction_text(prediction),
-        target=target,
-        method=method_text(a.method, a.settings),
-        model=model_text(a.model),
-        positive=positive if a.signed else "importance",
-        negative=negative if a.signed else None,
-        notes=(*a.notes, *_unknown(a)),
-    )
+def method_of(a: Attribution) -> str:
+    """Return a result's method with the settings that differ from its defaults in brackets."""
+    try:  # as results hold them; a method that is not installed has none
+        usual = {key: check(Any)(default) for key, default in describe(a.method).defaults.items()}
+    except MethodError:
+        usual = {}
+    changed = {key: value for key, value in a.settings.items() if key not in usual or usual[key] != value}
+    settings = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
+    return f"{a.method} ({settings})" if settings else a.method
 
 
-def method_text(name: str, settings: Mapping[str, Any]) -> str:
-    """Return a method with the settings that differ from its defaults in brackets."""
-    usual = _default_settings(name)
-    changed_settings = ", ".join(
-        f"{key}={setting_text(value)}" for key, value in settings.items() if key not in usual or usual[key] != value
-    )
-    return f"{name} ({changed_settings})" if changed_settings else name
-
-
-def distinct_methods(methods: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+def distinct_methods(results: Sequence[Attribution]) -> list[str]:
     """Return headings of methods: names, with settings where one method occurs with several."""
-    names = [name for name, _ in methods]
-    return [name if names.count(name) == 1 else method_text(name, settings) for name, settings in methods]
+    names = [a.method for a in results]
+    return [a.method if names.count(a.method) == 1 else method_of(a) for a in results]
 
 
 def prediction_text(prediction: Prediction) -> str:
     """Return a prediction as "negative, 98.2%", or "score = 3.14" for regression."""
     label = visible(prediction.label)
-    if prediction.probability is None:
-        return f"{label} = {prediction.value:.4g}"
-    return f"{label}, {100 * prediction.probability:.1f}%"
+    return f"{label}{' =' if prediction.probability is None else ','} {answer_number(prediction)}"
+
+
+def answer_number(prediction: Prediction) -> str:
+    """Return the probability of a prediction, or the value of a regression."""
+    return f"{prediction.value:.4g}" if prediction.probability is None else f"{100 * prediction.probability:.1f}%"
 
 
 def shortened(text: str, length: int = LENGTH) -> str:
     """Return the beginning of a text on one line."""
     text = one_line(text)
     return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def _default_settings(name: str) -> Mapping[str, Any]:
-    """Return a method's default settings as results hold them; none for a method that is not installed."""
-    try:
-        return {key: check(Any)(default) for key, default in describe(name).defaults.items()}
-    except MethodError:
-        return {}
 
 
 def _unknown(a: Attribution) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ..results.units.characters import safe
+from ..results.units.characters import direction, quoted, safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
 from .charts import GREY
 from .describe import shortened
@@ -25,16 +25,10 @@ COLORS = {True: "220,38,38", False: "37,99,235"}
 DENSEST = 0.55
 """Opacity of the strongest colour; letters keep a contrast of 4.5 on light and dark pages."""
 
-NAME = 60
-"""Most characters of a name in the line below a text."""
+NAME, TALL, LONGEST = 60, 60, 14.0
+"""Most characters of a name in the line below a text, rows of a table without a scroll box, and em of a bar."""
 
-LONGEST = 14.0
-"""The longest bar in em."""
-
-TALL = 60
-"""Rows of a table that a page shows without a scroll box of its own."""
-
-KEYS = (Piece("red", 1.0), Piece("blue", -1.0))
+KEYS = {1: Piece("red", 1.0), -1: Piece("blue", -1.0)}
 """The colours of the legend."""
 
 CLASSES = {
@@ -54,12 +48,7 @@ def page(cards: Sequence[Card], title: str) -> str:
 
 
 def fragment(blocks: Sequence[Block], *, style: bool = True) -> str:
-    """Draw a result for a notebook: one element with its own style and no script.
-
-    Args:
-        blocks: What the result consists of.
-        style: Whether to put the style before it; that of an earlier fragment holds for all.
-    """
+    """Draw a result for a notebook: one element without a script; the style of the first fragment holds for all."""
     return _environment().get_template("fragment.html.j2").render(blocks=blocks, style=style)
 
 
@@ -76,17 +65,9 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    environment.filters |= {
-        "attributes": _attributes,
-        "bar_style": _bar_style,
-        "cell_attributes": _cell_attributes,
-        "choices": _choices,
-        "length": len,
-        "script_data": _script_data,
-        "slider": _slider,
-        "plain": _plain,
-    }
-    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL}
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction, _script_data, _slider)
+    environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
+    environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL, "uncoloured": Piece("")[1:]}
     return environment
 
 
@@ -101,48 +82,46 @@ def _markup(**attributes: str | None) -> Markup:
 
 
 def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
-    """Return the class, colour, tooltip and data of a piece, and its place on a picture.
-
-    Colours stand at each element, so that a notebook that drops styles still shows them.
-    """
-    coloured = abs(piece.strength) >= FAINT
-    kind = "nxl-mark" if coloured and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
-    classes = [kind, *(["nxl-for" if piece.strength > 0 else "nxl-against"] if coloured else [])]
-    style = _style(piece.strength) if coloured else ""
-    if place:
-        classes.append("nxl-patch")
-        style = f"position:absolute;{place};{style}"
+    """Return the class, colour, tooltip and data of a piece, and its place on a picture."""
+    sign, style = _colour(piece.strength)
+    kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
+    linked = piece.part is not None or piece.source is not None
     title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.details]))
     return _markup(
-        **{"class": " ".join(classes), "style": style, "title": title},
+        **{"class": " ".join(filter(None, [kind, sign, place and "nxl-patch"]))},
+        style=f"position:absolute;{place};{style}" if place else style,
+        title=title,
         data_i=str(piece.column) if live and piece.column is not None else None,
         data_part=None if piece.part is None else str(piece.part),
-        data_name=None if piece.part is None and piece.source is None else shortened(piece.name or piece.text, NAME),
+        data_name=shortened(piece.name or quoted(piece.text), NAME) if linked else None,
         data_source=None if piece.source is None else str(piece.source),
         dir="ltr" if piece.kind == "special" else None,
     )
 
 
-def _plain(piece: Piece) -> bool:
-    """Return whether a piece is nothing but text."""
-    return piece == Piece(piece.text)
+def _direction(pieces: Sequence[Piece]) -> str:
+    """Return the writing direction of a text; special tokens are no part of its language."""
+    return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
-def _style(strength: float) -> str:
-    """Return a colour in the notation that notebooks let through: with the strength as opacity."""
+def _colour(strength: float) -> tuple[str, str]:
+    """Return the class and the style of a colour; empty for a faint one.
+
+    The colour stands at each element, with the strength as opacity, so that notebooks that drop styles still show it.
+    """
+    if abs(strength) < FAINT:
+        return "", ""
     shade = f"rgba({COLORS[strength > 0]},{DENSEST * abs(strength):.3f})"
-    return f"--s:{abs(strength):.3f};background-color:{shade}"
+    return "nxl-" + ("for" if strength > 0 else "against"), f"--s:{abs(strength):.3f};background-color:{shade}"
 
 
 def _cell_attributes(cell: Cell, column: Column, named: bool) -> Markup:
     """Return the class, colour, place and value of a cell, and the name of its column where a narrow page needs it."""
-    coloured = abs(cell.strength) >= FAINT
-    classes = [
-        *(["nxl-number"] if column.numbers else []),
-        *(["nxl-" + ("for" if cell.strength > 0 else "against")] if coloured else []),
-    ]
+    sign, style = _colour(cell.strength)
     return _markup(
-        **{"class": " ".join(classes), "style": _style(cell.strength) if coloured else None, "id": cell.anchor},
+        **{"class": " ".join(filter(None, ["nxl-number" if column.numbers else "", sign]))},
+        style=style,
+        id=cell.anchor,
         data_value=None if cell.value is None else repr(cell.value),
         data_column=column.name if named else None,
     )
@@ -173,16 +152,15 @@ def _script_data(values: Mapping[str, Any]) -> Markup:
 
 def _slider(block: Sentences) -> Markup:
     """Return what the slider shows at each step: captions, and the titles and strengths of the coloured pieces."""
-    names: dict[int, str] = {}
-    steps: list[list[dict[str, Any]]] = [[] for _ in block.steps]
-    for row in block.rows:
-        pieces = [p for _, text in row.texts for p in text if p.column is not None]
-        names |= {p.column: safe(p.name) for p in pieces if p.column is not None}
-        step = {
+    rows = [(row, [p for text in row.texts for p in text if p.column is not None]) for row in block.rows]
+    drawn = [
+        {
             "caption": safe(row.caption),
             "summary": safe(row.summary),
-            "numbers": [p.number for p in pieces],
-            "strengths": [round(p.strength, 3) for p in pieces],
+            "numbers": [piece.number for piece in pieces],
+            "strengths": [round(piece.strength, 3) for piece in pieces],
         }
-        steps[row.step or 0].append(step)
-    return _script_data({"steps": list(block.steps), "names": list(names.values()), "rows": steps})
+        for row, pieces in rows
+    ]
+    count, names = len(block.steps), [safe(piece.name) for piece in rows[0][1]]
+    return _script_data({"steps": [*block.steps], "names": names, "rows": [drawn[i::count] for i in range(count)]})

@@ -5,8 +5,6 @@ import re
 from ..results.attribution import Attribution
 from ..results.units.characters import safe
 from .blocks import Piece
-from .builders.text import legend_of, sentence_of
-from .describe import facts
 from .html import COLORS, DENSEST, FAINT
 from .layout import layout
 
@@ -50,16 +48,14 @@ def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) 
         DataError: If words are asked for and the result has none.
     """
     drawn, lines = layout(a, words=words), [HEADER]
-    for row in drawn.rows:
-        sentence = sentence_of(drawn, row, signed=a.signed)
+    for row in range(len(drawn.grid.rows)):
+        sentence = drawn.sentence(row)
         if sentence.caption:
             lines.append(f"\\textbf{{{_escaped(sentence.caption)}}}\\par")
-        for _, pieces in sentence.texts:
+        for pieces in sentence.texts:
             text = "".join(_piece(piece, greys=greys) for piece in pieces if piece.kind != "special")
             lines.append(text.strip() + "\\par")
-    legend = legend_of(facts(a), drawn, layers=a.layers is not None)
-    keys = zip((1.0, -1.0), legend.meanings(FAINT), strict=True)
-    key_boxes = [_box(_escaped(meaning), strength, greys=greys) for strength, meaning in keys if meaning]
+    key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in drawn.legend(a).meanings(FAINT)]
     return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(key_boxes)}\\par}}", "}"])) + "\n"
 
 

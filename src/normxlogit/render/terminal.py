@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -14,8 +14,10 @@ from rich.style import Style
 from rich.table import Table as Columns
 from rich.text import Text
 
+from ..results.storage.schema import FloatArray
 from ..results.units.characters import safe
-from .blocks import Bar, Block, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
+from ..results.units.media import Medium
+from .blocks import Bar, Block, Cell, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
 from .builders.media import MediumBlock
 from .charts import GREY, Grid, Legend
 from .media import course_of
@@ -23,33 +25,18 @@ from .media import course_of
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
 
-BAR = 16
-"""Characters of the axis of bars."""
+BAR, NAME_WIDTH, NARROW = 16, 32, 60
+"""Characters of the axis of bars, most of the caption of a text, and of a line without bars, which numbers repeat."""
 
-NAME_WIDTH = 32
-"""Most characters of the caption of a text."""
-
-NARROW = 60
-"""Columns of a terminal below which there are no bars, which the numbers repeat."""
-
-NAMED = 3
-"""Regions of a picture that are named."""
-
-GRID = 24
-"""Most columns of a heat map that fits a terminal."""
+NAMED, GRID = 3, 24
+"""Regions of a picture that are named, and most columns of a heat map that fits."""
 
 UNWRAPPED = 1_000_000
 """Width of a file: lines end where the text has its own line ends."""
 
-DIM = Style(dim=True)
-BOLD = Style(bold=True)
-UNDERLINED = Style(underline=True)
-STYLES = {
-    "strong": BOLD,
-    "underlined": UNDERLINED,
-    "read": UNDERLINED,
-    "unsupported": BOLD + UNDERLINED,
-} | dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
+DIM, BOLD, UNDERLINED = Style(dim=True), Style(bold=True), Style(underline=True)
+STYLES = {"strong": BOLD, "read": UNDERLINED, "unsupported": BOLD + UNDERLINED}
+STYLES |= dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
 """The kinds of pieces."""
 SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
 """Background from weak to strong, for positive and negative scores, under white letters."""
@@ -60,11 +47,7 @@ HEIGHTS = " ▁▂▃▄▅▆▇█"
 
 
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
-    """Draw blocks as text.
-
-    Returns:
-        Several lines without a line end after the last.
-    """
+    """Draw blocks as lines of text, without a line end after the last."""
     color = wants_color(sys.stdout) if color is None else color
     return _printed(_drawn(blocks, color), color=color)
 
@@ -79,20 +62,14 @@ def text_of_markdown(markdown: str) -> str:
 
 def _printed(parts: Iterable[RenderableType], *, color: bool) -> str:
     """Return what a terminal shows, without white space at the ends of lines."""
+    colors: Literal["truecolor", "256"] = (
+        "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
+    )
+    plain: dict[str, Any] = dict.fromkeys(("legacy_windows", "force_jupyter", "highlight", "markup", "emoji"), False)
+    system = colors if color else None
     buffer = StringIO()
     console = Console(
-        file=buffer,
-        force_terminal=color,
-        color_system=("truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256")
-        if color
-        else None,
-        no_color=not color,
-        width=_width(),
-        legacy_windows=False,
-        force_jupyter=False,
-        highlight=False,
-        markup=False,
-        emoji=False,
+        file=buffer, force_terminal=color, color_system=system, no_color=not color, width=_width(), **plain
     )
     for part in parts:
         console.print(part)
@@ -137,39 +114,30 @@ def _columns(*justify: str) -> Columns:
     return table
 
 
-def _header(block: Header, color: bool) -> RenderableType:
+def _named(rows: Iterable[tuple[str, Style, Text]], width: int | None = None) -> Columns:
+    """Return texts beside their names."""
     table = _columns("left", "left")
-    table.columns[0].no_wrap = True
-    rows = [("prediction", block.prediction)] if block.prediction else []
-    rows += [("tested", block.tested)] if block.tested else []
-    for name, value in [*rows, *block.facts, *(("note", note) for note in block.notes)]:
-        table.add_row(_text(name, DIM), _text(value, BOLD if name in ("prediction", "tested") else None))
+    table.columns[0].no_wrap, table.columns[0].max_width = True, width
+    for name, style, text in rows:
+        table.add_row(_text(name, style), text)
     return table
 
 
-def _paragraph(block: Paragraph, color: bool) -> RenderableType:
-    return _text(block.text, DIM)
+def _header(block: Header, color: bool) -> RenderableType:
+    strong = [(name, text) for name, text in (("prediction", block.prediction), ("tested", block.tested)) if text]
+    facts = [*block.facts, *(("note", note) for note in block.notes)]
+    rows = [(name, DIM, _text(text, BOLD)) for name, text in strong]
+    return _named([*rows, *((name, DIM, _text(text)) for name, text in facts)])
 
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
     """Draw texts in colour: under their captions in a small block, otherwise beside them."""
-    drawn = [Text("\n").join(_sentence(pieces, color) for _, pieces in row.texts) for row in block.rows]
-    if not any(row.caption for row in block.rows):
-        return Group(*drawn)
+    drawn = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
+    if not any(caption for caption, _ in drawn):
+        return Group(*(text for _, text in drawn))
     if block.small:
-        return Text("\n\n").join(
-            Text("\n").join([_text(row.caption, DIM), text]) for row, text in zip(block.rows, drawn, strict=True)
-        )
-    table = _columns("left", "left")
-    captions = table.columns[0]
-    captions.no_wrap, captions.max_width = True, NAME_WIDTH
-    for row, text in zip(block.rows, drawn, strict=True):
-        table.add_row(_text(row.caption, BOLD), text)
-    return table
-
-
-def _chat(block: Chat, color: bool) -> RenderableType:
-    return Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs))
+        return Text("\n\n").join(Text("\n").join([_text(caption, DIM), text]) for caption, text in drawn)
+    return _named([(caption, BOLD, text) for caption, text in drawn], NAME_WIDTH)
 
 
 def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
@@ -185,8 +153,7 @@ def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
 
 def _style(piece: Piece, strength: float, color: bool) -> Style | None:
     """Return the style of a piece: its colour, or that of its kind."""
-    shade = _shade(strength) if color else None
-    return shade or STYLES.get(piece.kind)
+    return (_shade(strength) if color else None) or STYLES.get(piece.kind)
 
 
 def _bar(bar: Bar, color: bool) -> Text:
@@ -197,31 +164,32 @@ def _bar(bar: Bar, color: bool) -> Text:
     return line.append("█" * length, _rgb(INK[positive])) if color else line.append("-+"[positive] * length)
 
 
+def _cell(cell: Cell, color: bool) -> Text:
+    line = Text(overflow="fold")
+    for piece in cell.pieces:
+        line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
+        details = "".join(f" {text}" for text in (piece.number, piece.details) if text)
+        line.append_text(_text(f"{details}   " if details else "", DIM))
+    line.rstrip()
+    line.append(", ".join(map(safe, cell.links)))
+    return line.append_text(_bar(cell.bar, color)) if cell.bar and _width() >= NARROW else line
+
+
 def _table(block: Table, color: bool) -> RenderableType:
     marked = {i for row in block.rows for i, cell in enumerate(row) if cell.strength and not color}
-    sides = [
-        ["right" if column.numbers else "left"] + ["left"] * (i in marked) for i, column in enumerate(block.columns)
-    ]
+    sides = [[*(["right"] if c.numbers else ["left"]), *["left"] * (i in marked)] for i, c in enumerate(block.columns)]
     table = _columns(*(side for column in sides for side in column))
     if any(column.name for column in block.columns):
         names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
         table.add_row(*(text for column in names for text in column))
-    terminal_rows = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
-    for i in terminal_rows:
-        cells = []
-        for index, cell in enumerate(block.rows[i]):
-            line = Text(overflow="fold")
-            for piece in cell.pieces:
-                line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
-                details = "".join(f" {text}" for text in (piece.number, piece.details) if text)
-                line.append_text(_text(f"{details}   " if details else "", DIM))
-            line.rstrip()
-            line.append(", ".join(map(safe, cell.links)))
-            if cell.bar and _width() >= NARROW:
-                line.append_text(_bar(cell.bar, color))
-            cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (index in marked)]
-        table.add_row(*cells)
-    left_out = len(block.rows) - len(terminal_rows)
+    shown = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
+    for row in (block.rows[i] for i in shown):
+        cells = [
+            [_cell(cell, color), *[Text(_mark(cell.strength).strip("()"))] * (i in marked)]
+            for i, cell in enumerate(row)
+        ]
+        table.add_row(*(text for texts in cells for text in texts))
+    left_out = len(block.rows) - len(shown)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
     return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 
@@ -231,38 +199,35 @@ def _grid(block: Grid, color: bool) -> RenderableType:
         return _text(f"{block.caption}: {len(block.rows)} x {len(block.columns)} scores, which a page shows", DIM)
     table = _columns("right", *("right" for _ in block.columns))
     table.add_row("", *(_text(name, DIM) for name in block.columns))
-    for name, pieces in block.cells:
-        table.add_row(_text(name, DIM), *(_text(p.text, _shade(p.strength) if color else None) for p in pieces))
+    for i, name in enumerate(block.rows):
+        fields = [_text(piece.text, _shade(piece.strength) if color else None) for piece in block.pieces(i)]
+        table.add_row(_text(name, DIM), *fields)
     return Group(_text(block.caption, DIM), table)
 
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
     """Draw a picture or a sound in its colours, and name what is strongest; without colours only that."""
-    shares = [f"{name} {share:.0%}" for name, share in block.shares[:NAMED] if share > 0]
-    strongest = _text(f"{block.medium.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
-    drawn = (_patches(block) if block.medium.kind == "picture" else [_moments(block)]) if color else []
-    return Group(*drawn, strongest)
+    strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED)) or 'nothing'}", DIM)
+    strengths = np.array([piece.strength for piece in block.parts])  # (parts,)
+    draw = _patches if block.medium.kind == "picture" else _moments
+    return Group(*(draw(block.medium, strengths) if color else []), strongest)
 
 
-def _moments(block: MediumBlock) -> Text:
+def _moments(sound: Medium, strengths: FloatArray) -> list[Text]:
     """Return one character for each two moments, as high as the sound is loud."""
-    line = Text(overflow="fold")
-    strengths = np.array([piece.strength for piece in block.parts])
-    loudness = course_of(block.medium)
+    line, loudness = Text(overflow="fold"), course_of(sound)
     pairs = np.split(strengths, range(2, len(strengths), 2))
     for i, pair in enumerate(pairs):
         part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
-        height = HEIGHTS[round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1))]
-        line.append(height if height.strip() else HEIGHTS[1], Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
-    return line
+        height = HEIGHTS[max(1, round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1)))]
+        line.append(height, Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
+    return [line]
 
 
-def _patches(block: MediumBlock) -> list[Text]:
+def _patches(picture: Medium, strengths: FloatArray) -> list[Text]:
     """Return two rows of patches as a line of half blocks."""
-    rows, columns = block.medium.shape
-    times = max(1, GRID // columns)
-    strengths = np.array([piece.strength for piece in block.parts]).reshape(rows, columns)
-    enlarged = strengths.repeat(times, 0).repeat(times, 1)
+    times = max(1, GRID // picture.shape[1])
+    enlarged = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
     lines = []
     for upper, lower in zip(enlarged[::2], np.pad(enlarged, ((0, len(enlarged) % 2), (0, 0)))[1::2], strict=True):
         line = Text(overflow="fold")
@@ -272,34 +237,23 @@ def _patches(block: MediumBlock) -> list[Text]:
     return lines
 
 
-def _tone(strength: float) -> str:
-    """Return the colour of a patch, from grey to the sign's own."""
-    grey, full = (128, 128, 128), INK[strength > 0]
-    return _rgb(tuple(round(g + (f - g) * min(abs(strength), 1.0)) for g, f in zip(grey, full, strict=True)))
-
-
 def _legend(block: Legend, color: bool) -> RenderableType:
-    line = Text()
-    entries = [block.uncoloured(STEPS[0]), *block.notes]
-    positive, negative = block.meanings(STEPS[0])
+    line, style, notes = Text(), DIM if color else None, block.remarks(STEPS[0])
+    keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
+    for sign, meaning in block.meanings(STEPS[0]):
+        line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
     if color:
-        keys = [(" red ", 1.0, positive), (" blue ", -1.0, negative)]
-        entries += [GREY] if block.unread else []
+        notes += [GREY] if block.unread else []
     else:
-        keys = [("(+++)", 0.0, positive), ("(---)", 0.0, negative)]
-        entries = ["more signs, more weight", *(note.replace("colour", "mark") for note in entries)]
-    for key, strength, meaning in keys:
-        if meaning:
-            line.append(key, _shade(strength)).append_text(_text(f" {meaning}   ", DIM if color else None))
-    line.append_text(_text("   ".join(filter(None, entries)), DIM if color else None))
-    return line
+        notes = ["more signs, more weight", *(note.replace("colour", "mark") for note in notes)]
+    return line.append_text(_text("   ".join(notes), style))
 
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Header.kind: _header,
-    Paragraph.kind: _paragraph,
+    Paragraph.kind: lambda block, _: _text(block.text, DIM),
     Sentences.kind: _sentences,
-    Chat.kind: _chat,
+    Chat.kind: lambda block, color: Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs)),
     Table.kind: _table,
     Grid.kind: _grid,
     MediumBlock.kind: _medium,
@@ -315,14 +269,18 @@ def _shade(strength: float) -> Style | None:
         return None
     if amount < 2 * STEPS[0]:
         return Style(color=_rgb(INK[positive]))
-    weak, strong = SHADES[positive]
-    mixed = tuple(round(w + (s - w) * amount) for w, s in zip(weak, strong, strict=True))
-    return Style(color="rgb(255,255,255)", bgcolor=_rgb(mixed), bold=amount >= STEPS[2])
+    return Style(color=_rgb((255,) * 3), bgcolor=_rgb(*SHADES[positive], amount), bold=amount >= STEPS[2])
 
 
-def _rgb(color: tuple[int, ...]) -> str:
-    """Return a colour as rich writes it."""
-    return f"rgb({','.join(map(str, color))})"
+def _tone(strength: float) -> str:
+    """Return the colour of a patch, from grey to the sign's own."""
+    return _rgb((128,) * 3, INK[strength > 0], min(abs(strength), 1.0))
+
+
+def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -> str:
+    """Return a colour, or one between two, as rich writes it."""
+    mixed = (round(w + (s - w) * amount) for w, s in zip(weak, strong or weak, strict=True))
+    return f"rgb({','.join(map(str, mixed))})"
 
 
 def _mark(strength: float) -> str:

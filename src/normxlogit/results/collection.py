@@ -193,11 +193,11 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.builders.comparison import comparison_grid
-        from ..render.figures.plots import figure_of, plot_words
+        from ..render.builders.text import comparison_grid
+        from ..render.figures.plots import heat_map, plot_words
 
         if self.comparable:
-            return figure_of(comparison_grid(self._compared()).strongest(k))
+            return heat_map(comparison_grid(self._compared()).best(k))
         return plot_words(self.top(15 if k is None else k, merge=merge, min_texts=min_texts))
 
     @property

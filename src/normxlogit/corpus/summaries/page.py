@@ -22,7 +22,6 @@ from ...render.charts import number
 from ...render.describe import model_text
 from ...render.html import page as drawn_page
 from ...results.citations import LEAST_LOSS
-from ...results.units.characters import direction
 from .answers import AnswerSummary
 from .conversations import QUESTION, ConversationSummary
 from .summary import Summary
@@ -141,10 +140,7 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
     sentences = []
     for answer in answers:
         largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
-        texts = [
-            (direction("".join(piece for piece, _ in text)), [_piece(*scored, largest) for scored in text])
-            for text in answer.pieces
-        ]
+        texts = [[_piece(*scored, largest) for scored in text] for text in answer.pieces]
         sentences.append(Sentence(caption(answer), texts))
     return Card([Paragraph(note), Sentences(sentences, small=True)], "Wrong answers", result=False)
 

@@ -389,8 +389,8 @@ class _Run(RunTables):
         for row, state in zip(table["row"].to_pylist(), result_states(table), strict=True):
             result = Attribution.from_dict(state)
             cut = layout(result)
-            scores: list[float] = cut.rows[opening(result)].scores.tolist()
-            drawn[row] = [[(s.text, None if s.column is None else scores[s.column]) for s in t] for t in cut.texts]
+            scores: list[float] = cut.grid.scores[opening(result)].tolist()
+            drawn[row] = [[(p.text, None if p.column is None else scores[p.column]) for p in t] for t in cut.texts]
         return drawn
 
     def _mistakes(self, top: int, least: int) -> tuple[list[Rate], int]:

@@ -7,31 +7,21 @@ from ...results.attribution import Attribution, prediction_of
 from ...results.base import Record
 from ...results.citations import Citations
 from ...results.collection import Attributions
-from ..blocks import Block, Card, Cell, Column, Piece, Table, cell
-from ..charts import number
-from ..describe import method_text, shortened
+from ..blocks import Block, Card, Cell, Column, Table, cell
+from ..describe import answer_number, method_of, shortened
 from ..html import page
-from ..layout import layout, strongest
-from .comparison import comparison_blocks, curves_card
-from .curves import Curve
+from ..layout import layout
+from .curves import Curve, curves_card
 from .generation import generation_blocks
 from .similarity import similarity_blocks
 from .sources import citation_blocks, source_blocks
-from .text import attribution_blocks, opening
+from .text import attribution_blocks, comparison_blocks, opening
 
-WORDS = 4
-"""Strongest words in a row."""
-
-OPEN = 3
-"""Up to so many cards stand open; of more the reader opens those of interest."""
+WORDS, OPEN = 4, 3
+"""Strongest words in a row; most cards that stand open: of more the reader opens those of interest."""
 
 
-def cards(
-    results: Attributions[Any],
-    *,
-    words: bool | None = None,
-    costs: Sequence[str] = (),
-) -> list[Card]:
+def cards(results: Attributions[Any], *, words: bool | None = None, costs: Sequence[str] = ()) -> list[Card]:
     """Return what a page of results consists of: a card for each text, and a table of several texts.
 
     Several methods on one text are a card with the comparison.
@@ -44,26 +34,18 @@ def cards(
     Raises:
         DataError: If words are asked for and a result has none.
     """
-    paid = iter(costs or [""] * len(results))
-    groups = results.drawn_together()
-
-    def blocks(group: Attributions[Any]) -> Sequence[Block]:
+    groups, paid, drawn = results.drawn_together(), iter(costs or [""] * len(results)), []
+    for group in groups:
         prices = [next(paid) for _ in group]
         if len(group) > 1:
-            return comparison_blocks(group, words=words, costs=prices)
-        return blocks_of(group[0], words=words, cost=prices[0])
-
-    blocks_by_group = [blocks(group) for group in groups]
-    if len(groups) == 1:
-        return [Card(blocks_by_group[0])]
-    result_cards = [
-        Card(blocks_of_group, shortened(group[0]._heading()), opened=len(groups) <= OPEN)
-        for group, blocks_of_group in zip(groups, blocks_by_group, strict=True)
-    ]
-    texts = [[a for a in group if isinstance(a, Attribution) and prediction_of(a) is not None] for group in groups]
-    if sum(map(len, texts)) < len(results) or not results:
-        return result_cards
-    return [Card([_overview(texts, words)], f"{len(groups)} results", result=False), *result_cards]
+            blocks = comparison_blocks(group, words=words, costs=prices)
+        else:
+            blocks = blocks_of(group[0], words=words, cost=prices[0])
+        heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
+        drawn.append(Card(blocks, heading, opened=len(groups) <= OPEN))
+    if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
+        return drawn
+    return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *drawn] if groups else []
 
 
 def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> list[Block]:
@@ -105,42 +87,22 @@ def results_page(
     return page([*drawn, *curves_card(curves)], title or results._title())
 
 
-def _overview(groups: Sequence[Sequence[Attribution]], words: bool | None) -> Table:
+def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:
     """Return a table with what the model answered to each text, and the words that it rests on most by each method."""
-    methods = list(dict.fromkeys(_named(a) for group in groups for a in group))
-    results = [group[0] for group in groups]
-    labels = {a.prediction.label for a in results}
-    values = {a.prediction.probability is None for a in results}
+    methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
+    predictions = [group[0].prediction for group in groups]
+    labels, values = {p.label for p in predictions}, {p.probability is None for p in predictions}
     value = "probability" if values == {False} else "probability or value"
     if values == {True}:  # a regression, or cosines
         value = labels.pop() if len(labels) == 1 else "value"
     rows = []
-    for i, (a, group) in enumerate(zip(results, groups, strict=True)):
-        chance = a.prediction.probability
-        answer = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
-        cells = [Cell(links={shortened(a._heading()): f"result-{i + 1}"})]
-        cells += [cell(a.prediction.label)] if labels else []
-        cells.append(cell(answer, a.prediction.value if chance is None else chance))
-        by_method = {_named(one): Cell(_strongest(one, words)) for one in group}
-        rows.append([*cells, *(by_method.get(name, Cell()) for name in methods)])
+    for i, (prediction, group) in enumerate(zip(predictions, groups, strict=True)):
+        cells = [Cell(links={shortened(group[0]._heading()): f"result-{i + 1}"})]
+        cells += [cell(prediction.label)] if labels else []
+        sorted_by = prediction.value if prediction.probability is None else prediction.probability
+        cells.append(cell(answer_number(prediction), sorted_by))
+        strongest = {method_of(a): layout(a, words=words).grid.named(opening(a), WORDS) for a in group}
+        rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
     columns = [Column("text"), *([Column("label")] if labels else []), Column(value, numbers=True)]
     columns += [Column(f"rests on, {name}" if methods[1:] else "rests on") for name in methods]
     return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)
-
-
-def _named(a: Attribution) -> str:
-    return method_text(a.method, a.settings)
-
-
-def _strongest(a: Attribution, words: bool | None) -> tuple[Piece, ...]:
-    """Return the strongest words of the first label, at the layer that a drawing opens on."""
-    drawn = layout(a, words=words)
-    row = drawn.rows[opening(a)]
-    return tuple(
-        Piece(
-            drawn.columns[i].name,
-            float(row.strengths[i]),
-            number=number(float(row.scores[i]), row.scale, signed=a.signed),
-        )
-        for i in strongest(drawn, row, WORDS)
-    )

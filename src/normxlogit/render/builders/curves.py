@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from ..blocks import Block, Column, Table, cell
+from ..blocks import Block, Card, Column, Paragraph, Table, cell
 
 WIDTH, HEIGHT = 300.0, 150.0
 """The area of the lines, in the units of the drawing."""
@@ -34,23 +34,6 @@ class Curve(NamedTuple):
     chance: bool = True
 
 
-class Drawing(NamedTuple):
-    """A curve as a page draws it.
-
-    Attributes:
-        high: Points of the solid line.
-        low: Points of the dashed line.
-        ticks: Height and name of each tick.
-    """
-
-    curve: Curve
-    summary: str
-    high: str
-    low: str
-    ticks: Sequence[tuple[str, str]]
-    table: Table
-
-
 @dataclass(frozen=True)
 class Curves(Block):
     """Curves on one scale: of probabilities from 0 to 1, else from the least value to the largest."""
@@ -60,35 +43,52 @@ class Curves(Block):
     curves: Sequence[Curve]
 
     @property
-    def drawings(self) -> list[Drawing]:
-        """The curves as a page draws them."""
+    def scale(self) -> tuple[float, float, str, str]:
+        """The ends of the scale, and the formats of values and ticks."""
+        if all(curve.chance for curve in self.curves):
+            return 0.0, 1.0, ".1%", ".0%"
         values = [v for curve in self.curves for line in (curve.highest_first, curve.lowest_first) for v in line]
-        chances = all(curve.chance for curve in self.curves)
-        low, high = (0.0, 1.0) if chances else (min(values, default=0.0), max(values, default=1.0))
-        return [_drawing(curve, low, high if high > low else low + 1.0, chances=chances) for curve in self.curves]
+        low, high = min(values), max(values)
+        return low, high if high > low else low + 1.0, ".3g", ".3g"
 
+    @property
+    def ticks(self) -> list[tuple[str, str]]:
+        """Height and name of each tick."""
+        low, high, _, form = self.scale
+        return [(f"{HEIGHT * (1 - k / 2):.1f}", format(low + (high - low) * k / 2, form)) for k in range(3)]
 
-def _drawing(curve: Curve, low: float, high: float, *, chances: bool) -> Drawing:
-    def line(values: Sequence[float]) -> str:
+    def points(self, curve: Curve, values: Sequence[float]) -> str:
+        """Return a line as a page draws it."""
+        low, high, *_ = self.scale
         points = zip(curve.shares, values, strict=True)
         return " ".join(f"{WIDTH * x:.1f},{HEIGHT * (high - y) / (high - low):.1f}" for x, y in points)
 
-    def shown(value: float) -> str:
-        return f"{value:.1%}" if chances else f"{value:.3g}"
+    def table(self, curve: Curve) -> Table:
+        """Return the numbers of a curve."""
+        columns = [Column("removed"), Column("highest first", numbers=True), Column("lowest first", numbers=True)]
+        return Table(columns, [list(map(cell, row)) for row in self._rows(curve)])
 
-    rows = [
-        (f"{share:.0%}", shown(first), shown(last))
-        for share, first, last in zip(curve.shares, curve.highest_first, curve.lowest_first, strict=True)
-    ]
-    middle = min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))
-    summary = (
-        f"{curve.quantity}: {rows[0][1]} for the whole text; with {rows[middle][0]} of the {curve.unit} {curve.way}, "
-        f"{rows[middle][1]} without the highest scored ones and {rows[middle][2]} without the lowest scored ones"
+    def summary(self, curve: Curve) -> str:
+        """Return a curve in words."""
+        rows = self._rows(curve)
+        share, first, last = rows[min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))]
+        return (
+            f"{curve.quantity}: {rows[0][1]} for the whole text; with {share} of the {curve.unit} {curve.way}, "
+            f"{first} without the highest scored ones and {last} without the lowest scored ones"
+        )
+
+    def _rows(self, curve: Curve) -> list[tuple[str, str, str]]:
+        form, values = self.scale[2], zip(curve.shares, curve.highest_first, curve.lowest_first, strict=True)
+        return [(f"{share:.0%}", format(first, form), format(last, form)) for share, first, last in values]
+
+
+def curves_card(curves: Sequence[Curve]) -> list[Card]:
+    """Return a card of deletion curves; none without curves."""
+    if not curves:
+        return []
+    explanation = (
+        f"The {curves[0].quantity} while {curves[0].unit} are {curves[0].way} one after the other. An explanation is "
+        "faithful where the solid line falls at once and the dashed one stays: the gap is the area between them, "
+        "about 0 for a random order."
     )
-    marks = [low + (high - low) * k / 2 for k in range(3)]
-    ticks = [
-        (f"{HEIGHT * (1 - k / 2):.1f}", f"{mark:.0%}" if chances else f"{mark:.3g}") for k, mark in enumerate(marks)
-    ]
-    columns = [Column("removed"), Column("highest first", numbers=True), Column("lowest first", numbers=True)]
-    table = Table(columns, [list(map(cell, row)) for row in rows])
-    return Drawing(curve, summary, line(curve.highest_first), line(curve.lowest_first), ticks, table)
+    return [Card([Paragraph(explanation), Curves(curves)], "Is it faithful?", result=False)]

@@ -6,17 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ..blocks import Block, Piece
-from ..charts import number
+from ..charts import Grid
 from ..media import areas_of, course_of, merge_neighbours
 
-MOST_PATCHES = 1024
-"""Patches of a picture that a drawing has; more are merged with their neighbours."""
-
-MOST_MOMENTS = 120
-"""Moments of a sound that a drawing has; neighbours are summed."""
+MOST_PATCHES, MOST_MOMENTS = 1024, 120
+"""Patches of a picture and moments of a sound that a drawing has; more are merged with their neighbours."""
 
 ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 """The names of the thirds of a picture."""
@@ -39,71 +35,49 @@ class MediumBlock(Block):
     @property
     def outline(self) -> str:
         """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
-        course = course_of(self.medium).tolist()
-        places = np.linspace(0, 100, len(course)).tolist()
-        above = [f"{x:.2f},{1 - y:.3f}" for x, y in zip(places, course, strict=True)]
-        below = [f"{x:.2f},{1 + y:.3f}" for x, y in zip(places, course, strict=True)]
-        return " ".join(above + below[::-1])
+        course = course_of(self.medium)
+        above = list(zip(np.linspace(0, 100, len(course)).tolist(), (1 - course).tolist(), strict=True))
+        return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *((x, 2 - y) for x, y in reversed(above))])
 
     @property
     def placed(self) -> list[tuple[str, Piece]]:
         """Each part with its place as a style, in percent of the picture or sound."""
         low, high = 100 * areas_of(self.medium)[:, :2], 100 * areas_of(self.medium)[:, 2:]
-        return [
-            (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
-            for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.parts, strict=True)
-        ]
+        places = np.concatenate([low, high - low], -1).tolist()  # (parts, 4)
+        form = "left:{:.3f}%;top:{:.3f}%;width:{:.3f}%;height:{:.3f}%"
+        return [(form.format(*place), piece) for place, piece in zip(places, self.parts, strict=True)]
 
-    @property
-    def shares(self) -> list[tuple[str, float]]:
-        """The share of each moment, or third of a picture such as "top left", in what speaks for the answer.
-
-        The largest comes first.
-        """
+    def strongest(self, k: int) -> list[str]:
+        """Return the moments, or thirds of a picture such as "top left", with the largest shares of positive scores."""
         names = [piece.name for piece in self.parts]
         if self.medium.kind == "picture":
             areas = areas_of(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
             names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
-        strengths = [max(piece.strength, 0.0) for piece in self.parts]
-        total = sum(strengths) or 1.0
-        shares = dict.fromkeys(names, 0.0)
-        for name, strength in zip(names, strengths, strict=True):
-            shares[name] += strength / total
-        return sorted(shares.items(), key=lambda pair: -pair[1])
+        sums = dict.fromkeys(names, 0.0)
+        for name, piece in zip(names, self.parts, strict=True):
+            sums[name] += max(piece.strength, 0.0)
+        shares = sorted(sums.items(), key=lambda pair: -pair[1])
+        return [f"{name} {share / sum(sums.values()):.0%}" for name, share in shares[:k] if share > 0]
 
 
-def coarser(medium: Medium) -> Medium:
-    """Return the scores, 0 where they are not finite, with as many patches or moments as a drawing has at most."""
-    finite = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    return merge_neighbours(finite, MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
-
-
-def media_block(
-    medium: Medium, scores: FloatArray, *, signed: bool, first: int | None = None, alone: bool = True
-) -> MediumBlock:
-    """Return a picture or a sound in the colours of its parts, each by the largest of all.
+def media_block(medium: Medium, *, signed: bool, first: int | None = None, alone: bool = True) -> MediumBlock:
+    """Return a picture or a sound in the colours of its parts, as many as a drawing has, each by the largest of all.
 
     Args:
-        medium: The picture or sound.
-        scores: Of its patches, (h, w), or moments, (n,).
+        medium: The picture or sound, with scores of a target, or of several that are summed.
         signed: Whether scores have a sign.
         first: The number of its first part among the sources of links; None for no links.
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
+    medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
+    medium = merge_neighbours(medium, MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
+    prefix = "" if alone else f"{medium.name}, "
     if medium.kind == "picture":
-        prefix = "" if alone else f"{medium.name}, "
-        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(scores.shape)]
+        names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(medium.shape)]
     else:
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
-    scale = float(np.abs(scores).max()) or 1.0
-    parts = [
-        Piece("", score / scale, name=name, number=number(score, scale, signed=signed), source=source)
-        for name, score, source in zip(
-            names,
-            scores.ravel().tolist(),
-            [None] * scores.size if first is None else range(first, first + scores.size),
-            strict=True,
-        )
-    ]
+    scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
+    fields = Grid([""], names, scores, signed=signed).pieces(0)
+    parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]
     return MediumBlock(medium, parts)

@@ -1,40 +1,27 @@
-"""The blocks of a text, picture or sound: sentence or picture, bars, heat map and table of its scores."""
+"""The blocks of a text, picture or sound by one method, or by several side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from ...errors import DataError
 from ...results.attribution import Attribution
-from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
-from ..charts import Grid, Legend, number
-from ..describe import Facts, facts, prediction_text
-from ..layout import Layout, Row, Segment, drawable, layout, strongest
-from .media import coarser, media_block
-from .verification import WITHOUT, verdict, without_text
+from ...results.collection import Attributions
+from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
+from ..charts import Grid, Legend
+from ..describe import distinct_methods, header, meanings
+from ..layout import READ_HERE, Layout, layout
+from ..verification import WITHOUT, verdict
+from .media import media_block
 
-STRONGEST = 8
-"""Words that get a bar."""
+STRONGEST, LARGEST = 8, 8_000
+"""Words that get a bar, or a line for several methods; fields of a heat map that do not slow browsers down."""
 
-SUMMARY = 4
-"""Words that the slider names."""
-
-READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
-"""What is said of the token at which an answer is read."""
-
-LARGEST = 8_000
-"""Fields of a heat map that a page still draws; a larger one slows browsers down."""
-
-UNREAD = "no token covers this text: the model did not read it"
-"""What is said of what a limit left out, or the tokenizer."""
-
-NOTHING = "no word has a score here: what there is belongs to special tokens"
-"""What is said of a layer whose scores are all on special tokens."""
+AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
 
 VISIBLE = 0.1
 """Least share of a layer's scores outside special tokens for a page to open there."""
-
-LEVEL = 0.5
-"""Share of the largest score from which the smallest is mentioned, where all scores have one sign."""
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
@@ -43,133 +30,69 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn, described = layout(a, words=words), facts(a)
-    alone = _head_alone(a, drawn)
-    blocks: list[Block] = [described.header(cost, verdict(a.verified))]
+    drawn = layout(a, words=words)
+    grid, unit = drawn.grid, drawn.unit
+    blocks: list[Block] = [header([a], [cost], verdict(a.verified))]
     if a.scores.ndim == 1:
-        blocks += [media_block(m, m.scores, signed=a.signed) for m in map(coarser, (*a.images, *a.audio))]
+        blocks += [media_block(medium, signed=a.signed) for medium in (*a.images, *a.audio)]
     if a.has_text or a.scores.ndim > 1:
-        blocks.append(_sentences(a, drawn, alone))
-    if drawn.rows[1:]:
+        steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
+        blocks.append(Sentences([drawn.sentence(row) for row in range(len(grid.rows))], steps, opening(a)))
+    if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
-        blocks += [legend_of(described, drawn, layers=a.layers is not None)]
-        return blocks + _detail(f"Every {axis}", rows_grid(a, drawn, alone))
-    unit = "word" if words or (words is None and a.has_words) else "token"
-    bars = _strongest(a, drawn, unit)
-    blocks.append(bars)
-    answer_positions = [
-        (c.name, number(float(s), drawn.rows[0].scale, signed=a.signed))
-        for c, s in zip(drawn.columns, drawn.rows[0].scores, strict=True)
-        if c.answer_read and isinstance(bars, Table)
-    ]
-    blocks += [Paragraph(f"read here: {name} {score}. {READ_HERE}") for name, score in answer_positions]
-    blocks.append(legend_of(described, drawn, layers=False))
-    if drawn.columns:
-        count = len(drawn.columns)
-        blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [_table(a, drawn, unit, alone)]))
+        return [*blocks, drawn.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
+    without = drawn.facts[WITHOUT]
+    ranked = [i for place, i in enumerate(grid.strongest(0)) if place < STRONGEST or without[i]]
+    if ranked:
+        blocks.append(_bars(grid, ranked, without, unit))
+        read = [i for i, kind in enumerate(grid.kinds) if kind == "read"]
+        blocks += [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read]
+    else:
+        blocks.append(Paragraph(f"no {unit} has a score other than zero"))
+    blocks.append(drawn.legend(a))
+    if count := len(grid.columns):
+        facts = {name: column for name, column in drawn.facts.items() if any(column)}
+        table = _every_score([grid], unit, ["score"], facts)
+        blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [table]))
     return blocks
 
 
-def sentence_of(
-    drawn: Layout,
-    row: Row,
-    *,
-    signed: bool,
-    caption: str = "",
-    alone: Sequence[str] = (),
-    without: Sequence[str] = (),
-    step: int | None = None,
-) -> Sentence:
-    """Return the text in the colours of a row.
+def comparison_blocks(
+    results: Attributions[Attribution], *, words: bool | None = None, costs: Sequence[str] = ()
+) -> list[Block]:
+    """Return what drawings of several methods' results of one text and target consist of.
 
-    Args:
-        drawn: The layout.
-        row: One of its rows.
-        signed: Whether scores have a sign.
-        caption: What the row is.
-        alone: The head's prediction at each column's token alone; empty where that was not computed.
-        without: The model's answer without each column; empty where that was not measured.
-        step: The position of the slider at which it is shown.
+    Raises:
+        DataError: If a result has several labels or layers, or the texts differ.
     """
-
-    def piece(segment: Segment) -> Piece:
-        if segment.column is None:
-            if not segment.text.strip():
-                return Piece(segment.text)
-            return Piece(segment.text, kind="rest", details=UNREAD)
-        i = segment.column
-        column = drawn.columns[i]
-        details = [f"({row.name})"] if row.name else []
-        details += [f"{WITHOUT}: {without[i]}"] if without and without[i] else []
-        details += [f"the head at this token alone: {alone[i]}"] if alone and alone[i] else []
-        details += [READ_HERE] if column.answer_read else []
-        details += ["an attention sink: what it contributes besides is in no score"] if column.sink else []
-        kind = "special" if column.special else "sink" if column.sink else "read" if column.answer_read else ""
-        strength = 0.0 if column.special else float(row.strengths[i])
-        score_text = number(float(row.scores[i]), row.scale, signed=signed)
-        return Piece(drawable(segment), strength, kind, column.name, score_text, "\n".join(details), i)
-
-    texts = [(d, [piece(s) for s in segments]) for d, segments in zip(drawn.directions, drawn.texts, strict=True)]
-    return Sentence(caption or row.name, texts, step, _summary(drawn, row, signed=signed))
+    layouts, titles, described = _layouts(results, words), distinct_methods(results), header(results, costs)
+    tested = zip(titles, (verdict(a.verified) for a in results), strict=True)
+    _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
+    agreement = [
+        [cell(title), *(cell("none" if np.isnan(v) else f"{v:.2f}") for v in line)]
+        for title, line in zip(titles, results.agreement.tolist(), strict=True)
+    ]
+    return [
+        replace(described, facts=[*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
+        Sentences([drawn.sentence(caption=title) for drawn, title in zip(layouts, titles, strict=True)]),
+        _every_score([drawn.grid for drawn in layouts], layouts[0].unit, titles, {}),
+        Legend(positive, negative, notes=["each method by its own largest score"]),
+        Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
+    ]
 
 
-def legend_of(described: Facts, drawn: Layout, *, layers: bool) -> Legend:
-    """Return what the colours of a result mean."""
-    shared = [] if drawn.rows[1:] else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
-    scales = [row.scale for row in drawn.rows]
-    layer_notes = ["each layer by its own largest score"] if layers else []
-    layer_notes += [f"{row.name}: {NOTHING}" for row in drawn.rows if layers and not strongest(drawn, row, 1)]
-    unread = any(s.column is None and s.text.strip() for segments in drawn.texts for s in segments)
-    notes = [*layer_notes, *shared]
-    strengths = np.concatenate([row.strengths[drawn.plain] for row in drawn.rows] or [np.zeros(0, np.float32)])
-    extremes = (float(strengths.max(initial=0)), float(strengths.min(initial=0)))
-    return Legend(described.positive, described.negative, scales, notes, extremes, unread=unread)
+def comparison_grid(results: Sequence[Attribution]) -> Grid:
+    """Return several methods on one text as a heat map, each row on the scale of its own largest score."""
+    grids = [drawn.grid for drawn in _layouts(results, None)]
+    scores = np.concatenate([grid.scores for grid in grids])  # (M, columns)
+    label = "score / largest of the method"
+    return Grid(distinct_methods(results), grids[0].columns, scores, label=label, kinds=grids[0].kinds, relative=True)
 
 
-def score_label(described: Facts) -> str:
-    """Return what scores mean, for an axis."""
-    return f"score: {described.positive}" + (f" (+), {described.negative} (−)" if described.negative else "")
-
-
-def _strongest(a: Attribution, drawn: Layout, unit: str) -> Block:
-    """Return the strongest scores with bars, and those of which the model's answer without them was measured."""
-    row, count = drawn.rows[0], len(drawn.columns)
-    ranked = strongest(drawn, row, count)
-    columns = [i for place, i in enumerate(ranked) if place < STRONGEST or _without(a, drawn, i)]
-    if not columns:
-        return Paragraph(f"no {unit} has a score other than zero")
-    scores, without = row.scores[columns].tolist(), [_without(a, drawn, i) for i in columns]
-    least, largest = min(0.0, *scores), max(0.0, *scores)
-    zero = -least / (largest - least)
-    rows = []
-    for i, score, answer in zip(columns, scores, without, strict=True):
-        cells = [cell(drawn.columns[i].name), cell(number(score, row.scale, signed=a.signed), score)]
-        cells += [Cell(bar=Bar(zero, zero + score / (largest - least)))]
-        rows.append([*cells, *([cell(answer)] if any(without) else [])])
-    header = [Column("score" if any(without) else "", numbers=True), Column("")]
-    header += [Column(WITHOUT)] if any(without) else []
-    units = unit if len(ranked) == 1 else f"{unit}s"
-    caption = f"The {len(rows)} strongest of {len(ranked)} {units}" if len(ranked) > len(rows) else units.capitalize()
-    return Table([Column(""), *header], rows, caption, stacked=True)
-
-
-def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
-    """Return a heat map with a row for each label and layer."""
-    layers = a.layers is not None
-    return Grid(
-        rows=[row.name or a.targets[0].name for row in drawn.rows],
-        columns=[column.name for column in drawn.columns],
-        scores=np.stack([row.scores for row in drawn.rows]),
-        label="score / largest of the layer" if layers else score_label(facts(a)),
-        signed=a.signed,
-        special=drawn.special,
-        column_details={
-            i: f"the head at this token alone: {prediction}" for i, prediction in enumerate(alone) if prediction
-        },
-        relative=layers,
-        steps=len(a.layers or ()),
-        scales=[row.scale for row in drawn.rows],
-    )
+def bounded(grid: Grid) -> Block:
+    """Return a heat map, or a notice in its place where it is too large for a page."""
+    notice = f"The table of {grid.scores.size:,} scores is too large for a page; the saved JSON has it."
+    return Paragraph(notice) if grid.scores.size > LARGEST else grid
 
 
 def opening(a: Attribution) -> int:
@@ -186,74 +109,45 @@ def opening(a: Attribution) -> int:
     return int(visible[-1] if len(visible) else shares.argmax())
 
 
-def _sentences(a: Attribution, drawn: Layout, alone: Sequence[str]) -> Sentences:
-    """Return one for each label and layer; a page shows the layers one at a time."""
-    count = len(a.layers or (0,))
-    sliding = a.layers is not None and count > 1
-    rows = [
-        sentence_of(
-            drawn,
-            row,
-            signed=a.signed,
-            alone=alone,
-            without=[_without(a, drawn, column) for column in range(len(drawn.columns))],
-            step=i % count if sliding else None,
-        )
-        for i, row in enumerate(drawn.rows)
-    ]
-    steps = [f"layer {layer}" for layer in a.layers or ()] if sliding else []
-    return Sentences(rows, steps, opening(a))
+def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
+    """Lay out one result a method; each has a row for its one target and layer, and all cut the text alike."""
+    layouts = [layout(a, words=words) for a in results]
+    columns = [(drawn.grid.columns, drawn.tokens, len(drawn.grid.rows)) for drawn in layouts]
+    if any(described != (*columns[0][:2], 1) for described in columns):
+        raise DataError("methods side by side need one score for each token of the same text")
+    return layouts
 
 
-def _detail(title: str, grid: Grid) -> list[Block]:
-    """Return a heat map in an open fold, or a notice in its place where it is too large for a page."""
-    size = grid.scores.size
-    notice = Paragraph(f"The table of {size:,} scores is too large for a page; the saved JSON has it.")
-    return [Fold(title, [notice if size > LARGEST else grid], opened=True)]
-
-
-def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Table:
-    row = drawn.rows[0]
-    columns = [Column(unit), Column("score", numbers=True)]
-    columns += [Column(WITHOUT)] if a.verified else []
-    columns += [Column("the head at this token alone")] if alone else []
+def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) -> Table:
+    """Return the strongest scores with bars, and those of which the model's answer without them was measured."""
+    scores, measured = [float(grid.scores[0, i]) for i in ranked], any(without[i] for i in ranked)
+    least, largest = min(0.0, *scores), max(0.0, *scores)
+    zero = -least / (largest - least)
     rows = []
-    for i, column in enumerate(drawn.columns):
-        score = float(row.scores[i])
-        name = Cell((Piece(column.name, kind="special" if column.special else ""),))
-        cells = [name, cell(number(score, row.scale, signed=a.signed), score)]
-        cells += [cell(_without(a, drawn, i))] if a.verified else []
-        rows.append([*cells, cell(alone[i])] if alone else cells)
-    return Table(columns, rows, numbered=True, sortable=True)
+    for i, score in zip(ranked, scores, strict=True):
+        bar = Cell(bar=Bar(zero, zero + score / (largest - least)))
+        cells = [cell(grid.columns[i]), cell(grid.number(0, i), score), bar]
+        rows.append([*cells, *([cell(without[i])] if measured else [])])
+    columns = [Column(""), Column("score" if measured else "", numbers=True), Column("")]
+    count, listed = len(grid.strongest(0)), len(ranked)
+    units = unit if count == 1 else f"{unit}s"
+    caption = f"The {listed} strongest of {count} {units}" if count > listed else units.capitalize()
+    return Table([*columns, *([Column(WITHOUT)] if measured else [])], rows, caption, stacked=True)
 
 
-def _without(a: Attribution, drawn: Layout, column: int) -> str:
-    return without_text(a, drawn.columns[column].tokens)
+def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
+    """Return a row for each word with its score by each method, and what else to say of it.
 
-
-def _head_alone(a: Attribution, drawn: Layout) -> list[str]:
-    """Return the head's prediction at each column's token alone; "" for words of several tokens."""
-    predictions = a.token_predictions
-    if predictions is None:
-        return []
-    return [prediction_text(predictions[c.tokens[0]]) if len(c.tokens) == 1 else "" for c in drawn.columns]
-
-
-def _summary(drawn: Layout, row: Row, *, signed: bool) -> str:
-    columns = strongest(drawn, row, SUMMARY)
-    strongest_scores = [
-        f"{drawn.columns[i].name} {number(float(row.scores[i]), row.scale, signed=signed)}" for i in columns
-    ]
-    return ", ".join(strongest_scores) or NOTHING
-
-
-def _shared_level(drawn: Layout, row: Row, *, signed: bool) -> list[str]:
-    """Say that all scores have one sign and are alike, if they are."""
-    scores = row.scores[drawn.plain]
-    sizes = np.abs(scores)
-    if len(scores) < 2 or not ((scores > 0).all() or (scores < 0).all()) or sizes.min() < LEVEL * sizes.max():
-        return []
-    least = number(float(scores[sizes.argmin()]), row.scale, signed=signed)
-    return [
-        f"all scores have one sign, and none is closer to 0 than {least}; centered() shows the difference from the mean"
-    ]
+    Scores by several methods are in colour. A terminal shows the words that are strongest by any.
+    """
+    rows, several = [], len(grids) > 1
+    for i, name in enumerate(grids[0].columns):
+        scored = [(g.number(0, i), float(g.scores[0, i]), several * float(g.strengths[0, i])) for g in grids]
+        cells = [cell(text, score, strength=strength) for text, score, strength in scored]
+        kind = "special" if grids[0].kinds[i] == "special" else ""
+        rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])
+    columns = [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)]
+    sizes = np.abs(np.concatenate([grid.strengths for grid in grids])).max(0, initial=0.0)  # (columns,)
+    strongest = sorted(grids[0].plain, key=lambda i: -float(sizes[i]))[:STRONGEST]
+    caption = f"Scores of each {unit}" if several else ""
+    return Table(columns, rows, caption, numbered=True, sortable=True, terminal_rows=strongest)

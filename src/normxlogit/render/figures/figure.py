@@ -23,17 +23,8 @@ SIGNS = {True: "#b2182b", False: "#2166ac"}
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Colours of Okabe and Ito (2008), told apart by colour-blind readers; then comes the next of `LINES`."""
 
-PAGE = 6.5
-"""Width in inches: that of a page's text."""
-
-LINE = 0.15
-"""Height in inches of a line of text."""
-
-LETTER = 0.075
-"""Width in inches of a letter."""
-
-ROW = 0.22
-"""Height in inches of a bar or of a heat map's row of one line."""
+PAGE, LINE, LETTER, ROW = 6.5, 0.15, 0.075, 0.22
+"""Inches: the width of a page's text, a line of text, a letter, and a bar or a heat map's row of one line."""
 
 LINES = ("-", "--", ":", "-.")
 MARKERS = "os^vDP*X<>hp"

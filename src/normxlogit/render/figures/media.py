@@ -12,7 +12,7 @@ from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
 from ...results.units.media import Medium
 from ..builders.media import MOST_PATCHES
-from ..charts import number
+from ..charts import Grid, number
 from ..describe import shortened
 from ..media import course_of, merge_neighbours
 from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
@@ -20,20 +20,11 @@ from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_mo
 ACROSS = 4
 """Pictures beside each other."""
 
-PICTURES = 11
-"""Parts that have a picture of their own, after that of the whole answer."""
+PICTURES, ROWS, MOMENTS = 11, 40, 240
+"""Most parts with a picture of their own, most with a row below a sound, and most moments of these."""
 
-ROWS = 40
-"""Parts that have a row below a sound."""
-
-MOMENTS = 240
-"""Moments of a sound that a figure has at most."""
-
-DENSEST = 0.6
-"""Opacity of the strongest patch."""
-
-GREY = 0.85
-"""How much of a picture's colours is taken away, as on pages: its red is not a score."""
+DENSEST, GREY = 0.6, 0.85
+"""Opacity of the strongest patch; how much of a picture's colours is taken away, as on pages: its red is no score."""
 
 LABEL = 24
 """Most characters of a part's name."""
@@ -56,13 +47,13 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
-        answer_scores = [rows.sum(0)[None]] if picture and len(parts) > 1 else []
-        names = [*(["the whole answer"] if answer_scores else []), *(one_line(parts[i]) for i in largest)]
+        whole = picture and len(parts) > 1
+        names = ["the whole answer"] * whole + [shortened(parts[i], LABEL) for i in largest]
         height = 1.4 + ROW * len(names)
         if picture:
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
-        scores = np.concatenate([*answer_scores, rows[largest]])
-        drawn.append((replace(medium, scores=scores), [shortened(name, LABEL) for name in names], height))
+        scores = np.concatenate([rows.sum(0)[None], rows[largest]])[not whole :]
+        drawn.append((replace(medium, scores=scores), names, height))
     with plot_style():
         figure = PlotFigure(PAGE, sum(height for *_, height in drawn))
         areas = figure.subfigures(len(drawn), 1, height_ratios=[height for *_, height in drawn], squeeze=False)[:, 0]
@@ -77,14 +68,14 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
 def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed: bool) -> None:
     """Draw a picture in the colours of each row of scores, of several parts the first for the whole answer."""
     every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
+    sums = image.total  # (rows,)
+    for axes, name, scores, total in zip(every, names, image.scores, sums.tolist(), strict=False):
+        draw_picture(axes, image, scores)
+        axes.set_title(f"{name}  {number(total, float(np.abs(sums).max()), signed=signed)}", size=8)
     for axes in every[len(names) :]:
         axes.remove()
-    scale = float(np.abs(image.scores.sum((1, 2))).max())
-    for axes, name, scores in zip(every, names, image.scores, strict=False):
-        draw_picture(axes, image, scores)
-        axes.set_title(f"{name}  {number(float(scores.sum()), scale, signed=signed)}", size=8)
-    has_total = parts > 1
-    say_more(every[min(len(names), ACROSS) - 1], len(names) - has_total, parts - len(names) + has_total)
+    listed = len(names) - (parts > 1)
+    say_more(every[min(len(names), ACROSS) - 1], listed, parts - listed)
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
@@ -116,8 +107,7 @@ def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
     above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
     above.set(yticks=[], title=one_line(audio.name))
     above.spines["left"].set_visible(False)
-    scales = np.abs(audio.scores).max(1, keepdims=True, initial=0)  # (parts, 1)
-    table: FloatArray = audio.scores / np.maximum(scales, 1e-12)
+    table = Grid(names, [""] * audio.scores.shape[1], audio.scores, relative=True).strengths
     edges = np.append(audio.times[:, 0], audio.times[-1, 1])  # (n + 1,)
     colors = below.pcolormesh(edges, np.arange(len(names) + 1), table, cmap="RdBu_r", vmin=-1, vmax=1)
     below.set_yticks(np.arange(len(names)) + 0.5, names)

@@ -1,47 +1,39 @@
 """Results as matplotlib figures: bars, waterfalls, heat maps, pictures and sounds."""
 
+import textwrap
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from ...errors import DataError, InputError
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
+from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
 from ..builders.similarity import pairs_grid
-from ..builders.sources import SHARED, scores_grid, shares_grid
-from ..builders.text import rows_grid, score_label
+from ..builders.sources import scores_grid, shares_grid
 from ..charts import MOST, Grid, number
-from ..describe import facts, shortened
-from ..layout import Layout, layout, strongest
-from .figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
-from .heat_map import LABEL, heat_map
+from ..describe import shortened
+from ..layout import layout
+from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .media import media_figure
+
+SHARED = 12
+"""Most sources beside the sentences of an answer."""
+
+LABEL, COLUMN_LABEL, TITLE, LINES = 28, 19, 14, 4
+"""Most characters of a line of a name, of one above a wide column, and of an inch of a title; most lines of a name."""
+
+NARROW, WIDE, SCALE = 0.28, 1.3, 1.0
+"""Widths in inches of a column with a short name, which is turned, of one with a long name, and of the colour bar."""
 
 PlotKind = Literal["bars", "waterfall", "heatmap"]
 
 
-class Bar(NamedTuple):
-    """A named bar.
-
-    Attributes:
-        start: Where it begins.
-        color: Its colour, where that does not tell the sign.
-    """
-
-    name: str
-    score: float
-    start: float = 0.0
-    color: str = ""
-
-
 def plot_attribution(
-    a: Attribution,
-    kind: PlotKind | None = None,
-    *,
-    k: int | None = None,
-    words: bool | None = None,
+    a: Attribution, kind: PlotKind | None = None, *, k: int | None = None, words: bool | None = None
 ) -> PlotFigure:
     """Draw the scores of a result."""
     if kind not in (None, *get_args(PlotKind)):
@@ -50,28 +42,20 @@ def plot_attribution(
         raise InputError(f"k must be at least 1, not {k}")
     if a.completion is not None:
         return _plot_completion(a, kind, k)
-    return _plot_input(a, kind, k, words)
-
-
-def _plot_input(a: Attribution, kind: PlotKind | None, k: int | None, words: bool | None) -> PlotFigure:
-    """Draw the scores of one text, picture or sound."""
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
         return media_figure(a, k=k)
-    drawn = layout(a, words=words)
+    grid = layout(a, words=words).grid
     if a.pairs is not None and kind == "heatmap":
-        return figure_of(pairs_grid(a))
+        return heat_map(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
-        return figure_of(rows_grid(a, drawn).strongest(k))
+        return heat_map(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
     if not single:
         raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
     if kind == "waterfall":
-        return _bar_chart(_waterfall(a, drawn, k or 10), score_label(facts(a)), stepped=True)
-    row, count = drawn.rows[0], len(drawn.columns)
-    columns = sorted(strongest(drawn, row, k or MOST)) or drawn.plain[: k or MOST]
-    bars = [Bar(drawn.columns[i].name, float(row.scores[i])) for i in columns]
-    more = len(strongest(drawn, row, count)) - len(bars)
-    return _bar_chart(bars, score_label(facts(a)), scale=row.scale, signed=a.signed, more=more)
+        return _waterfall(a, grid, k or 10)
+    columns = sorted(grid.strongest(0, k or MOST)) or grid.plain[: k or MOST]
+    return _bar_chart(grid.take(columns, len(grid.strongest(0))))
 
 
 def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
@@ -81,86 +65,127 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
     if a.targets[0].kind == "part" and a.prompt_tokens is None:
-        return figure_of(shares_grid(a).strongest(k or SHARED).transposed())
+        grid = shares_grid(a).best(k or SHARED)
+        omitted = f"; the {len(grid.columns)} strongest of {len(grid.columns) + grid.more}" if grid.more else ""
+        return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=grid.label + omitted, signed=False))
     if a.media:
         return media_figure(a, k=k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
-    return figure_of(scores_grid(summed).strongest(k))
+    return heat_map(scores_grid(summed).best(k))
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
     """Draw the mean score of words over several texts as bars."""
     if not words:
         raise DataError("no words to show")
-    bars = [Bar(f"{word.text} ({word.texts})", word.score) for word in words]
-    return _bar_chart(bars, "mean score (number of texts)")
+    names, scores = [f"{word.text} ({word.texts})" for word in words], np.array([[word.score for word in words]])
+    return _bar_chart(Grid([""], names, scores, label="mean score (number of texts)"))
 
 
-def figure_of(block: Grid) -> PlotFigure:
-    """Draw a heat map in the style of all plots, and take no text for a formula."""
-    with plot_style():
-        return plain_text(heat_map(block))
+def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
+    """Draw a row of scores as horizontal bars from top to bottom, each with its number.
 
-
-def _bar_chart(
-    rows: Sequence[Bar],
-    label: str,
-    *,
-    scale: float | None = None,
-    signed: bool = True,
-    more: int = 0,
-    stepped: bool = False,
-) -> PlotFigure:
-    """Draw horizontal bars from top to bottom, each with its number.
-
-    Args:
-        rows: The bars.
-        label: What their lengths mean.
-        scale: The score by which numbers are rounded; by default the largest.
-        signed: Whether numbers carry a sign.
-        more: How many others are not shown.
-        stepped: Whether each begins where the one before ends.
+    With `starts` each begins there, where the one before ends; the last, in grey, is the sum.
     """
-    if not rows:
+    if not grid.columns:
         raise DataError("no word or token to draw")
+    count, scores = len(grid.columns), grid.scores[0]
     with plot_style():
-        figure = PlotFigure(PAGE, 0.9 + ROW * len(rows) + LINE * bool(more))
+        figure = PlotFigure(PAGE, 0.9 + ROW * count + LINE * bool(grid.more))
         axes = figure.subplots()
         axes.use_sticky_edges = False  # room for the numbers on both sides
-        places = range(len(rows))
-        sizes = np.array([row.score for row in rows])  # (bars,)
-        starts = np.array([row.start for row in rows])  # (bars,)
-        colors = [row.color or SIGNS[bool(row.score >= 0)] for row in rows]
-        bars = axes.barh(places, sizes, left=starts, color=colors, height=0.75)
-        largest = float(np.abs(sizes).max()) if scale is None else scale
-        numbers = [number(float(score), largest, signed=signed) for score in sizes]
-        axes.bar_label(bars, numbers, padding=3, size=8)
-        for step, end in enumerate((starts + sizes)[:-1] if stepped else ()):
+        colors = [SIGNS[bool(score >= 0)] for score in scores]
+        colors[-1] = "0.35" if starts else colors[-1]
+        bars = axes.barh(range(count), scores, left=starts or 0.0, color=colors, height=0.75)
+        axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
+        for step, end in enumerate([*starts[1:-1], scores[-1]] if starts else ()):
             axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
-        axes.set_yticks(places, [shortened(row.name, LABEL) for row in rows])
-        axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel=one_line(label))
+        axes.set_yticks(range(count), [shortened(name, LABEL) for name in grid.columns])
+        axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
         axes.margins(x=0.15)
         axes.axvline(0, color="black", linewidth=0.8)
-        say_more(axes, len(rows), more)
+        say_more(axes, count, grid.more)
         return plain_text(figure)
 
 
-def _waterfall(a: Attribution, drawn: Layout, k: int) -> list[Bar]:
-    """Return bars that begin where the one before ends: from the bias over the strongest words to the sum."""
+def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
+    """Draw bars that begin where the one before ends: from the bias over the strongest words to the sum."""
     if a.quantity == "cosine":
         raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
-    row = drawn.rows[0]
-    columns = strongest(drawn, row, k)
+    columns = grid.strongest(0, k)
     besides = (("bias", a.bias), ("attention sink", a.sink))
     steps = [(name, float(value)) for name, value in besides if value is not None]
     total = float(a.scores.sum()) + sum(score for _, score in steps)
-    steps += [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
+    steps += [(grid.columns[i], float(grid.scores[0, i])) for i in columns]
     if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
-    starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)
-    rows = [Bar(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]
-    total_name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
-    return [*rows, Bar(f"{total_name}: {number(total, abs(total))}", total, color="0.35")]
+    starts = [*np.cumsum([0.0, *(score for _, score in steps[:-1])]).tolist(), 0.0]
+    name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
+    steps.append((f"{name}: {number(total, abs(total))}", total))
+    names, scores = [step for step, _ in steps], np.array([[score for _, score in steps]])
+    return _bar_chart(Grid([""], names, scores, label=grid.label), starts)
+
+
+def heat_map(block: Grid) -> PlotFigure:
+    """Draw a table in colours, white where a score is 0; as wide as a page: what is wider goes on in a further strip.
+
+    Columns with short names are narrow; wide ones have room for their numbers.
+    """
+    if not block.columns:
+        raise DataError("no word or token to draw")
+    wide = max(map(len, block.columns)) > LABEL
+    rows = [_wrapped(name, LABEL) for name in block.rows]
+    columns = [_wrapped(name, COLUMN_LABEL) if wide else shortened(name, LABEL) for name in block.columns]
+    names_width = LETTER * max(len(line) for name in rows for line in name.split("\n"))
+    column_width = WIDE if wide else NARROW
+    strip_columns = max(1, int((PAGE - SCALE - names_width) / column_width))
+    strips = [slice(i, min(i + strip_columns, len(columns))) for i in range(0, len(columns), strip_columns)]
+    heights = [max(ROW, LINE * (1.5 + name.count("\n"))) for name in rows]
+    labels = LINE * (1 + max(name.count("\n") for name in columns)) if wide else LETTER * max(map(len, columns))
+    width = SCALE + names_width + column_width * min(strip_columns, len(columns))
+    with plot_style():
+        figure = PlotFigure(max(3.5, width), 0.3 + len(strips) * (0.25 + labels + max(sum(heights), 0.5)))
+        table = np.nan_to_num(
+            block.strengths if block.relative or block.steps else block.scores, posinf=0.0, neginf=0.0
+        )  # (R, C)
+        scale = float(np.abs(table).max(initial=0.0)) or 1.0
+        signed = block.signed or bool((table < 0).any())
+        colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
+        every = figure.subplots(len(strips), squeeze=False)[:, 0]
+        for part, axes in zip(strips, every, strict=True):
+            axes.imshow(table[:, part], aspect="auto", interpolation="nearest", **colors)
+            axes.set_xlim(
+                -0.5, min(strip_columns, len(columns)) - 0.5
+            )  # the last strip has columns as wide as the others'
+            axes.set_yticks(range(len(rows)), rows)
+            turned = {"size": 8} if wide else {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
+            axes.set_xticks(range(part.stop - part.start), columns[part], **turned)
+            axes.tick_params(length=0)
+            axes.spines[["left", "bottom"]].set_visible(False)
+            if block.steps:
+                axes.invert_yaxis()  # the last layer on top, as networks are drawn
+            if wide:
+                axes.xaxis.tick_top()
+                _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
+        figure.colorbar(every[0].images[0], ax=list(every), aspect=30)
+        figure.suptitle(_wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
+        say_more(every[0], len(columns), block.more)
+        return plain_text(figure)
+
+
+def _wrapped(name: str, width: int) -> str:
+    """Return a name in at most `LINES` lines."""
+    return textwrap.fill(one_line(name), width, max_lines=LINES, placeholder="…")
+
+
+def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None:
+    """Write each score into its field, in white on dark colours."""
+    scale, signed = float(np.abs(scores).max(initial=0.0)), bool((scores < 0).any())
+    for (row, column), score in np.ndenumerate(scores):
+        color = "white" if abs(strengths[row, column]) > 0.6 else "black"
+        axes.text(
+            column, row, number(float(score), scale, signed=signed), ha="center", va="center", size=8, color=color
+        )

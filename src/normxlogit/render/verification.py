@@ -1,0 +1,69 @@
+"""A verification in words: the sentence above a text, and the answer beside each word."""
+
+from collections.abc import Sequence
+
+from ..results.attribution import Attribution
+from ..results.units.characters import visible
+from ..results.verification import Removal, Verification
+from .blocks import Column, Table, cell
+from .describe import prediction_text, shortened
+
+NAMED, LONGEST = 6, 60
+"""Most units that a sentence names, and most characters of each."""
+
+WITHOUT = "without it"
+"""The heading of the answers beside words."""
+
+
+def verdict(verified: Verification | None) -> str:
+    """Return what the model answers without the units of the highest scores, in sentences; empty without a test."""
+    if verified is None:
+        return ""
+    removal, control = verified.smallest or verified.together, verified.control
+    has_label = verified.original.prediction is not None and verified.quantity != "value"
+    unchanged = "still " if verified.smallest is None and has_label else ""
+    original = f" ({verified.original.value:.3g} with all)" if verified.quantity in ("value", "cosine") else ""
+    sentences = [f"Without {_names(verified, removal)}: {unchanged}{answer_text(verified, removal)}{original}."]
+    if control is not None:
+        units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
+        sentences.append(f"Without {len(control.units)} other {units}: {answer_text(verified, control)}.")
+    return " ".join(sentences)
+
+
+def without_text(a: Attribution, tokens: Sequence[int]) -> str:
+    """Return the answer without the unit that holds the first of some tokens; empty where that was not measured."""
+    removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
+    return "" if a.verified is None or removal is None else answer_text(a.verified, removal)
+
+
+def answer_text(verified: Verification, removal: Removal) -> str:
+    """Return an answer, with the probability of what is explained where that is not what is predicted."""
+    original = verified.original
+    if verified.quantity == "log-probability":
+        return f"{removal.value - original.value:+.1f} nats"
+    if removal.prediction is None or verified.quantity == "cosine":
+        return f"{removal.value:.3f}"
+    explains_prediction = original.prediction is None or original.prediction.label == verified.target
+    of_target = f" ({verified.target}: {100 * removal.value:.1f}%)"
+    text = prediction_text(removal.prediction)
+    return text if verified.quantity != "probability" or explains_prediction else text + of_target
+
+
+def removals_table(verified: Verification | None) -> list[Table]:
+    """Return the answer without each unit as a table; none without a test."""
+    if verified is None:
+        return []
+    rows = [[cell(_names(verified, removal)), cell(answer_text(verified, removal))] for removal in verified.single]
+    return [Table([Column(verified.unit), Column(WITHOUT)], rows)]
+
+
+def _names(verified: Verification, removal: Removal) -> str:
+    """Return the units of a removal as a list in a sentence."""
+    count, unit = len(removal.units), verified.unit
+    if verified.smallest is None and count > 1:
+        return f"the {count} {unit}s of the highest scores"
+    if count > NAMED:
+        return f"{count} {unit}s"
+    quoted = unit in ("word", "token", "source")
+    marked = [f'"{shortened(visible(text), LONGEST)}"' if quoted else f"{unit} {text}" for text in removal.units]
+    return " and ".join(filter(None, [", ".join(marked[:-1]), marked[-1]]))
