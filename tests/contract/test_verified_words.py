@@ -8,6 +8,7 @@ import torch
 
 import normxlogit
 from normxlogit import ALL, Attribution, Explainer, InputError
+from normxlogit.render.builders.verification import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
 from tests.pipeline.test_signals import PROCESSOR, RATE, picture, pixels, vit
@@ -262,3 +263,37 @@ def test_a_transcript_without_moments_has_the_probability_that_the_model_gives_i
                 else:
                     expected = -float(model(input_values=extracted.input_values, labels=written).loss)
             assert removal.value == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_an_output_that_stands_by_itself_is_tested_by_its_own_answer(problem: str) -> None:
+    model, tokenizer = tiny.model("bert", num_labels=3, problem_type=problem), tiny.tokenizer_for("bert")
+    with torch.no_grad():
+        model.classifier.weight.mul_(8)
+        model.classifier.bias.add_(torch.tensor([2.36, 1.44, 1.93]))  # about a half each
+    explainer = Explainer(model, tokenizer)
+    switched = crossed = 0
+    texts = ["good movie and a bad plot", "the cat sat", "never maybe awful"]
+    for text, target in itertools.product(texts, [None, 0, 2]):
+        a = explainer(text, target=target, verify="auto")
+        assert problem != "regression" or a.prediction.id == 0, "the largest of several values is no prediction"
+        ids = tokenizer(text)["input_ids"]
+        whole = tiny.logits_of(model, ids)
+        for removal in (a.verified.original, *a.verified.single, a.verified.together, a.verified.smallest):
+            if removal is None:
+                continue
+            logits = tiny.logits_of(model, [i for place, i in enumerate(ids) if place not in removal.tokens])
+            own = float(logits[a.target.id])
+            assert removal.prediction.id == a.target.id
+            assert removal.prediction.value == pytest.approx(own, abs=1e-4)
+            if problem == "regression":
+                assert removal.value == pytest.approx(own, abs=1e-4)
+                assert not removal.changed
+            else:
+                assert removal.value == pytest.approx(float(logits.sigmoid()[a.target.id]), abs=1e-5)
+                assert removal.changed == ((own >= 0) != (float(whole[a.target.id]) >= 0))
+                switched += int(logits.argmax()) != int(whole.argmax()) and not removal.changed
+                crossed += removal.changed
+        others = {name for name in ("LABEL_0", "LABEL_1", "LABEL_2") if name != a.target.name}
+        assert not any(name in verdict(a.verified) for name in others)
+    assert problem == "regression" or (switched and crossed), "another label first is no change, and a half is"
