@@ -297,3 +297,32 @@ def test_an_output_that_stands_by_itself_is_tested_by_its_own_answer(problem: st
         others = {name for name in ("LABEL_0", "LABEL_1", "LABEL_2") if name != a.target.name}
         assert not any(name in verdict(a.verified) for name in others)
     assert problem == "regression" or (switched and crossed), "another label first is no change, and a half is"
+
+
+def test_the_space_before_a_word_goes_with_it_where_it_is_a_token_by_itself() -> None:
+    tokenizer = tiny.letters()  # as tokenizers of language models split numbers from the space before them
+    model = tiny.model("llama", "CausalLM", vocab_size=len(tokenizer), pad_token_id=0, bos_token_id=1, eos_token_id=1)
+    text = "it was 12 years\n\nand 3 more"
+
+    def ids_without(start: int, end: int) -> list[int]:
+        spaces = len(text[:start]) - len(text[:start].rstrip(" "))
+        return tokenizer(text[: start - spaces] + text[end:])["input_ids"]
+
+    explainer = Explainer(model, tokenizer)
+    a = explainer(text, verify=6)
+    g = explainer.explain_completion(text, " sat", verify=6)
+    ids, completion = tokenizer(text)["input_ids"], tokenizer(" sat")["input_ids"]
+    for verified in (a.verified, g.verified):
+        for removal in verified.single:
+            removed = removal.tokens
+            start, end = a.offsets[removed[0]][0], a.offsets[removed[-1]][1]
+            assert text[start:end].lstrip(" ") == removal.units[0]
+            kept = ids_without(start, end)
+            assert [i for place, i in enumerate(ids) if place not in removed] == kept
+            if verified is a.verified:
+                expected = tiny.logits_of(model, kept)[-1].softmax(-1)[a.target.id]
+            else:
+                nats = tiny.logits_of(model, [*kept, *completion]).log_softmax(-1)
+                expected = sum(nats[len(kept) - 1 + place, i] for place, i in enumerate(completion))
+            assert removal.value == pytest.approx(float(expected), abs=1e-4)
+    assert "\n" not in "".join(unit for removal in a.verified.single for unit in removal.units)
