@@ -62,7 +62,7 @@ def _text_column(inputs: Any) -> Any:
     columns = {name: inputs[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
-    texts = [name for name, column in columns.items() if _is_text(column) or _begins_with_text(column)]
+    texts = [name for name, column in columns.items() if _is_text(column) or begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
     for pair in PAIRS:
@@ -75,7 +75,8 @@ def _text_column(inputs: Any) -> Any:
     if not texts:
         raise InputError(
             f"a {type_name} without a column of texts was given ({', '.join(map(repr, names)) or 'it is empty'}); pass "
-            "a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids'"
+            "a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids', by "
+            "itself or in a list"
         )
     first, second = (f"data[{name!r}]" for name in texts[:2])
     pairs = (
@@ -94,11 +95,15 @@ def repeatable(inputs: Any) -> Any:
 
 def collected(frame: Any) -> Any:
     """Return a frame whose rows were not computed yet with its rows, and anything else as it is."""
-    lazy = hasattr(frame, "collect_schema") and hasattr(frame, "collect") and not hasattr(frame, "shape")
-    return frame.collect() if lazy else frame
+    return frame.collect() if is_lazy(frame) else frame
 
 
-def _begins_with_text(column: Any) -> bool:
+def is_lazy(frame: Any) -> bool:
+    """Return whether the rows of a frame were not computed yet."""
+    return hasattr(frame, "collect_schema") and hasattr(frame, "collect") and not hasattr(frame, "shape")
+
+
+def begins_with_text(column: Any) -> bool:
     """Return whether the first value of a column (of any library) that is not missing is a text."""
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
