@@ -12,7 +12,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
-from .texts import begins_with_text, is_lazy
+from .texts import begins_with_text, is_lazy, plain_cell
 
 IGNORED_FIELDS = (
     "attention_mask",
@@ -136,13 +136,7 @@ def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
     columns = {name: inputs[name] for name in names}
     if any(map(begins_with_text, columns.values())):
         return None
-    return {name: [_row_of(value) for value in column] for name, column in columns.items()}
-
-
-def _row_of(value: Any) -> Any:
-    """Return a cell as a list of numbers, whatever holds it, or as the number that it is."""
-    value = value.as_py() if hasattr(value, "as_py") else value
-    return value.tolist() if hasattr(value, "tolist") else value.to_list() if hasattr(value, "to_list") else value
+    return {name: [plain_cell(value) for value in column] for name, column in columns.items()}
 
 
 def rows_of_ids(inputs: Any) -> list[Any] | None:
