@@ -384,7 +384,7 @@ class Explainer:
         cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
         if question is None or isinstance(question, str) or not isinstance(question, Iterable):
             return cite(self._language_model, question, documents, **cite_options)
-        return cite_each(self._language_model, list(question), documents, cite_options)
+        return cite_each(self._language_model, question, documents, cite_options)
 
     def cite_stream(
         self,

@@ -61,6 +61,7 @@ def test_answers_of_searches(names):
     text, named = {"text": ONE, "source": "a.md"}, {"a.md:1": ONE}
     assert names({"ids": [["1"]], "documents": [[ONE]], "metadatas": [[{}]]}) == {"document 1:1": ONE}  # Chroma
     assert names({"documents": [haystack(ONE, {"source": "a.md"})]}) == named
+    assert names({"retriever": {"documents": [haystack(ONE, {"source": "a.md"})]}}) == named  # Haystack's Pipeline.run
     assert names({"matches": [{"id": "1", "score": 0.3, "metadata": text}]}) == named  # Pinecone
     assert names(SimpleNamespace(points=[SimpleNamespace(id=1, score=0.5, payload=text)])) == named  # Qdrant
     assert names({"hits": {"hits": [{"_index": "i", "_id": "1", "_source": text}]}}) == named  # Elasticsearch

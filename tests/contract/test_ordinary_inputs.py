@@ -137,3 +137,55 @@ def test_pictures_that_would_be_cut_off_and_methods_of_texts():
     for method in ("occlusion", "integrated-gradients"):
         with pytest.raises(UnsupportedModelError, match="frozen-gradient, normxlogit and logat explain these"):
             explainer(picture(), method=method)
+
+
+def tokenized(tokenizer, form):
+    """Texts of two lengths as a tokenizer returns them, and as a data set for training holds them."""
+    rows = [tokenizer(text) for text in TEXTS]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    if form == "a batch without padding":
+        return tokenizer(TEXTS)
+    if form == "with offsets":
+        return tokenizer(TEXTS, return_offsets_mapping=True)
+    if form == "a list of rows":
+        return rows
+    if form == "a list of batches":
+        return [tokenizer(text, return_tensors="pt") for text in TEXTS]
+    if form == "lists of tensors":
+        return {name: [torch.tensor(row) for row in values] for name, values in columns.items()}
+    if form == "a frame":
+        return pd.DataFrame(columns | {"label": [1, 0], "idx": [7, 8]})
+    if form == "an Arrow table":
+        return pytest.importorskip("pyarrow").table(columns | {"label": [1, 0]})
+    if form == "polars":
+        return pytest.importorskip("polars").DataFrame(columns | {"label": [1, 0]})
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict(columns | {"label": [1, 0]})
+    if form == "a data set, padded":
+        padded = tokenizer(TEXTS, padding=True)
+        return datasets.Dataset.from_dict({**padded, "label": [1, 0]}).with_format("torch")
+    return data.with_format("torch") if form == "a data set of tensors" else data
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("a batch without padding", "with offsets", "a list of rows", "a list of batches", "lists of tensors"),
+        *("a frame", "an Arrow table", "polars", "a data set", "a data set of tensors", "a data set, padded"),
+    ],
+)
+def test_tokenized_texts_need_no_padding_and_no_unpacking(bert, explainer, form):
+    expected = explainer(TEXTS)
+    results = explainer(tokenized(bert[1], form))
+    assert len(results) == len(expected)
+    for result, by_text in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result.scores, by_text.scores, atol=1e-6)
+        assert result.token_ids == by_text.token_ids
+
+
+def test_rows_that_do_not_belong_together_are_refused_by_their_number(bert, explainer):
+    encoded = dict(bert[1](TEXTS))
+    with pytest.raises(InputError, match="'attention_mask' must hold a row for each of the 2 rows"):
+        explainer(encoded | {"attention_mask": [[1]]})
+    with pytest.raises(InputError, match="row 1 of the encoded input holds token id 9999"):
+        explainer({"input_ids": [encoded["input_ids"][0], [9999]]})

@@ -249,3 +249,66 @@ def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
         row += count
     assert row == len(whole.targets)
     assert " ".join(whole.text[a:b] for a, b in whole.offsets).split() == whole.text.split()
+
+
+PROMPTS, COMPLETIONS = ["the cat sat", "a dog"], [" on the mat", " is good"]
+
+
+def tables(columns):
+    """The same columns as each library holds them, with a column of numbers before them."""
+    columns = {"n": [1, 2], **columns}
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow, datasets = pytest.importorskip("pyarrow"), pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict(columns)
+    return [
+        pandas.DataFrame(columns, index=[1, 0]),
+        polars.DataFrame(columns),
+        polars.LazyFrame(columns),
+        arrow.table(columns),
+        data,
+        data.to_iterable_dataset(),
+        list(data),
+    ]
+
+
+def test_a_table_of_prompts_is_its_column_of_texts_and_not_the_names_of_its_columns():
+    writer = tiny.writer()
+    expected = writer.generate(PROMPTS, max_new_tokens=3)
+    for table in tables({"prompt": PROMPTS}):
+        results = writer.generate(table, max_new_tokens=3)
+        assert [g.completion for g in results] == [g.completion for g in expected], type(table)
+    expected = writer.explain_completion(PROMPTS, COMPLETIONS)
+    for prompts, completions in zip(
+        tables({"prompt": PROMPTS}), tables({"completion": COMPLETIONS})[:-1], strict=False
+    ):
+        for result, by_lists in zip(writer.explain_completion(prompts, completions), expected, strict=True):
+            assert result.completion == by_lists.completion, type(completions)
+            np.testing.assert_allclose(result.scores, by_lists.scores, atol=1e-6)
+
+
+def test_a_table_of_chats_is_its_chats():
+    writer = tiny.writer(template=tiny.CHAT_TEMPLATE)
+    chats = [[{"role": "user", "content": text}] for text in PROMPTS]
+    expected = [g.completion for g in writer.generate(chats, max_new_tokens=3)]
+    for name in ("messages", "prompt"):
+        for table in tables({name: chats})[:-1]:
+            assert [g.completion for g in writer.generate(table, max_new_tokens=3)] == expected, (name, type(table))
+
+
+def test_questions_answers_and_documents_of_a_frame_belong_together_by_their_place():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "question": ["who sat ?", "what is good ?"],
+            "passages": [["the cat sat."], np.array(["the film is good.", "a dog."], dtype=object)],
+            "answer": ["the cat.", "the film."],
+        },
+        index=[1, 0],  # as after shuffling or sorting
+    )
+    writer, rows = tiny.writer(), list(zip(frame["question"], frame["answer"], strict=True))
+    results = writer.cite(frame["question"], frame["passages"], answer=frame["answer"], verify=0)
+    assert [(c.question, c.answer.strip()) for c in results] == rows
+    assert [len(c.sources) for c in results] == [1, 2]
+    results = writer.cite(frame[["question"]], (text for text in PROMPTS), answer=frame[["answer"]], verify=0)
+    assert [(c.question, c.answer.strip()) for c in results] == rows
+    assert [len(c.sources) for c in results] == [2, 2], "what can be read once is read for each question"

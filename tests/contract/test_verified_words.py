@@ -8,6 +8,7 @@ import torch
 
 import normxlogit
 from normxlogit import ALL, Attribution, Explainer, InputError
+from normxlogit.render.builders.verification import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
 from tests.pipeline.test_signals import PROCESSOR, RATE, picture, pixels, vit
@@ -262,3 +263,66 @@ def test_a_transcript_without_moments_has_the_probability_that_the_model_gives_i
                 else:
                     expected = -float(model(input_values=extracted.input_values, labels=written).loss)
             assert removal.value == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_an_output_that_stands_by_itself_is_tested_by_its_own_answer(problem: str) -> None:
+    model, tokenizer = tiny.model("bert", num_labels=3, problem_type=problem), tiny.tokenizer_for("bert")
+    with torch.no_grad():
+        model.classifier.weight.mul_(8)
+        model.classifier.bias.add_(torch.tensor([2.36, 1.44, 1.93]))  # about a half each
+    explainer = Explainer(model, tokenizer)
+    switched = crossed = 0
+    texts = ["good movie and a bad plot", "the cat sat", "never maybe awful"]
+    for text, target in itertools.product(texts, [None, 0, 2]):
+        a = explainer(text, target=target, verify="auto")
+        assert problem != "regression" or a.prediction.id == 0, "the largest of several values is no prediction"
+        ids = tokenizer(text)["input_ids"]
+        whole = tiny.logits_of(model, ids)
+        for removal in (a.verified.original, *a.verified.single, a.verified.together, a.verified.smallest):
+            if removal is None:
+                continue
+            logits = tiny.logits_of(model, [i for place, i in enumerate(ids) if place not in removal.tokens])
+            own = float(logits[a.target.id])
+            assert removal.prediction.id == a.target.id
+            assert removal.prediction.value == pytest.approx(own, abs=1e-4)
+            if problem == "regression":
+                assert removal.value == pytest.approx(own, abs=1e-4)
+                assert not removal.changed
+            else:
+                assert removal.value == pytest.approx(float(logits.sigmoid()[a.target.id]), abs=1e-5)
+                assert removal.changed == ((own >= 0) != (float(whole[a.target.id]) >= 0))
+                switched += int(logits.argmax()) != int(whole.argmax()) and not removal.changed
+                crossed += removal.changed
+        others = {name for name in ("LABEL_0", "LABEL_1", "LABEL_2") if name != a.target.name}
+        assert not any(name in verdict(a.verified) for name in others)
+    assert problem == "regression" or (switched and crossed), "another label first is no change, and a half is"
+
+
+def test_the_space_before_a_word_goes_with_it_where_it_is_a_token_by_itself() -> None:
+    tokenizer = tiny.letters()  # as tokenizers of language models split numbers from the space before them
+    model = tiny.model("llama", "CausalLM", vocab_size=len(tokenizer), pad_token_id=0, bos_token_id=1, eos_token_id=1)
+    text = "it was 12 years\n\nand 3 more"
+
+    def ids_without(start: int, end: int) -> list[int]:
+        spaces = len(text[:start]) - len(text[:start].rstrip(" "))
+        return tokenizer(text[: start - spaces] + text[end:])["input_ids"]
+
+    explainer = Explainer(model, tokenizer)
+    a = explainer(text, verify=6)
+    g = explainer.explain_completion(text, " sat", verify=6)
+    ids, completion = tokenizer(text)["input_ids"], tokenizer(" sat")["input_ids"]
+    for verified in (a.verified, g.verified):
+        for removal in verified.single:
+            removed = removal.tokens
+            start, end = a.offsets[removed[0]][0], a.offsets[removed[-1]][1]
+            assert text[start:end].lstrip(" ") == removal.units[0]
+            kept = ids_without(start, end)
+            assert [i for place, i in enumerate(ids) if place not in removed] == kept
+            if verified is a.verified:
+                expected = tiny.logits_of(model, kept)[-1].softmax(-1)[a.target.id]
+            else:
+                nats = tiny.logits_of(model, [*kept, *completion]).log_softmax(-1)
+                expected = sum(nats[len(kept) - 1 + place, i] for place, i in enumerate(completion))
+            assert removal.value == pytest.approx(float(expected), abs=1e-4)
+    assert "\n" not in "".join(unit for removal in a.verified.single for unit in removal.units)

@@ -8,9 +8,10 @@ import torch
 import torchgen
 from packaging.version import Version
 
-from normxlogit.frozen.rules import FACTORS, RULES
+from normxlogit.frozen.rules import FACTORS, QUANTISED_PRODUCTS, RULES
 
 MADE_ELSEWHERE = {
+    *QUANTISED_PRODUCTS,
     "CopySlices",
     "CopyBackwards",
     "_MeasuredBackward",

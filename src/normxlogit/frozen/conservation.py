@@ -153,8 +153,34 @@ def _depends_on_input(value: Any) -> bool:
 def constants_as_leaves(model: nn.Module) -> Iterator[Constants]:
     """Run a pass in this block whose constants are leaves of its graph."""
     constants = Constants()
-    with _ConstantLeaves(constants, {id(module): path for path, module in model.named_modules()}):
+    paths = {id(module): path for path, module in model.named_modules()}
+    with _biases_as_leaves(model, constants), _ConstantLeaves(constants, paths):
         yield constants
+
+
+@contextmanager
+def _biases_as_leaves(model: nn.Module, constants: Constants) -> Iterator[None]:
+    """Make leaves of the biases of modules that are not torch's own, which may add them inside an autograd function.
+
+    Where such a module adds it by a function that is seen, that makes a leaf of it once more, and this one gets no
+    gradient.
+    """
+    replaced: list[tuple[dict[str, Any], Tensor]] = []
+    try:
+        for path, module in model.named_modules():
+            if type(module).__module__.startswith("torch."):
+                continue
+            for table in (module._parameters, module._buffers, module.__dict__):
+                bias = table.get("bias")
+                if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
+                    leaf = nn.Parameter(bias.detach())
+                    constants.leaves.append((leaf, path))
+                    replaced.append((table, bias))
+                    table["bias"] = leaf
+        yield
+    finally:
+        for table, bias in replaced:
+            table["bias"] = bias
 
 
 @dataclass(frozen=True)
@@ -244,9 +270,8 @@ def prove_conservation(
     Raises:
         UnsupportedModelError: If contributions do not add up to the answer, or an operation has no rule.
     """
-    if not answer.requires_grad:
-        raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
-    if blocked := operations_without_gradient(answer):
+    blocked = operations_without_gradient(answer) if answer.requires_grad else ["any of its operations"]
+    if blocked:
         raise UnsupportedModelError(
             f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
             "activations are quantised; load it in another precision, or use a method without gradients"

@@ -60,6 +60,20 @@ LINEAR = frozenset([
 ])  # fmt: skip
 """Operations whose own gradient is a constant."""
 
+QUANTISED_PRODUCTS = frozenset([
+    *("MatMul4BitBackward", "MatMul8bitFpBackward", "MatMul8bitLtBackward"),  # bitsandbytes
+    *("HQQMatmulCachedDeqBackward", "HQQMatmulNoCacheDeqBackward", "HQQMatmulNoCacheMulBackward"),
+    *("QuantizedLinearFunctionBackward", "WeightQBytesLinearFunctionBackward"),  # quanto
+    *("AWQWeightQBitsLinearFunctionBackward", "TinyGemmQBitsLinearFunctionBackward"),
+    *("MarlinF8QBytesLinearFunctionBackward", "MarlinQBitsLinearFunctionBackward"),
+    *("AwqGemmFnBackward", "AwqGemmTritonFnBackward", "WQLinearMMFunctionBackward"),  # AWQ
+    "QuantLinearFunctionBackward",  # GPTQ
+])  # fmt: skip
+"""Products with weights of few bits, whose gradient is that of the weights with which they multiply.
+
+Where activations are rounded too (LLM.int8), conservation holds or fails by the model's precision.
+"""
+
 CHOICES = frozenset([
     "Abs", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Aminmax", "Cummax", "Cummin", "Fmax", "Fmin",
     "FractionalMaxPool2D", "FractionalMaxPool3D", "Hardshrink", "IndexReduce", "Kthvalue", "LeakyRelu", "Max",
@@ -290,7 +304,7 @@ def gated_linear_unit(node: Any, constant: Constant, inputs: Gradients, outputs:
 
 
 RULES: dict[str, Rule | None] = {
-    **dict.fromkeys(sorted(LINEAR | CHOICES), None),
+    **dict.fromkeys(sorted(LINEAR | CHOICES | QUANTISED_PRODUCTS), None),
     **dict.fromkeys(sorted(HELD), hold_all),
     **dict.fromkeys(ACTIVATIONS, activation),
     **{name: hold(index) for name, index in HELD_INPUT.items()},

@@ -8,6 +8,7 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .media.pictures import Picture, picture_parts, read_picture
+from .texts import collected, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
@@ -79,17 +80,39 @@ def is_chat(value: Any) -> bool:
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
-    if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
+    if isinstance(prompts, str | Mapping):
+        return [prompts], True
+    prompts = _prompt_column(prompts)
+    if not isinstance(prompts, Iterable):
         return [prompts], True  # refused where it is read
-    items = list(prompts)
+    items = [plain_cell(item) for item in prompts]
     if items and all(isinstance(item, Mapping) and "messages" in item for item in items):
         return items, False
+    if items and all(isinstance(item, Mapping) and not {"role", "content"} & item.keys() for item in items):
+        return [text_column(item) for item in items], False
     if not items or any(isinstance(item, Mapping) for item in items):
         return [items], True
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
             raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}")
     return items, False
+
+
+def _prompt_column(prompts: Any) -> Any:
+    """Return the prompts in a frame, a table or a data set, and anything else as it is.
+
+    They are its chats, with what of `CHAT_KEYS` is beside them, or its column of texts.
+    """
+    prompts = collected(prompts)
+    names = getattr(prompts, "column_names", None) or getattr(prompts, "columns", None)
+    if names is None:
+        return prompts
+    columns = {name: prompts[name] for name in names}
+    if "messages" in columns:
+        rows = {name: [plain_cell(cell) for cell in columns[name]] for name in CHAT_KEYS if name in columns}
+        return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
+    chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
+    return columns[chats[0]] if len(chats) == 1 else text_column(prompts)
 
 
 def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:

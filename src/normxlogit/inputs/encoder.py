@@ -15,7 +15,7 @@ from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
 from .private_tokenizer import private_tokenizer
 from .texts import Text, counted, read_texts
-from .token_ids import check_ids, read_token_ids, rows_of_ids
+from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -110,6 +110,11 @@ class Encoder:
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return self._checked_together(inputs), False
+        if (table := table_of_ids(inputs)) is not None:
+            read_names = {*(self.names or ("token_type_ids",)), "input_ids", "attention_mask"}
+            return self.from_batch({name: column for name, column in table.items() if name in read_names}), False
+        if is_list_of_encoded(inputs):
+            return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
         if (rows := rows_of_ids(inputs)) is not None:
             encodings = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
             return self._checked_together(encodings), rows[0] is inputs

@@ -26,14 +26,36 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     Raises:
         InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
     """
-    inputs = _text_column(inputs)
+    inputs = text_column(inputs)
     if getattr(inputs, "ndim", None) == 0:  # an array that holds a single text
         inputs = inputs.item()
-    inputs = _arrow_value(inputs)
+    inputs = arrow_value(inputs)
     if isinstance(inputs, str | tuple | bytes | bytearray | memoryview):
         return [_checked_text(inputs, 0)], True
     _check_container(inputs)
     return [_checked_text(item, index) for index, item in enumerate(inputs)], False
+
+
+def plain_cell(value: Any) -> Any:
+    """Return a cell of a column as Python's own list or value, whatever library holds it."""
+    value = arrow_value(value)
+    return value.tolist() if hasattr(value, "tolist") else value.to_list() if hasattr(value, "to_list") else value
+
+
+def rows_of_texts(values: Any) -> Any:
+    """Return a frame, a table or a data set as its only column of texts, and anything else as it is.
+
+    Raises:
+        InputError: If it has another number of them.
+    """
+    return text_column(values) if is_table(values) else values
+
+
+def is_table(values: Any) -> bool:
+    """Return whether something has columns with names: a frame, a table or a data set."""
+    if isinstance(values, Mapping) or is_lazy(values):
+        return is_lazy(values)
+    return hasattr(values, "column_names") or hasattr(values, "columns")
 
 
 def counted(number: Any, name: str) -> int:
@@ -47,7 +69,7 @@ def counted(number: Any, name: str) -> int:
     return count
 
 
-def _text_column(inputs: Any) -> Any:
+def text_column(inputs: Any) -> Any:
     """Return the only column of texts of a table or a mapping, and anything else as it is."""
     names: Any
     if isinstance(inputs, Mapping):
@@ -62,7 +84,7 @@ def _text_column(inputs: Any) -> Any:
     columns = {name: inputs[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
-    texts = [name for name, column in columns.items() if _is_text(column) or _begins_with_text(column)]
+    texts = [name for name, column in columns.items() if _is_text(column) or begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
     for pair in PAIRS:
@@ -75,7 +97,8 @@ def _text_column(inputs: Any) -> Any:
     if not texts:
         raise InputError(
             f"a {type_name} without a column of texts was given ({', '.join(map(repr, names)) or 'it is empty'}); pass "
-            "a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids'"
+            "a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids', by "
+            "itself or in a list"
         )
     first, second = (f"data[{name!r}]" for name in texts[:2])
     pairs = (
@@ -94,15 +117,19 @@ def repeatable(inputs: Any) -> Any:
 
 def collected(frame: Any) -> Any:
     """Return a frame whose rows were not computed yet with its rows, and anything else as it is."""
-    lazy = hasattr(frame, "collect_schema") and hasattr(frame, "collect") and not hasattr(frame, "shape")
-    return frame.collect() if lazy else frame
+    return frame.collect() if is_lazy(frame) else frame
 
 
-def _begins_with_text(column: Any) -> bool:
+def is_lazy(frame: Any) -> bool:
+    """Return whether the rows of a frame were not computed yet."""
+    return hasattr(frame, "collect_schema") and hasattr(frame, "collect") and not hasattr(frame, "shape")
+
+
+def begins_with_text(column: Any) -> bool:
     """Return whether the first value of a column (of any library) that is not missing is a text."""
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
-    values = (_arrow_value(value) for value in column)
+    values = (arrow_value(value) for value in column)
     return _is_text(next((value for value in values if not is_missing(value)), None))
 
 
@@ -113,17 +140,17 @@ def is_missing(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     """Return whether a value is a text, or bytes of one."""
-    return isinstance(_arrow_value(value), str | bytes | bytearray | memoryview)
+    return isinstance(arrow_value(value), str | bytes | bytearray | memoryview)
 
 
-def _arrow_value(value: Any) -> Any:
+def arrow_value(value: Any) -> Any:
     """Return an Arrow scalar as the value that it holds, and anything else as it is."""
     return value.as_py() if hasattr(value, "as_py") else value
 
 
 def _decode_bytes(part: Any, index: int) -> Any:
     """Return bytes as text, and anything else as it is; `index` is the input's, for errors."""
-    part = _arrow_value(part)
+    part = arrow_value(part)
     if not isinstance(part, bytes | bytearray | memoryview):
         return part
     try:
@@ -150,7 +177,7 @@ def _check_container(inputs: Any) -> None:
 
 def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
-    item = _text_column(item) if isinstance(item, Mapping) else _arrow_value(item)
+    item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
     parts = tuple(_decode_bytes(part, index) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item

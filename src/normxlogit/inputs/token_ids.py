@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
+from .texts import begins_with_text, is_lazy, plain_cell
 
 IGNORED_FIELDS = (
     "attention_mask",
@@ -20,9 +21,12 @@ IGNORED_FIELDS = (
     "overflow_to_sample_mapping",
     "num_truncated_tokens",
     "length",
+    "label",
     "labels",
 )
 """What a tokenizer or a data set puts beside the token ids and the model's answer does not depend on."""
+
+_OF_NO_TOKEN = tuple(name for name in IGNORED_FIELDS if name != "attention_mask")
 
 
 def read_token_ids(
@@ -30,19 +34,27 @@ def read_token_ids(
     tokenizer: PreTrainedTokenizerBase,
     vocabulary: int | None,
     model_inputs: Collection[str] | None = None,
+    first_row: int = 0,
 ) -> list[Encoding]:
     """Return one encoding for each row, without its padding.
 
     Args:
-        encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
+        encoded: A tokenizer's output: `input_ids` (B, T), (T,) or a list of rows, and, if padded, `attention_mask`.
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
         model_inputs: The inputs that the model reads, None if that is not known.
+        first_row: The number of the first row, for errors.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
+    if (rows := _separate_rows(encoded)) is not None:
+        return [
+            encoding
+            for number, row in enumerate(rows)
+            for encoding in read_token_ids(row, tokenizer, vocabulary, model_inputs, number)
+        ]
     names = [name for name, values in encoded.items() if values is not None and name not in IGNORED_FIELDS]
     unknown_names = [name for name in names if model_inputs is not None and name not in model_inputs]
     if unknown_names:
@@ -60,10 +72,10 @@ def read_token_ids(
         backends = None  # the user has cut or put together what the tokenizer returned
     specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
     result = []
-    for row, is_real in enumerate(_real_tokens(real_mask)):
+    for row, is_real in enumerate(_real_tokens(real_mask, first_row)):
         inputs = {name: list(compress(values[row].tolist(), is_real)) for name, values in fields.items()}
         ids = inputs["input_ids"]
-        check_ids(ids, vocabulary, f"row {row} of the encoded input")
+        check_ids(ids, vocabulary, f"row {first_row + row} of the encoded input")
         offsets = words = None
         special = tuple(token_id in specials for token_id in ids)
         sequences: tuple[int | None, ...] = tuple(None if is_special else 0 for is_special in special)
@@ -85,6 +97,48 @@ def read_token_ids(
     return result
 
 
+def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
+    """Return each row of a tokenizer's output by itself, where they are of several lengths or not numbers yet."""
+    rows = encoded["input_ids"]
+    if not isinstance(rows, list | tuple) or not all(map(_is_row, rows)):
+        return None
+    if len(set(map(len, rows))) < 2 and not any(isinstance(row, Tensor) for row in rows):
+        return None
+    given = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
+    for name, values in given.items():
+        if not isinstance(values, list | tuple) or len(values) != len(rows):
+            raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
+    backends = getattr(encoded, "encodings", None)
+    backends = backends if backends and len(backends) == len(rows) else [None] * len(rows)
+    return [
+        BatchEncoding({name: [_plain(values[row])] for name, values in given.items()}, backend)
+        for row, backend in enumerate(backends)
+    ]
+
+
+def _is_row(row: Any) -> bool:
+    """Return whether a value is a list, or a vector."""
+    return isinstance(row, list | tuple) or (isinstance(row, Tensor | np.ndarray) and row.ndim == 1)
+
+
+def _plain(row: Any) -> Any:
+    """Return a row of a tensor or an array as a list, and anything else as it is."""
+    return row.tolist() if isinstance(row, Tensor | np.ndarray) else row
+
+
+def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
+    """Return a frame, a table or a data set of token ids without a text as a tokenizer's output; None for others."""
+    if isinstance(inputs, Mapping) or is_lazy(inputs):
+        return None
+    names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
+    if names is None or "input_ids" not in list(names):
+        return None
+    columns = {name: inputs[name] for name in names}
+    if any(map(begins_with_text, columns.values())):
+        return None
+    return {name: [plain_cell(value) for value in column] for name, column in columns.items()}
+
+
 def rows_of_ids(inputs: Any) -> list[Any] | None:
     """Return token ids without a mapping around them: those of one text, or of several, which may differ in length.
 
@@ -103,6 +157,12 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
     if not isinstance(inputs, list | tuple) or not inputs:
         return None
     return list(inputs) if all(isinstance(item, Tensor) and item.ndim == 1 for item in inputs) else None
+
+
+def is_list_of_encoded(inputs: Any) -> bool:
+    """Return whether a list holds what a tokenizer returned: a text or a batch in each item."""
+    is_filled = isinstance(inputs, list | tuple) and len(inputs) > 0
+    return is_filled and all(isinstance(item, Mapping) and "input_ids" in item for item in inputs)
 
 
 def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
@@ -128,9 +188,6 @@ def _rows_of_numbers(value: Any, name: str) -> Tensor:
     """Return rows of whole numbers as a tensor, (B, T)."""
     values = value
     if not isinstance(values, Tensor):
-        rows = values if isinstance(values, list | tuple) else [values]
-        if len({len(row) for row in rows if isinstance(row, Sequence | Tensor)}) > 1:
-            raise InputError(f"the rows of '{name}' differ in length; pad them, or pass the texts")
         try:
             values = torch.as_tensor(values)
         except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -148,12 +205,12 @@ def _rows_of_numbers(value: Any, name: str) -> Tensor:
     return tensor
 
 
-def _real_tokens(mask: Tensor) -> list[list[bool]]:
+def _real_tokens(mask: Tensor, first_row: int) -> list[list[bool]]:
     """Return which tokens of each row are real, by its mask: one range, with padding only at the ends."""
     rows: list[list[bool]] = mask.bool().tolist()
     if not bool(((mask == 0) | (mask == 1)).all()):
         raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
-    for row, is_real in enumerate(rows):
+    for row, is_real in enumerate(rows, first_row):
         if not any(is_real):
             raise InputError(f"row {row} of the encoded input has no real token")
         first, last = is_real.index(True), len(is_real) - operator.indexOf(reversed(is_real), True)

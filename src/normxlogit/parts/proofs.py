@@ -86,8 +86,19 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
 
 
 def quantises_by_batch(model: nn.Module) -> bool:
-    """Return whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
-    return any(".quantized.dynamic" in type(module).__module__ for module in model.modules())
+    """Return whether activations are quantised by the largest of a batch, so that texts change each other's answers.
+
+    In LLM.int8 of bitsandbytes a column with a value above the threshold in any text is quantised in none.
+    """
+    return any(
+        ".quantized.dynamic" in type(module).__module__ or _has_outlier_columns(module) for module in model.modules()
+    )
+
+
+def _has_outlier_columns(module: nn.Module) -> bool:
+    """Return whether a module is a linear map of LLM.int8 with a threshold."""
+    is_of_8_bits = type(module).__module__.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
+    return is_of_8_bits and bool(module.state.threshold)  # type: ignore[union-attr]
 
 
 def _largest_logit(logits: Tensor) -> float:

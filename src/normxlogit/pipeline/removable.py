@@ -33,7 +33,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
         fixed: A token that stays, unless there is nothing else.
     """
     if a.has_text:
-        parts = [part for part in _text_parts(a) if part.text.strip()]  # white space is a word to nobody
+        parts = with_spaces_before(_text_parts(a))
         parts = [part for part in parts if fixed not in part.tokens] or parts
         return Removable(parts, "word" if a.has_words else "token", "deleted")
     if a.images:
@@ -54,6 +54,20 @@ def _text_parts(a: Attribution) -> list[UnitScore]:
         return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
     return [UnitScore(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
+
+
+def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
+    """Return the parts that are not white space, each with the token of the space before it, if it is one by itself.
+
+    So it is before numbers, in most tokenizers of language models. Left where it is, it would be a second space.
+    """
+    visible: list[UnitScore] = []
+    spaces: tuple[int, ...] = ()
+    for part in parts:
+        if part.text.strip():
+            visible.append(part._replace(tokens=(*spaces, *part.tokens)))
+        spaces = part.tokens if part.text and not part.text.strip(" ") else ()
+    return visible
 
 
 def _regions(image: Medium, ending: str) -> list[UnitScore]:

@@ -26,6 +26,9 @@ from .removable import Removable, removable
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
+HOLDS = 0.5
+"""From this probability on a label that holds or not by itself does."""
+
 SHOWN = 5
 """Units that are removed one at a time by "auto", and where a person looks."""
 
@@ -142,15 +145,28 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
             return [Answer(p, value, p.label) for p, value in zip(task.answers(run), values, strict=True)]
         chances = task.probabilities(run.logits)  # (B, C)
         outputs = run.logits if chances is None else chances  # (B, C)
-        targets = torch.tensor([self._results[place].target.id for place, _ in keys])  # (B,)
-        explained = outputs.gather(1, targets[:, None].to(outputs.device))  # (B, 1)
-        tops, measured = to_host(task.top(run.logits), explained)
+        targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
+        explained = outputs.gather(1, targets)  # (B, 1)
+        if task.outcomes == "exclusive":
+            shown = task.top(run.logits)  # (B, 3)
+        else:  # the answer to what is explained is its own output's
+            absent = torch.full_like(explained, torch.nan)
+            columns = (run.logits.gather(1, targets), targets, absent if chances is None else explained)
+            shown = torch.cat([column.float() for column in columns], 1)  # (B, 3)
+        shown, measured = to_host(shown, explained)
         self.model.check_finite(measured, run.batch)
-        predictions = task.describe(tops)
         return [
-            Answer(prediction, float(value), None if task.outcomes is None else prediction.id)
-            for prediction, value in zip(predictions, measured[:, 0].tolist(), strict=True)
+            Answer(prediction, float(value), self._outcome(prediction))
+            for prediction, value in zip(task.describe(shown), measured[:, 0].tolist(), strict=True)
         ]
+
+    def _outcome(self, prediction: Prediction) -> Hashable:
+        """Return what another prediction differs in: the label; of labels that hold each by itself whether it does."""
+        if self.model.task.outcomes is None:
+            return None
+        if self.model.task.outcomes == "exclusive":
+            return prediction.id
+        return prediction.probability is not None and prediction.probability >= HOLDS
 
     def _start_or_end(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
         """Return the probability that the answer still starts (or ends) at its token; 0 where that was removed."""

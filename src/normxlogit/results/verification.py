@@ -88,8 +88,9 @@ class Verification:
         single: The answer without each of the n units, in the order of their scores.
         together: The answer without all n of them; of a cited answer without all sources, NaN where the prompt has
             nothing else.
-        smallest: The smallest set that was found whose removal changes the prediction, and none of whose units can be
-            put back without restoring it; None where no set was found, and for predictions that are values.
+        smallest: The smallest set that was found whose removal changes the prediction (of several labels at once:
+            brings the explained one's probability across a half), and none of whose units can be put back without
+            restoring it; None where no set was found, and for predictions that are values.
         control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
             random; None where there are no others.
         swaps: The values of a cited answer that have another of their kind in the documents.

@@ -442,12 +442,12 @@ class Task:
         return logits.softmax(-1)
 
     def top(self, logits: Tensor) -> Tensor:
-        """Return each row's largest logit, its index and probability (NaN for none), (N, 3), of logits (N, C)."""
+        """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C)."""
         logits = logits.float()
-        values, ids = logits.max(-1)  # (N,) each
-        chances = self.probabilities(logits)  # (N, C)
-        largest = torch.full_like(values, torch.nan) if chances is None else chances.amax(-1)  # (N,)
-        return torch.stack((values, ids.to(values.dtype), largest), -1)  # (N, 3)
+        ids = self.default_target(logits)  # (N, 1)
+        values, chances = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
+        probability = torch.full_like(values, torch.nan) if chances is None else chances.gather(-1, ids)  # (N, 1)
+        return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
 
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""

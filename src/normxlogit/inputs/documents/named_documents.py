@@ -72,6 +72,10 @@ def _search_hits(documents: Any) -> Any:
         if isinstance(hits, list):
             lists = (hit if isinstance(hit, list) else [hit] for hit in hits)  # Chroma: one for each question
             return [hit for hit_list in lists for hit in hit_list]
+    if isinstance(documents, Mapping) and len(documents) == 1:
+        (answer,) = documents.values()  # of the only component of a Haystack pipeline that answers
+        if isinstance(answer, Mapping) and any(isinstance(answer.get(key), list) for key in LIST_KEYS):
+            return _search_hits(answer)
     return documents
 
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -236,14 +236,19 @@ def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
 def is_floating(module: nn.Module) -> bool:
     """Return whether a module's weights are not quantised."""
     weight = getattr(getattr(module, "base_layer", module), "weight", None)
-    return isinstance(weight, Tensor) and weight.is_floating_point()
+    return _is_plain(weight) and weight.is_floating_point()
+
+
+def _is_plain(weight: Any) -> TypeGuard[Tensor]:
+    """Return whether a weight is a tensor of torch's own, and not one that holds few bits and acts as their values."""
+    return type(weight) in (Tensor, nn.Parameter)
 
 
 def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
     """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
     weight = getattr(module, "weight", None)
     weight = weight if isinstance(weight, Tensor) else None  # a method of torch's quantised modules
-    if type(module) is nn.Linear and weight is not None and not weight.is_meta:
+    if type(module) is nn.Linear and _is_plain(weight) and not weight.is_meta:
         bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
         return weight.float(), bias.float()
     count = getattr(module, "in_features", None)

@@ -13,6 +13,7 @@ from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.named_documents import documents_by_name
 from ...inputs.private_tokenizer import private_tokenizer
+from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
@@ -238,7 +239,7 @@ def _texts(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def cite_each(
-    model: TaskModel, questions: Sequence[Any], documents: Any, options: Mapping[str, Any]
+    model: TaskModel, questions: Iterable[Any], documents: Any, options: Mapping[str, Any]
 ) -> Attributions[Citations]:
     """Cite for each of several questions.
 
@@ -251,25 +252,34 @@ def cite_each(
     Raises:
         InputError: If there is no question, or the lists differ in length; see `cite`.
     """
+    questions = [arrow_value(question) for question in rows_of_texts(questions)]
     if not questions:
         raise InputError("there is no question")
     if options.get("messages") is not None:
         raise InputError("messages hold the question; pass one or the other")
-    answers = options.get("answer")
-    if isinstance(answers, str) or (answers is not None and len(answers) != len(questions)):
-        raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
-    one_each = isinstance(documents, list) and bool(documents) and all(isinstance(part, list) for part in documents)
-    if one_each and len(documents) != len(questions):
-        raise InputError(f"{len(documents)} lists of documents for {len(questions)} questions; give one for each")
+    answers = rows_of_texts(options.get("answer"))
+    if answers is not None:  # by place: the index of a column may be in another order
+        answers = [] if isinstance(answers, str) else [arrow_value(answer) for answer in answers]
+        if len(answers) != len(questions):
+            raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
     return Attributions(
-        cite(
-            model,
-            question,
-            documents[place] if one_each else documents,
-            **{**options, "answer": None if answers is None else answers[place]},
+        cite(model, question, documents_of_one, **{**options, "answer": None if answers is None else answers[place]})
+        for place, (question, documents_of_one) in enumerate(
+            zip(questions, _documents_of_each(documents, len(questions)), strict=True)
         )
-        for place, question in enumerate(questions)
     )
+
+
+def _documents_of_each(documents: Any, count: int) -> list[Any]:
+    """Return the documents of each of several questions: those of a list with a list for each, or the same for all."""
+    if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
+        rows = [plain_cell(part) for part in documents]  # what can be read once is read for each question
+        if rows and all(isinstance(row, list) for row in rows):
+            if len(rows) != count:
+                raise InputError(f"{len(rows)} lists of documents for {count} questions; give one for each")
+            return rows
+        documents = rows
+    return [documents] * count
 
 
 def ask_in(

@@ -7,6 +7,7 @@ from typing import Any
 from ...errors import InputError
 from ...inputs.append_tokens import with_decoded_text
 from ...inputs.chat import read_prompts
+from ...inputs.texts import arrow_value, rows_of_texts
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -98,9 +99,10 @@ def _one_each(name: str, values: Any, count: int) -> list[Any]:
     """Return a list with one value for each of several prompts."""
     if values is None and name != "completion":
         return [None] * count
+    values = rows_of_texts(values)
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"of several prompts {name} is a list with one for each")
-    rows = list(values)
+    rows = [arrow_value(value) for value in values]
     if len(rows) != count:
         raise InputError(f"{len(rows)} of {name} for {count} prompts; give one for each")
     return rows

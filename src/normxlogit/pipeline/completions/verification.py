@@ -7,6 +7,7 @@ import numpy as np
 
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
+from ...results.removable import with_spaces_before
 from ...results.storage.schema import FloatArray
 from ...results.units.spans import NamedSpan
 from ...results.units.words import UnitScore
@@ -77,11 +78,12 @@ def _words(g: Attribution) -> list[UnitScore]:
     else:
         units = [(g.tokens[i], (i,)) for i in range(prompt_tokens) if not g.special_tokens_mask[i]]
     media = {token for medium in g.media for token in medium.tokens}
-    return [
+    words = [
         UnitScore(text, tokens, float(totals[list(tokens)].sum()))
         for text, tokens in units
-        if tokens and text.strip() and media.isdisjoint(tokens)
+        if tokens and media.isdisjoint(tokens)
     ]
+    return with_spaces_before(words)
 
 
 def _totals(g: Attribution) -> FloatArray:
