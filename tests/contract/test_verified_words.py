@@ -8,7 +8,7 @@ import torch
 
 import normxlogit
 from normxlogit import ALL, Attribution, Explainer, InputError
-from normxlogit.render.builders.verification import verdict
+from normxlogit.render.verification import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
 from tests.pipeline.test_signals import PROCESSOR, RATE, picture, pixels, vit

@@ -7,12 +7,12 @@ import numpy as np
 
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.removable import with_spaces_before
 from ...results.storage.schema import FloatArray
 from ...results.units.spans import NamedSpan
 from ...results.units.words import UnitScore
 from ...results.verification import Unit
 from ..options import Verify
+from ..removable import with_spaces_before
 from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, run_searches
 from .ablations import Ablations
 from .completed import Completed
