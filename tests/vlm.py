@@ -128,12 +128,7 @@ def paligemma() -> Vlm:
 
 
 def qwen2_vl() -> Vlm:
-    words = tokenizer(
-        "<|vision_start|>",
-        "<|vision_end|>",
-        "<|video_pad|>",
-        image_token="<|image_pad|>",
-    )
+    words = tokenizer("<|vision_start|>", "<|vision_end|>", "<|video_pad|>", image_token="<|image_pad|>")
     ids = words.convert_tokens_to_ids
     config = transformers.Qwen2VLConfig(
         vision_config={

@@ -13,14 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
-from normxlogit import (
-    ALL,
-    Explainer,
-    HeadMismatchError,
-    InputError,
-    NormXLogitError,
-    UnsupportedModelError,
-)
+from normxlogit import ALL, Explainer, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from tests import tiny
 
 from .compare import close, every_method

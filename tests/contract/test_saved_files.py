@@ -10,12 +10,7 @@ import normxlogit
 from normxlogit import Attribution, Attributions, Citations, DataError, Explainer
 from tests import tiny
 from tests.commands import run
-from tests.factories import (
-    MAKERS,
-    make_attribution,
-    make_generation,
-    pair,
-)
+from tests.factories import MAKERS, make_attribution, make_generation, pair
 
 from .faults import full_disk
 

@@ -12,15 +12,7 @@ import transformers
 from PIL import Image
 
 import normxlogit
-from normxlogit import (
-    Completions,
-    DataError,
-    Explainer,
-    InputError,
-    Predictions,
-    attribute,
-    summarize,
-)
+from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
 from normxlogit.corpus import worker
 from tests import vlm
 from tests.commands import run as command

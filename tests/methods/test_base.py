@@ -10,11 +10,7 @@ from normxlogit import ALL, Method, MethodError, Request, Scores, list_methods, 
 from normxlogit.cli import main
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
-from normxlogit.methods import (
-    IntegratedGradients,
-    LogAt,
-    registry,
-)
+from normxlogit.methods import IntegratedGradients, LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
 from tests import tiny

@@ -10,9 +10,7 @@ import transformers
 from torch.nn import functional as F
 
 import normxlogit
-from normxlogit import (
-    Explainer,
-)
+from normxlogit import Explainer
 from normxlogit.cli import main
 from tests import tiny
 from tests.contract.compare import total

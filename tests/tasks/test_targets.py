@@ -9,14 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from normxlogit import TargetError
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.language import CausalLM
-from normxlogit.tasks.targets import (
-    BatchTargets,
-    describe_targets,
-    index_of,
-    name_of,
-    output_count,
-    resolve,
-)
+from normxlogit.tasks.targets import BatchTargets, describe_targets, index_of, name_of, output_count, resolve
 from tests import tiny
 
 
