@@ -1,5 +1,6 @@
 """Bad calls from Python: what is called, the type of the error, and a piece of its message."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,12 @@ HALF = "half \ud800"
 STEER = "\x1b[31mred\u202e\x07"
 LONG = "y" * 100_000
 BERT, TOKENIZER = tiny.model("bert"), tiny.tokenizer()
+
+
+@functools.cache
+def embedder() -> Explainer:
+    return Explainer(BERT.bert, TOKENIZER, task="embedding", pooling="mean")
+
 
 TEXTS = [
     texts("nothing", InputError, "cannot read texts from a NoneType", None),
@@ -353,6 +360,28 @@ MODELS = [
     loading("no room", "batch_tokens must be", "bert", batch_tokens=-1),
 ]
 
+VECTORS = [
+    making("of vectors not pooled", InputError, "pooling='mean'", BERT.bert, TOKENIZER, task="embedding"),
+    making("of a maximum", InputError, "pooling must be", BERT.bert, TOKENIZER, task="embedding", pooling="max"),
+    making("pooled for no vectors", InputError, "task='embedding'", BERT, TOKENIZER, pooling="mean"),
+    making(
+        *("of vectors of a head", UnsupportedModelError, "bare encoder", tiny.model("bert", "MaskedLM"), TOKENIZER),
+        task="embedding",
+        pooling="mean",
+    ),
+    Call("compare by labels", lambda: explainer("bert").similarity("a", "b"), UnsupportedModelError, "reranker"),
+    Call("explain a vector", lambda: embedder()("a"), UnsupportedModelError, "similarity"),
+    Call(
+        "compare pairs of tokens by the head",
+        lambda: embedder().similarity("a", "b", method="logat", matrix=True),
+        MethodError,
+        "pairs of tokens",
+    ),
+    Call("compare with a pair", lambda: embedder().similarity("a", [("a", "b")]), InputError, "tuple"),
+    Call("compare with spaces", lambda: embedder().similarity("a", "  "), InputError, "empty"),
+    Call("compare with no text", lambda: embedder().similarity("a", []), InputError, "no text"),
+]
+
 FILES = [
     Call("load nowhere", lambda: normxlogit.load("nowhere.json"), DataError, "cannot read nowhere.json"),
     Call("load a folder", lambda: normxlogit.load("docs"), DataError, "cannot read docs"),
@@ -409,4 +438,4 @@ FILES = [
     Call("summarize a file", lambda: summarize(Path("texts.txt")), DataError, "texts.txt"),
 ]
 
-CALLS = [*TEXTS, *TARGETS, *LAYERS, *METHODS, *IDS, *WRITING, *MODELS, *FILES]
+CALLS = [*TEXTS, *TARGETS, *LAYERS, *METHODS, *IDS, *WRITING, *MODELS, *VECTORS, *FILES]

@@ -131,21 +131,6 @@ def test_several_questions_have_a_result_each(shop, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--answer", "The"], "there is no file The"),
-        (["--answer", "my answer.txt"], "there is no file my answer.txt"),
-        (["--answer", "answer.txt", "--answer", "b.txt"], "give one for each"),
-        (["--system", "a", "--system", "b"], "--system is given 2 times"),
-    ],
-)
-def test_what_the_command_line_cannot_mean_is_refused(shop, options, message, capsys):
-    code, _, err = run(capsys, *shop, "--question", "Is the cat here?", *options)
-    assert code == 2
-    assert message in err
-
-
-@pytest.mark.parametrize(
     ("answer", "expected"),
     [
         ("The cat is here.", "The cat is here."),

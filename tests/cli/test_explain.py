@@ -129,9 +129,3 @@ def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatc
     assert code == 2
     assert "--file reviews.csv" in err
     assert [a.text for a in explained(run, "--file", "reviews.csv")] == ["a fine film"]
-
-
-def test_an_option_of_one_value_is_given_once(run):
-    code, _, err = run("explain", TEXT, "--model", "a", "--model", "b")
-    assert code == 2
-    assert "--model is given 2 times" in err

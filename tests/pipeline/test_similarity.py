@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
+from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.results.collection import Attributions
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
@@ -252,31 +252,6 @@ def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
         assert found == pytest.approx(float(one @ other), abs=1e-5)
         seen.append(round(found, 4))
     assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
-
-
-def test_what_cannot_be_compared_is_refused():
-    tokenizer = tiny.tokenizer_for("bert")
-    with pytest.raises(InputError, match="pooling='mean'"):
-        Explainer(bare(), tokenizer, task="embedding")
-    with pytest.raises(InputError, match="pooling must be"):
-        Explainer(bare(), tokenizer, task="embedding", pooling="max")
-    with pytest.raises(InputError, match="task='embedding'"):
-        Explainer(tiny.model("bert"), tokenizer, pooling="mean")
-    with pytest.raises(UnsupportedModelError, match="bare encoder"):
-        Explainer(tiny.model("bert", "MaskedLM"), tokenizer, task="embedding", pooling="mean")
-    with pytest.raises(UnsupportedModelError, match="reranker"):
-        Explainer(tiny.model("bert"), tokenizer).similarity(A, B)
-    explainer = made()
-    with pytest.raises(UnsupportedModelError, match="similarity"):
-        explainer(A)
-    with pytest.raises(MethodError, match="pairs of tokens"):
-        explainer.similarity(A, B, method="logat", matrix=True)
-    with pytest.raises(InputError, match="tuple"):
-        explainer.similarity(A, [(A, B)])
-    with pytest.raises(InputError, match="empty"):
-        explainer.similarity(A, "  ")
-    with pytest.raises(InputError, match="no text"):
-        explainer.similarity(A, [])
 
 
 def test_the_callers_model_is_only_read_and_seen_as_it_is_now():
