@@ -151,7 +151,11 @@ def test_a_model_that_was_loaded_in_inference_mode(method):
         model = tiny.model("bert")
     ordinary = tiny.model("bert")
     explainer = Explainer(model, tokenizer)
-    changes = (lambda m: m, lambda m: m.classifier.weight.mul_(2.0), lambda m: m.double())  # gives weights other storage
+    changes = (
+        lambda m: m,
+        lambda m: m.classifier.weight.mul_(2.0),
+        lambda m: m.double(),
+    )  # gives weights other storage
     for change, tolerance in zip(changes, (1e-5, 1e-5, 1e-6), strict=True):
         with torch.inference_mode():
             change(model)

@@ -131,16 +131,10 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
         Explainer(vit(), PROCESSOR)(picture(), target=ALL).images[0].overlay(white)
 
 
-def wav2vec2():
-    config = transformers.Wav2Vec2Config(
-        **SIZES,
-        conv_dim=(16, 16, 16),
-        conv_stride=(5, 4, 4),
-        conv_kernel=(10, 4, 4),
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-        classifier_proj_size=16,
-    )
+def wav2vec2(**options):
+    convolutions = {"conv_dim": (16, 16, 16), "conv_stride": (5, 4, 4), "conv_kernel": (10, 4, 4)}
+    positions = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 16}
+    config = transformers.Wav2Vec2Config(**SIZES | convolutions | positions | options)
     return shaken(transformers.Wav2Vec2ForSequenceClassification(config))
 
 

@@ -51,24 +51,16 @@ def whisper(**options):
     """A Whisper of random weights that reads two seconds, and its processor."""
     torch.manual_seed(0)
     processor = Processor()
-    layers = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in (("layers", 3),)}
-    widths = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in
-              (("attention_heads", 4), ("ffn_dim", 48))}  # fmt: skip
+    of_side = {"layers": 3, "attention_heads": 4, "ffn_dim": 48}
+    sides = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in of_side.items()}
     config = transformers.WhisperConfig(
         d_model=32,
-        **layers,
-        **widths,
         num_mel_bins=80,
         max_source_positions=100,
         max_target_positions=40,
+        **tiny.IDS | {"decoder_start_token_id": 2, "suppress_tokens": [], "begin_suppress_tokens": []},
+        **sides | options,
         vocab_size=len(processor.tokenizer),
-        pad_token_id=0,
-        bos_token_id=2,
-        eos_token_id=3,
-        decoder_start_token_id=2,
-        suppress_tokens=[],
-        begin_suppress_tokens=[],
-        **options,
     )
     return shaken(transformers.WhisperForConditionalGeneration(config)), processor
 
@@ -157,9 +149,9 @@ def test_moments_tokens_and_bias_add_up_to_the_models_own_logits(read_at):
         np.testing.assert_allclose(result.audio[0].scores, alone.audio[0].scores, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "options"), [("Wav2Vec2", {}), ("Hubert", {}), ("WavLM", {}), ("Data2VecAudio", {})])
-def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind, options):
-    model, processor = frame_model(tmp_path, kind, **options)
+@pytest.mark.parametrize("kind", ["Wav2Vec2", "Hubert", "WavLM", "Data2VecAudio"])
+def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind):
+    model, processor = frame_model(tmp_path, kind)
     sounds = [sound(9000), sound(7000, 1)]
     for samples, result in zip(sounds, Explainer(model, processor).generate(sounds), strict=True):
         values = processor.feature_extractor(samples, sampling_rate=RATE, return_tensors="pt").input_values
