@@ -92,9 +92,6 @@ def test_options_reach_the_explainer(run, asked, three):
     ]
 
 
-# --- targets as they are typed --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "ids"),
     [
@@ -117,9 +114,6 @@ def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(ru
     good = tiny.VOCABULARY["good"]
     (found,) = explained(run, text, "--model", masked, "--target", str(good), "--contrast", "is")
     assert (found.target.name, found.target.contrast) == ("good", "is")
-
-
-# --- methods --------------------------------------------------------------------------------------------------------
 
 
 def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatch):

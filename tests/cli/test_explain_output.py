@@ -14,9 +14,6 @@ def piped(content: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
 
 
-# --- where texts come from ------------------------------------------------------------------------------------------
-
-
 def test_texts_from_a_file(run, asked, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufefffirst\r\n\nsecond \u2028 line\n".encode())

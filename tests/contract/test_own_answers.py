@@ -20,9 +20,6 @@ def logits_of(model, ids):
         return model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0]
 
 
-# --- padding that the model does not know -----------------------------------------------------------------------------
-
-
 def without_pad(family, pad=None):
     model = tiny.model(family, num_labels=3)
     model.config.pad_token_id = pad
@@ -56,9 +53,6 @@ def test_language_models_are_padded_with_a_token_that_exists(pad):
         np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
 
 
-# --- compiled ---------------------------------------------------------------------------------------------------------
-
-
 def layers_compiled(model):
     for layer in model.base_model.modules():
         if type(layer).__name__.endswith(("Layer", "Block", "TransformerBlock")):
@@ -86,9 +80,6 @@ def test_compiled_in_whatever_way(family, compiling):
     model = tiny.model(family)
     compiling(model)
     np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
-
-
-# --- state ------------------------------------------------------------------------------------------------------------
 
 
 def dynamic_llama():
@@ -165,9 +156,6 @@ def test_nothing_is_written_on_the_callers_model():
     inverse = model.model.rotary_emb.inv_freq.clone()
     Explainer(model, tokenizer)(tiny.TEXTS[2])
     torch.testing.assert_close(model.model.rotary_emb.inv_freq, inverse, rtol=0, atol=0)
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "MaskedLM"),

@@ -133,9 +133,6 @@ def test_bfloat16_agrees_in_rank(family, kind, method):
     assert scipy_stats.spearmanr(*scores).statistic > 0.99
 
 
-# --- any text, tokenizers of every kind -------------------------------------------------------------------------------
-
-
 def outcome(case: Case, inputs, **options):
     """Return what comes of inputs: results, or an error of the library; an error of any other type is a fault."""
     try:

@@ -25,9 +25,6 @@ def strict(path):
     return json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)
 
 
-# --- by the library ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["a.json", "a.parquet", "a.JSON"])
 def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
     several.save(tmp_path / name)
@@ -63,9 +60,6 @@ def test_other_files_are_refused(name, tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=name):
             normxlogit.load(tmp_path / name)
-
-
-# --- by the command line ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -140,9 +134,6 @@ def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_pat
     assert code == 0, err
     (tmp_path / "summary.json").write_text(out)
     strict(tmp_path / "summary.json")
-
-
-# --- a full disk ------------------------------------------------------------------------------------------------------
 
 
 SAVED = {

@@ -78,9 +78,6 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
             torch.testing.assert_close(held[0].permute(output.axes).detach(), states[place], rtol=1e-4, atol=1e-4)
 
 
-# --- the proof, and what is refused ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])
 def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(texts, monkeypatch):
     task, batch = made("llama", "CausalLM", texts)

@@ -11,8 +11,6 @@ from normxlogit.loading.load import load
 from paper.finetuning.classification import finetune
 from tests import tiny
 
-# --- weights that are not there -------------------------------------------------------------------------------------
-
 
 def configured(folder, **changes):
     """Change the configuration that was saved in a folder."""
@@ -56,9 +54,6 @@ def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatc
         load(tmp_path)
     info[key] = []
     assert load(tmp_path)[0] is model
-
-
-# --- a tokenizer that is not there ----------------------------------------------------------------------------------
 
 
 def sentencepiece_only(folder):

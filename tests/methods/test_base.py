@@ -54,9 +54,6 @@ def place_method():
     return Place
 
 
-# --- a method from outside ------------------------------------------------------------------------------------------
-
-
 def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys):
     place = place_method()
     assert place.info in list_methods()
@@ -102,9 +99,6 @@ def test_a_class_has_one_name_and_its_subclasses_have_others():
     assert place() != Elsewhere()
 
 
-# --- what an object says of itself ----------------------------------------------------------------------------------
-
-
 def test_settings_spec_and_repr():
     method = IntegratedGradients("l1", steps=np.int64(7))
     assert method.settings == {
@@ -121,9 +115,6 @@ def test_settings_spec_and_repr():
     )
     assert repr(LogAt()) == "LogAt()"
     assert LogAt().spec == "logat"
-
-
-# --- what comes out -------------------------------------------------------------------------------------------------
 
 
 def answering(values):

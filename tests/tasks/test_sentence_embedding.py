@@ -63,8 +63,6 @@ def test_a_trunk_with_its_steps():
     assert sentence_embedding(model) is model
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
 CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 
 

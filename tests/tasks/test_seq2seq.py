@@ -71,9 +71,6 @@ def test_sources_of_several_lengths_are_read_as_each_alone(family):
     torch.testing.assert_close(both["encoder_states"][1, :length], alone["encoder_states"][0], rtol=1e-4, atol=1e-5)
 
 
-# --- the decoder and its sources, by themselves -----------------------------------------------------------------------
-
-
 def begun(*sources, family="t5"):
     model = TaskModel(writer(family), tiny.tokenizer(), task="seq2seq-lm")
     return model, [begin(model, source) for source in sources]
