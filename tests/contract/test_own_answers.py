@@ -59,26 +59,26 @@ def layers_compiled(model):
             layer.compile(backend="eager")
 
 
-def compiled_in_place(model):
-    model.compile(backend="eager")
-
-
-def forward_compiled(model):
-    model.forward = torch.compile(model.forward, backend="eager")
-
-
 def trunk_compiled(model):
     name = model.base_model_prefix
     setattr(model, name, torch.compile(getattr(model, name), backend="eager"))
 
 
-@pytest.mark.parametrize("compiling", [layers_compiled, compiled_in_place, forward_compiled, trunk_compiled])
+COMPILED = {
+    "layers": layers_compiled,
+    "in place": lambda model: model.compile(backend="eager"),
+    "forward": lambda model: setattr(model, "forward", torch.compile(model.forward, backend="eager")),
+    "trunk": trunk_compiled,
+}
+
+
+@pytest.mark.parametrize("part", COMPILED)
 @pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert"])
-def test_compiled_in_whatever_way(family, compiling):
+def test_compiled_in_whatever_way(family, part):
     tokenizer = tiny.tokenizer_for(family)
     expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
     model = tiny.model(family)
-    compiling(model)
+    COMPILED[part](model)
     np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
 
 
