@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from normxlogit import ALL, Method, MethodError, Request, Scores, list_methods, register
-from normxlogit.cli import main
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
 from normxlogit.methods import IntegratedGradients, LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
 from tests import tiny
+from tests.commands import run
 
 
 @pytest.fixture(autouse=True)
@@ -72,10 +72,9 @@ def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys)
     writer = tiny.explainer("llama", "CausalLM")
     written = writer.explain_completion("the cat", " sat on", method="place:factor=2")
     np.testing.assert_array_equal(written.scores, [[2, 4, 0, 0], [2, 4, 6, 0]])
-    with pytest.raises(SystemExit) as stop:
-        main(["explain", "a film", "--method", "place:factor=2", "--format", "json"])
-    assert not stop.value.code
-    assert '"place"' in capsys.readouterr().out
+    code, out, _ = run(capsys, "explain", "a film", "--method", "place:factor=2", "--format", "json")
+    assert code == 0
+    assert '"place"' in out
 
 
 def test_an_object_of_a_class_that_is_not_registered_is_refused(explainer):

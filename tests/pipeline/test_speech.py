@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 import normxlogit
 from normxlogit import Explainer
-from normxlogit.cli import main
 from tests import tiny
+from tests.commands import run
 from tests.contract.compare import total
 from tests.pipeline.test_signals import RATE, shaken, sound
 
@@ -192,17 +192,15 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     model.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
     file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
-    with pytest.raises(SystemExit) as ended:
-        main(["transcribe", str(file), "--model", str(tmp_path), "--output", str(tmp_path / "why.json")])
-    assert not ended.value.code
+    asked = ["transcribe", file, "--model", tmp_path, "--output", tmp_path / "why.json"]
+    assert run(capsys, *asked) == (0, "", "")
     result = normxlogit.load(tmp_path / "why.json")
     expected = Explainer(model, processor).generate(file)
     assert result.text == expected.text
     np.testing.assert_allclose(result.audio[0].scores, expected.audio[0].scores, rtol=1e-3, atol=1e-5)
-    with pytest.raises(SystemExit) as ended:
-        main(["transcribe", str(tmp_path / "missing.wav"), "--model", str(tmp_path)])
-    assert ended.value.code == 2
-    assert "missing.wav: the file cannot be read as a sound" in capsys.readouterr().err
+    code, _, err = run(capsys, "transcribe", tmp_path / "missing.wav", "--model", tmp_path)
+    assert code == 2
+    assert "missing.wav: the file cannot be read as a sound" in err
 
 
 def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():
