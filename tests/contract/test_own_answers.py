@@ -15,11 +15,6 @@ TEXT = tiny.TEXTS[2]
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
-def logits_of(model, ids):
-    with torch.no_grad():
-        return model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0]
-
-
 def without_pad(family, pad=None):
     model = tiny.model(family, num_labels=3)
     model.config.pad_token_id = pad
@@ -37,7 +32,7 @@ def test_a_text_that_ends_in_the_end_token_is_answered_as_the_model_answers_it(f
     alone = [explainer(text) for text in texts]
     together = explainer(texts)
     for one, among in zip(alone, together, strict=True):
-        own = logits_of(model, list(one.token_ids))
+        own = tiny.logits_of(model, list(one.token_ids))
         assert one.prediction.id == int(own.argmax())
         assert one.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
         np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
@@ -113,7 +108,7 @@ def test_a_text_is_explained_alike_alone_in_a_batch_first_and_last(name):
     texts = [" ".join(row[:length]) for row, length in zip(words, lengths, strict=True)]
     alone = [Explainer(build(), tokenizer)(text, layers=ALL, target=0) for text in texts]
     for result in alone:
-        own = logits_of(build(), list(result.token_ids))
+        own = tiny.logits_of(build(), list(result.token_ids))
         assert result.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
     explainer = Explainer(build(), tokenizer)
     for order in (range(len(texts)), reversed(range(len(texts)))):

@@ -11,6 +11,7 @@ from normxlogit import Attribution, Attributions, Citations, DataError, Explaine
 from tests import tiny
 from tests.commands import run
 from tests.factories import MAKERS, make_attribution, make_generation, pair
+from tests.sentence_steps import steps_beside
 
 from .faults import full_disk
 
@@ -73,14 +74,8 @@ def models(tmp_path_factory):
     }.items():
         model.save_pretrained(root / name)
         tiny.tokenizer_for("bert" if name != "llama" else "llama").save_pretrained(root / name)
-    (root / "encoder/modules.json").write_text(
-        '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},'
-        ' {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
-    )
-    (root / "encoder/1_Pooling").mkdir()
-    (root / "encoder/1_Pooling/config.json").write_text(
-        '{"word_embedding_dimension": 32, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
-    )
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    steps_beside(root / "encoder", ("Pooling", pooling))
     (root / "a.txt").write_text("the cat sat . it was good .")
     (root / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in tiny.TEXTS))
     return root

@@ -17,7 +17,7 @@ from tests import tiny
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 
 
-def made(family, kind, texts=TEXTS, **options):
+def made(family, kind="SequenceClassification", texts=TEXTS, **options):
     task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
     batch = task.batch(task.encoder(texts), list(range(len(texts))))
     task.prepare(batch)

@@ -12,8 +12,7 @@ from normxlogit.evaluation.faithfulness import evaluate
 from normxlogit.methods import IntegratedGradients, LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
-from tests import tiny
-from tests.commands import run
+from tests import commands, tiny
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +71,7 @@ def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys)
     writer = tiny.explainer("llama", "CausalLM")
     written = writer.explain_completion("the cat", " sat on", method="place:factor=2")
     np.testing.assert_array_equal(written.scores, [[2, 4, 0, 0], [2, 4, 6, 0]])
-    code, out, _ = run(capsys, "explain", "a film", "--method", "place:factor=2", "--format", "json")
+    code, out, _ = commands.run(capsys, "explain", "a film", "--method", "place:factor=2", "--format", "json")
     assert code == 0
     assert '"place"' in out
 

@@ -9,13 +9,9 @@ from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
 from .spell import spelled
+from .test_perturbation import close
 
 NORMS = {"l1": lambda g: g.abs().sum(-1), "l2": lambda g: g.pow(2).sum(-1).sqrt(), "sum": lambda g: g.sum(-1)}
-
-
-def close(a, b, tolerance=1e-4):
-    b = np.asarray(b)
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1e-3, float(np.abs(b).max())))
 
 
 def by_hand(model, inputs, read, start=None):
