@@ -1,6 +1,5 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
-import json
 import sys
 
 import pytest
@@ -10,18 +9,13 @@ from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.loading.load import load
 from paper.finetuning.classification import finetune
 from tests import tiny
-
-
-def configured(folder, **changes):
-    """Change the configuration that was saved in a folder."""
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+from tests.contract.test_right_or_refused import configure
 
 
 @pytest.mark.parametrize("named", [[], None, "BertModel", 5])
 def test_a_configuration_that_names_no_class(tmp_path, named):
     tiny.save(tmp_path, "bert")
-    configured(tmp_path, architectures=named)
+    configure(tmp_path, architectures=named)
     with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
         load(tmp_path)
     if not named:
