@@ -201,6 +201,7 @@ TARGETS = [
     texts("a middle", TargetError, "no label 'middle'", ("a", "b"), target="middle", on="reader"),
     texts("a choice that is none", TargetError, "no choice 'z'", ("a", ["b", "c"]), target="z", on="choice"),
     texts("a sixth choice", TargetError, "there is no choice 5", ("a", ["b", "c"]), target=5, on="choice"),
+    *(texts(f"verify {n!r}", InputError, "verify", "x", verify=n) for n in (-1, 1.5, "all", True, [2])),
 ]
 
 LAYERS = [
@@ -322,6 +323,12 @@ WRITING = [
     Call("cite no such turn", lambda: explainer("gpt").cite(messages=CHAT, turn=1), InputError, "no turn 1"),
     Call("cite a turn of none", lambda: explainer("gpt").cite("who?", ["a."], turn=0), InputError, "a conversation"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
+    *(
+        Call(
+            f"cite and verify {n!r}", lambda n=n: explainer("gpt").cite("who?", ["a."], verify=n), InputError, "verify"
+        )
+        for n in ("all", -1, 1.5, True)
+    ),
 ]
 
 MODELS = [

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 import normxlogit
-from normxlogit import ALL, Attribution, Explainer, InputError
+from normxlogit import ALL, Attribution, Explainer
 from tests import tiny
 from tests.contract.cases import CASES, Case
 from tests.pipeline.test_signals import PROCESSOR, RATE, picture, pixels, vit, wav2vec2
@@ -121,12 +121,6 @@ def test_a_label_of_several_keeps_the_verification_that_is_its_own(explainer: Ex
     other = next(target.name for target in a.targets if target.name != a.prediction.label)
     assert a[a.prediction.label].verified == a.verified
     assert a[other].verified is None
-
-
-@pytest.mark.parametrize("verify", [-1, 1.5, "all", True, [2]])
-def test_another_count_is_refused(verify: object, explainer: Explainer) -> None:
-    with pytest.raises(InputError, match="verify"):
-        explainer(TEXT, verify=verify)  # type: ignore[call-overload]
 
 
 def test_zero_and_none_verify_nothing(explainer: Explainer) -> None:
