@@ -1,13 +1,8 @@
-import csv
-import io
-import json
 import re
 import shlex
 
-import numpy as np
 import pytest
 
-import normxlogit
 from normxlogit import cli
 from normxlogit.cli.console import status
 from tests.commands import run
@@ -66,22 +61,3 @@ def test_what_a_command_is_at_stays_on_one_line(capsys, monkeypatch):
     shown = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
     assert shown
     assert all("loading /a-long" in line and line.endswith("\u2026") and len(line) <= 40 for line in shown)
-
-
-def test_csv_json_and_the_library_say_the_same(tmp_path, capsys):
-    text = "A state-of-the-art film, isn't it?"
-    for name in ("a.json", "a.csv"):
-        assert run(capsys, "explain", "--method", "normxlogit", text, "Bad.", "--output", tmp_path / name)[0] == 0
-    code, out, _ = run(capsys, "explain", "--method", "normxlogit", text, "--format", "json", "--words")
-    assert code == 0
-    printed = json.loads(out, parse_constant=pytest.fail)
-    found = normxlogit.load(tmp_path / "a.json")
-    assert [a.text for a in found] == [text, "Bad."]
-    (tmp_path / "b.json").write_text(json.dumps(printed))
-    (alone,) = normxlogit.load(tmp_path / "b.json")  # read in another batch, so that rounding may differ
-    np.testing.assert_allclose(alone.scores, found[0].scores, rtol=1e-4, atol=1e-5)
-    assert (alone.tokens, alone.offsets, alone.target) == (found[0].tokens, found[0].offsets, found[0].target)
-    words = [w["text"] for w in printed["attributions"][0]["words"]]
-    assert words == ["A", "state-of-the-art", "film", ",", "isn't", "it", "?"]
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
-    assert [r["unit"] for r in rows] == [t for a in found for t in a.tokens]
