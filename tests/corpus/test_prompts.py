@@ -85,6 +85,12 @@ def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_pat
         normxlogit.load(file)
     with pytest.raises(DataError, match="no words to summarise"):
         summarize(tmp_path / "out")
+    for job, name in (
+        (Completions(sources="word"), "sources"),
+        (Completions(sources="message", parts="word"), "parts"),
+    ):
+        with pytest.raises(DataError, match=f"made with {name}"):
+            attribute(writer, path, tmp_path / "out", job)
 
 
 def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
