@@ -70,9 +70,6 @@ def flops(work):
     return counter.get_total_flops()
 
 
-# --- one pass -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "options",
     [{}, {"target": ALL}, {"layers": ALL}, {"target": ALL, "layers": ALL}, {"token_predictions": True}],
@@ -125,9 +122,6 @@ def test_from_outputs_runs_the_embeddings_and_no_attention(layer_calls):
     assert not outputs_of_attention
 
 
-# --- the head on real tokens, and on nothing else -------------------------------------------------------------------
-
-
 def test_the_head_costs_its_operations_on_real_tokens():
     e = warm(explainer(num_labels=3))
     encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
@@ -173,9 +167,6 @@ def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
     assert operations.rows_of(WIDE) == len(ids)
 
 
-# --- nothing kept, nothing left behind ------------------------------------------------------------------------------
-
-
 def test_states_are_kept_only_for_layers():
     e = warm(explainer())
     batch = e._model.batch(e.encode([tiny.TEXTS[0]]), [0])
@@ -204,9 +195,6 @@ def test_one_tokenizer_call_for_a_list(monkeypatch):
     monkeypatch.setattr(kind, "__call__", lambda self, *a, **k: calls.append(a) or call(self, *a, **k))
     e(tiny.TEXTS * 20)
     assert len(calls) == 1
-
-
-# --- batches --------------------------------------------------------------------------------------------------------
 
 
 def of_length(count):

@@ -128,24 +128,11 @@ def paligemma() -> Vlm:
 
 
 def qwen2_vl() -> Vlm:
-    words = tokenizer(
-        "<|vision_start|>",
-        "<|vision_end|>",
-        "<|video_pad|>",
-        image_token="<|image_pad|>",
-    )
+    words = tokenizer("<|vision_start|>", "<|vision_end|>", "<|video_pad|>", image_token="<|image_pad|>")
     ids = words.convert_tokens_to_ids
+    vision = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "patch_size": 8, "mlp_ratio": 2}
     config = transformers.Qwen2VLConfig(
-        vision_config={
-            "depth": 2,
-            "embed_dim": 32,
-            "hidden_size": 32,
-            "num_heads": 2,
-            "patch_size": 8,
-            "mlp_ratio": 2,
-            "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-        },
+        vision_config=vision | {"spatial_merge_size": 2, "temporal_patch_size": 2},
         text_config={
             "vocab_size": len(words),
             **TEXT,

@@ -8,15 +8,7 @@ import threading
 import pytest
 from PIL import Image
 
-from normxlogit import (
-    Attribution,
-    Attributions,
-    Explainer,
-    InputError,
-    MethodError,
-    TargetError,
-    UnsupportedModelError,
-)
+from normxlogit import Attribution, Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
 from normxlogit.app.answers import App
 from normxlogit.app.frame import framed, message
 from normxlogit.app.limits import Limits

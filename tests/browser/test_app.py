@@ -14,6 +14,7 @@ from tests import tiny
 from tests.browser.conftest import end, violations, wider_than_its_window
 
 TEXT = "The movie is mediocre, maybe even bad."
+HOSTILE = "<script>alert(1)</script> ${1+1} {{value}} </iframe>\"'><img src=x onerror=alert(2)> bad"
 
 
 @pytest.fixture(scope="module")
@@ -76,26 +77,29 @@ def saved(page, button):
     return download.value
 
 
-def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
+@pytest.mark.parametrize("text", ["An awful film with a great cast.", HOSTILE])
+def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path, text):
     with watched.page() as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         page.goto(address)
-        page.locator("#text textarea").fill("An awful film with a great cast.")
+        page.locator("#text textarea").fill(text)
         page.locator("#explain").click()
-        shown = explained(page, "An awful film with a great cast.")
-        assert "An awful film with a great cast." in shown.locator("body").inner_text()
-        text = shown.locator("body").inner_text()
-        assert "frozen-gradient" in text
-        assert re.search(r"took \S+ m?s, as long as [\d.]+ forward passes", text)
+        shown = explained(page, text)
+        body = shown.locator("body").inner_text()
+        assert text in body
+        assert shown.locator("img").count() == 0
+        assert "frozen-gradient" in body
+        assert re.search(r"took \S+ m?s, as long as [\d.]+ forward passes", body)
         assert shown.locator("polyline").count() == 2  # highest and lowest first
-        assert "Without " in text
+        assert "Without " in body
         path = tmp_path / saved(page, "Save as JSON").suggested_filename
         saved(page, "Save as JSON").save_as(path)
         loaded = normxlogit.load(path)
         assert [a.method for a in loaded] == ["frozen-gradient"]
-        assert loaded[0].text == "An awful film with a great cast."
+        assert loaded[0].text == text
         saved(page, "Save as HTML").save_as(tmp_path / "why.html")
         page.goto((tmp_path / "why.html").as_uri())
-        assert "An awful film" in page.locator("body").inner_text()
+        assert text in page.locator("body").inner_text()
 
 
 def test_the_page_opens_on_an_explained_example(watched, address):
@@ -179,18 +183,6 @@ def test_a_click_while_it_still_explains_is_not_lost(watched, address):
         page.wait_for_function(
             "document.querySelector('#explained iframe')?.dataset.json.includes('A wonderful film.')"
         )
-
-
-def test_hostile_text_stays_text(watched, address):
-    hostile = "<script>alert(1)</script> ${1+1} {{value}} </iframe>\"'><img src=x onerror=alert(2)> bad"
-    with watched.page() as page:
-        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-        page.goto(address)
-        page.locator("#text textarea").fill(hostile)
-        page.locator("#explain").click()
-        shown = explained(page, hostile)
-        assert hostile in shown.locator("body").inner_text()
-        assert shown.locator("img").count() == 0
 
 
 def test_generation_and_citation(watched, address, writer):

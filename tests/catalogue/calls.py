@@ -1,5 +1,6 @@
 """Bad calls from Python: what is called, the type of the error, and a piece of its message."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,12 @@ STEER = "\x1b[31mred\u202e\x07"
 LONG = "y" * 100_000
 BERT, TOKENIZER = tiny.model("bert"), tiny.tokenizer()
 
+
+@functools.cache
+def embedder() -> Explainer:
+    return Explainer(BERT.bert, TOKENIZER, task="embedding", pooling="mean")
+
+
 TEXTS = [
     texts("nothing", InputError, "cannot read texts from a NoneType", None),
     texts("no character", InputError, "is empty", ""),
@@ -194,6 +201,7 @@ TARGETS = [
     texts("a middle", TargetError, "no label 'middle'", ("a", "b"), target="middle", on="reader"),
     texts("a choice that is none", TargetError, "no choice 'z'", ("a", ["b", "c"]), target="z", on="choice"),
     texts("a sixth choice", TargetError, "there is no choice 5", ("a", ["b", "c"]), target=5, on="choice"),
+    *(texts(f"verify {n!r}", InputError, "verify", "x", verify=n) for n in (-1, 1.5, "all", True, [2])),
 ]
 
 LAYERS = [
@@ -315,6 +323,12 @@ WRITING = [
     Call("cite no such turn", lambda: explainer("gpt").cite(messages=CHAT, turn=1), InputError, "no turn 1"),
     Call("cite a turn of none", lambda: explainer("gpt").cite("who?", ["a."], turn=0), InputError, "a conversation"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
+    *(
+        Call(
+            f"cite and verify {n!r}", lambda n=n: explainer("gpt").cite("who?", ["a."], verify=n), InputError, "verify"
+        )
+        for n in ("all", -1, 1.5, True)
+    ),
 ]
 
 MODELS = [
@@ -351,6 +365,28 @@ MODELS = [
     loading("another task", "its answers would come from random", "bert", task="causal-lm"),
     loading("an option", "cannot load", "bert", colour="red"),
     loading("no room", "batch_tokens must be", "bert", batch_tokens=-1),
+]
+
+VECTORS = [
+    making("of vectors not pooled", InputError, "pooling='mean'", BERT.bert, TOKENIZER, task="embedding"),
+    making("of a maximum", InputError, "pooling must be", BERT.bert, TOKENIZER, task="embedding", pooling="max"),
+    making("pooled for no vectors", InputError, "task='embedding'", BERT, TOKENIZER, pooling="mean"),
+    making(
+        *("of vectors of a head", UnsupportedModelError, "bare encoder", tiny.model("bert", "MaskedLM"), TOKENIZER),
+        task="embedding",
+        pooling="mean",
+    ),
+    Call("compare by labels", lambda: explainer("bert").similarity("a", "b"), UnsupportedModelError, "reranker"),
+    Call("explain a vector", lambda: embedder()("a"), UnsupportedModelError, "similarity"),
+    Call(
+        "compare pairs of tokens by the head",
+        lambda: embedder().similarity("a", "b", method="logat", matrix=True),
+        MethodError,
+        "pairs of tokens",
+    ),
+    Call("compare with a pair", lambda: embedder().similarity("a", [("a", "b")]), InputError, "tuple"),
+    Call("compare with spaces", lambda: embedder().similarity("a", "  "), InputError, "empty"),
+    Call("compare with no text", lambda: embedder().similarity("a", []), InputError, "no text"),
 ]
 
 FILES = [
@@ -409,4 +445,4 @@ FILES = [
     Call("summarize a file", lambda: summarize(Path("texts.txt")), DataError, "texts.txt"),
 ]
 
-CALLS = [*TEXTS, *TARGETS, *LAYERS, *METHODS, *IDS, *WRITING, *MODELS, *FILES]
+CALLS = [*TEXTS, *TARGETS, *LAYERS, *METHODS, *IDS, *WRITING, *MODELS, *VECTORS, *FILES]

@@ -51,9 +51,6 @@ def listing(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_size if path.is_file() else -1 for path in folder.rglob("*")}
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 def saved(folder: Path, name: str) -> Path:
     model = explainer(name)._arguments
     copy.deepcopy(model["model"]).save_pretrained(folder / name)  # which writes into the configuration

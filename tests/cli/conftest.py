@@ -2,10 +2,12 @@
 
 import io
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
-from normxlogit import Explainer, NormXLogitError, cli
+from normxlogit import Explainer, NormXLogitError
+from tests import commands
 
 LOADED: dict[str | None, Explainer] = {}
 """Models by the name that the command gave, None for the one in the package; loaded once for all tests."""
@@ -52,14 +54,4 @@ class Keyboard(io.StringIO):
 @pytest.fixture
 def run(asked, capsys):
     """Run the command line in this process; returns exit code, output and errors."""
-
-    def go(*arguments: str) -> tuple[int, str, str]:
-        try:
-            cli.main(arguments)
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return go
+    return partial(commands.run, capsys)

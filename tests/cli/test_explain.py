@@ -92,9 +92,6 @@ def test_options_reach_the_explainer(run, asked, three):
     ]
 
 
-# --- targets as they are typed --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "ids"),
     [
@@ -119,9 +116,6 @@ def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(ru
     assert (found.target.name, found.target.contrast) == ("good", "is")
 
 
-# --- methods --------------------------------------------------------------------------------------------------------
-
-
 def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatch):
     (tmp_path / "reviews.csv").write_text("a fine film\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -129,9 +123,3 @@ def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatc
     assert code == 2
     assert "--file reviews.csv" in err
     assert [a.text for a in explained(run, "--file", "reviews.csv")] == ["a fine film"]
-
-
-def test_an_option_of_one_value_is_given_once(run):
-    code, _, err = run("explain", TEXT, "--model", "a", "--model", "b")
-    assert code == 2
-    assert "--model is given 2 times" in err

@@ -14,9 +14,6 @@ def piped(content: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
 
 
-# --- where texts come from ------------------------------------------------------------------------------------------
-
-
 def test_texts_from_a_file(run, asked, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufefffirst\r\n\nsecond \u2028 line\n".encode())
@@ -45,7 +42,8 @@ def test_json_with_words(run, merge):
 
 
 @pytest.mark.parametrize(
-    ("name", "start"), [("a.json", "{"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")]
+    ("name", "start"),
+    [("a.json", "{"), ("a.csv", "text_index,"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")],
 )
 def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, start, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")

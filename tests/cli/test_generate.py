@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from normxlogit import cli
 from tests import tiny
+from tests.commands import run
 
 
 @pytest.mark.parametrize("template", [True, False], ids=["chat", "plain"])
@@ -18,9 +18,8 @@ def test_a_model_that_ends_at_once_is_told_to_chat(template, tmp_path, capsys):
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["generate", "the cat", "--model", str(tmp_path), "--max-new-tokens", "2"])
-    assert not stop.value.code
-    drawn = " ".join(capsys.readouterr().out.split())
+    code, out, _ = run(capsys, "generate", "the cat", "--model", tmp_path, "--max-new-tokens", 2)
+    assert code == 0
+    drawn = " ".join(out.split())
     assert f"completion {tokenizer.eos_token}" in drawn
     assert ("--chat sends the prompt as a message" in drawn) == template

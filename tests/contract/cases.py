@@ -90,9 +90,6 @@ def _made(case: Case) -> tuple[PreTrainedModel, PreTrainedTokenizerFast, Explain
     return model, tokenizer, Explainer(model, tokenizer)
 
 
-# --- tokenizers -----------------------------------------------------------------------------------------------------
-
-
 @functools.cache
 def tokenizer_for(family: str) -> PreTrainedTokenizerFast:
     """Return a tokenizer of the kind that the family is trained with: WordPiece, byte-level BPE or Unigram."""

@@ -5,15 +5,7 @@ import pytest
 import torch
 
 import normxlogit
-from normxlogit import (
-    ALL,
-    Attribution,
-    DataError,
-    Explainer,
-    InputError,
-    Predictions,
-    attribute,
-)
+from normxlogit import ALL, Attribution, DataError, Explainer, InputError, Predictions, attribute
 from tests import tiny
 
 from .compare import total

@@ -123,11 +123,7 @@ def test_turns_and_answers_from_elsewhere():
     ]
     last, first = explainer.cite(messages=messages, verify=0), explainer.cite(messages=messages, turn=0, verify=0)
     assert (last.answer.strip(), last.names) == ("The keys are there.", ("user:1", "assistant:1"))
-    assert (first.answer.strip(), first.names, first.question) == (
-        "The cat is here.",
-        ("user:1",),
-        "Is the cat here?",
-    )
+    assert (first.answer.strip(), first.names, first.question) == ("The cat is here.", ("user:1",), "Is the cat here?")
     assert "messages after the answer are not read (2)" in first.notes
     given = explainer.cite(messages=messages[:3], answer="The keys are there.", verify=0)
     np.testing.assert_array_equal(given.attribution.scores, last.attribution.scores)

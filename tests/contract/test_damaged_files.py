@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import normxlogit
-from normxlogit import Attributions, DataError, Explainer, attribute, summarize
+from normxlogit import Attributions, DataError, attribute, summarize
 from tests import tiny
 from tests.commands import run as command
 from tests.factories import all_labels, all_layers, make_attribution, pair
@@ -19,11 +19,6 @@ pytest.importorskip("duckdb")
 
 ROWS = [{"text": " ".join(tiny.WORDS[i : i + 4]), "gold": i % 2} for i in range(12)] + [{"text": None, "gold": 1}]
 OPTIONS = {"shard_rows": 6, "keep": ["gold"], "keep_text": True}
-
-
-@pytest.fixture(scope="module")
-def explainer():
-    return Explainer(tiny.model("bert", "SequenceClassification"), tiny.tokenizer(), name="tiny")
 
 
 @pytest.fixture(scope="module")

@@ -49,9 +49,6 @@ def test_an_error_crosses_processes_and_stays_short(error):
     assert (type(copy), str(copy)) == (error, str(said))
 
 
-# --- calls of an explainer --------------------------------------------------------------------------------------------
-
-
 def test_no_text_has_no_results():
     assert explainer()([]) == []
 
@@ -71,8 +68,6 @@ def test_what_a_models_own_forward_raises_is_told_with_its_reason(error, used):
     with pytest.raises(NormXLogitError, match="the model's own reason"):
         e("the cat sat")
 
-
-# --- calls on results, methods, corpora and measurements --------------------------------------------------------------
 
 CALLS = {
     "an unknown label of a result": lambda: labels_and_layers()["neutral"],
@@ -110,9 +105,6 @@ def test_a_bad_call_is_an_error_of_the_library(call, tmp_path, monkeypatch):
     assert 10 < len(str(error.value)) <= 1000
     assert "\n" not in str(error.value).strip()
     assert not list(tmp_path.iterdir())
-
-
-# --- the command line -------------------------------------------------------------------------------------------------
 
 
 def test_a_fault_of_the_library_keeps_its_traceback(monkeypatch, capsys):

@@ -31,8 +31,12 @@ def adapted():
     return adapters.adapted("bert", "other")
 
 
+def bert(model):
+    return model.base_model.model.bert
+
+
 def query(model):
-    return model.base_model.model.bert.encoder.layer[0].attention.self.query
+    return bert(model).encoder.layer[0].attention.self.query
 
 
 def double(value):
@@ -60,31 +64,21 @@ def scaled(model):
     query(model).scaling["default"] *= 3
 
 
-def disabled(model):
-    model.base_model.disable_adapter_layers()
-
-
 def in_place(model):
     with torch.no_grad():
         query(model).base_layer.weight[0, 0] += 1
 
 
-def forward_on_the_instance(model):
-    model.base_model.model.bert.pooler.forward = lambda hidden: hidden[:, 0]
-
-
 CHANGES = {
     "active adapter": lambda model: model.set_adapter("other"),
     "scaling": scaled,
-    "adapters off": disabled,
+    "adapters off": lambda model: model.base_model.disable_adapter_layers(),
     "weight": in_place,
     "hook": lambda model: query(model).register_forward_hook(Steering(2.0)),
     "pre-hook": lambda model: query(model).register_forward_pre_hook(lambda module, inputs: (double(inputs[0]),)),
     "backward hook": lambda model: query(model).register_full_backward_hook(lambda *_: None),
-    "setting of a module": lambda model: setattr(
-        model.base_model.model.bert.encoder.layer[0].output.LayerNorm, "eps", 1
-    ),
-    "forward of one module": forward_on_the_instance,
+    "setting of a module": lambda model: setattr(bert(model).encoder.layer[0].output.LayerNorm, "eps", 1),
+    "forward of one module": lambda model: setattr(bert(model).pooler, "forward", lambda hidden: hidden[:, 0]),
 }
 """What makes another model of one that `adapted` returned."""
 

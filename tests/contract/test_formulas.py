@@ -9,8 +9,6 @@ from tests.tiny import explainer
 
 from .compare import close
 
-# --- the formula ----------------------------------------------------------------------------------------------------
-
 
 def test_causal_lm_equals_a_plain_loop():
     model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
@@ -97,9 +95,6 @@ def test_token_predictions_are_the_heads_words():
     said = lm(tiny.MASKED, token_predictions=True)
     assert len(said.token_predictions) == len(said.units)
     assert said.token_predictions[said.target.position].id == said.prediction.id
-
-
-# --- what a result says of itself -------------------------------------------------------------------------------------
 
 
 def test_pair_for_a_model_of_single_texts():

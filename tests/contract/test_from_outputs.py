@@ -48,22 +48,6 @@ def test_a_given_pass_gives_the_scores_of_a_pass_of_its_own(family, kind, side):
         assert a.target.position == b.target.position
 
 
-def test_outputs_of_other_inputs_are_refused():
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    e = Explainer(model, tokenizer)
-    inputs = tokenizer(tiny.TEXTS[:1], return_tensors="pt")
-    with torch.no_grad():
-        outputs = model(**inputs, output_hidden_states=True)
-        plain = model(**inputs)
-    with pytest.raises(InputError, match="output_hidden_states=True"):
-        e.from_outputs(inputs, plain)
-    with pytest.raises(InputError, match="shape"):
-        e.from_outputs(tokenizer(tiny.TEXTS[1:2], return_tensors="pt"), outputs)
-    outputs["logits"] = outputs.logits + 1
-    with pytest.raises(HeadMismatchError, match="same inputs"):
-        e.from_outputs(inputs, outputs)
-
-
 @pytest.mark.parametrize(("family", "kind"), KINDS)
 def test_swapped_ids_are_seen(family, kind):
     explainer, inputs, outputs = passed(family, kind)
@@ -76,13 +60,6 @@ def test_swapped_ids_are_seen(family, kind):
         explainer.from_outputs(changed, outputs)
 
 
-def test_rows_in_another_order_are_seen():
-    explainer, inputs, outputs = passed("bert", "SequenceClassification")
-    turned = {name: value.flip(0) for name, value in inputs.items()}
-    with pytest.raises(InputError, match="in the same order"):
-        explainer.from_outputs(turned, outputs)
-
-
 @pytest.mark.parametrize(("family", "kind"), KINDS)
 @pytest.mark.parametrize("part", [slice(1, None), slice(None, -1), slice(None, None, 2), slice(-1, None)])
 def test_a_cut_list_of_hidden_states_is_seen(family, kind, part):
@@ -92,17 +69,8 @@ def test_a_cut_list_of_hidden_states_is_seen(family, kind, part):
         explainer.from_outputs(inputs, outputs, layers=ALL)
 
 
-def test_nan_is_seen_and_padding_is_not():
+def test_nan_in_states_is_seen_and_in_padding_is_not():
     explainer, inputs, outputs = passed("bert", "SequenceClassification")
-    whole = outputs.logits.clone()
-    outputs["logits"] = torch.full_like(whole, torch.nan)
-    with pytest.raises(InputError, match="NaN"):
-        explainer.from_outputs(inputs, outputs)
-    outputs["logits"] = whole.clone()
-    outputs.logits[0, 0] = torch.inf
-    with pytest.raises(HeadMismatchError, match="differ"):
-        explainer.from_outputs(inputs, outputs)
-    outputs["logits"] = whole
     states = [state.clone() for state in outputs.hidden_states]
     real = int(inputs["attention_mask"][1].sum())
     states[-1][1, real:] = torch.nan
@@ -113,19 +81,30 @@ def test_nan_is_seen_and_padding_is_not():
         explainer.from_outputs(inputs, outputs)
 
 
-def test_logits_of_fewer_texts_or_tokens_are_seen():
-    explainer, inputs, outputs = passed("bert", "SequenceClassification")
-    outputs["logits"] = outputs.logits[:1]
-    with pytest.raises(InputError, match=r"of shape \(1, 2\)"):
-        explainer.from_outputs(inputs, outputs)
-    explainer, inputs, outputs = passed("gpt2", "CausalLM")
-    outputs["logits"] = outputs.logits[:, -1:]
-    with pytest.raises(InputError, match="of shape"):
-        explainer.from_outputs(inputs, outputs)
+NO_STATES = InputError, "output_hidden_states=True"
+CHANGES = {
+    "as a tuple": ("bert", lambda i, o: (i, o.to_tuple()), *NO_STATES),
+    "nothing": ("bert", lambda i, o: (i, {}), *NO_STATES),
+    "without states": ("bert", lambda i, o: (i, {"logits": o.logits}), *NO_STATES),
+    "of fewer tokens": ("bert", lambda i, o: ({n: v[:, :-1] for n, v in i.items()}, o), InputError, "shape"),
+    "in another order": ("bert", lambda i, o: ({n: v.flip(0) for n, v in i.items()}, o), InputError, "same order"),
+    "other logits": ("bert", lambda i, o: (i, {**o, "logits": o.logits + 1}), HeadMismatchError, "same inputs"),
+    "no number": ("bert", lambda i, o: (i, {**o, "logits": o.logits * torch.nan}), InputError, "NaN"),
+    "infinite": ("bert", lambda i, o: (i, {**o, "logits": first_infinite(o.logits)}), HeadMismatchError, "differ"),
+    "logits of a text": ("bert", lambda i, o: (i, {**o, "logits": o.logits[:1]}), InputError, r"of shape \(1, 2\)"),
+    "logits of a token": ("gpt2", lambda i, o: (i, {**o, "logits": o.logits[:, -1:]}), InputError, "of shape"),
+}
 
 
-def test_outputs_that_are_none():
-    explainer, inputs, outputs = passed("bert", "SequenceClassification")
-    for wrong in (outputs.to_tuple(), {}, {"logits": outputs.logits}):
-        with pytest.raises(InputError, match="output_hidden_states=True"):
-            explainer.from_outputs(inputs, wrong)
+def first_infinite(logits):
+    changed = logits.clone()
+    changed[0, 0] = torch.inf
+    return changed
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_outputs_that_are_not_of_these_inputs_are_refused(name):
+    family, change, error, message = CHANGES[name]
+    explainer, inputs, outputs = passed(family, "SequenceClassification" if family == "bert" else "CausalLM")
+    with pytest.raises(error, match=message):
+        explainer.from_outputs(*change(inputs, outputs))

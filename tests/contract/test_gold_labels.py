@@ -142,8 +142,7 @@ def test_a_column_of_any_name(results, tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["float16", "float32", "uint64", "int8", "large_string", "string_view", "binary", "dictionary"],
+    "kind", ["float16", "float32", "uint64", "int8", "large_string", "string_view", "binary", "dictionary"]
 )
 def test_a_column_of_any_type(results, tmp_path, kind):
     """Also beside others that have no part in it, of types that DuckDB may not know."""

@@ -99,18 +99,10 @@ def alone(model, prompt):
         return model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)[0].tolist()
 
 
-@pytest.mark.parametrize(
-    ("make", "lengths"),
-    [
-        (longrope, (5, 11)),
-        (longrope, (7, 7)),
-        (longrope, (14, 17)),
-        (longrope, (1, 9, 11)),
-        (dynamic, (5, 11)),
-        (rwkv, (6, 6)),
-        (rwkv, (5, 8)),
-    ],
-)
+@pytest.mark.parametrize(("make", "lengths"), [
+    (longrope, (5, 11)), (longrope, (7, 7)), (longrope, (14, 17)), (longrope, (1, 9, 11)), (dynamic, (5, 11)),
+    (rwkv, (6, 6)), (rwkv, (5, 8)),
+])  # fmt: skip
 def test_each_of_several_prompts_gets_the_tokens_that_it_gets_alone(make, lengths):
     explainer = Explainer(make(), tokenizer())
     explainer.generate([text(2), text(3, 4)], max_new_tokens=2)  # what is short enough goes together

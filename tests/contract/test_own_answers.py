@@ -15,14 +15,6 @@ TEXT = tiny.TEXTS[2]
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
-def logits_of(model, ids):
-    with torch.no_grad():
-        return model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0]
-
-
-# --- padding that the model does not know -----------------------------------------------------------------------------
-
-
 def without_pad(family, pad=None):
     model = tiny.model(family, num_labels=3)
     model.config.pad_token_id = pad
@@ -40,7 +32,7 @@ def test_a_text_that_ends_in_the_end_token_is_answered_as_the_model_answers_it(f
     alone = [explainer(text) for text in texts]
     together = explainer(texts)
     for one, among in zip(alone, together, strict=True):
-        own = logits_of(model, list(one.token_ids))
+        own = tiny.logits_of(model, list(one.token_ids))
         assert one.prediction.id == int(own.argmax())
         assert one.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
         np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
@@ -56,21 +48,10 @@ def test_language_models_are_padded_with_a_token_that_exists(pad):
         np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
 
 
-# --- compiled ---------------------------------------------------------------------------------------------------------
-
-
 def layers_compiled(model):
     for layer in model.base_model.modules():
         if type(layer).__name__.endswith(("Layer", "Block", "TransformerBlock")):
             layer.compile(backend="eager")
-
-
-def compiled_in_place(model):
-    model.compile(backend="eager")
-
-
-def forward_compiled(model):
-    model.forward = torch.compile(model.forward, backend="eager")
 
 
 def trunk_compiled(model):
@@ -78,17 +59,22 @@ def trunk_compiled(model):
     setattr(model, name, torch.compile(getattr(model, name), backend="eager"))
 
 
-@pytest.mark.parametrize("compiling", [layers_compiled, compiled_in_place, forward_compiled, trunk_compiled])
+COMPILED = {
+    "layers": layers_compiled,
+    "in place": lambda model: model.compile(backend="eager"),
+    "forward": lambda model: setattr(model, "forward", torch.compile(model.forward, backend="eager")),
+    "trunk": trunk_compiled,
+}
+
+
+@pytest.mark.parametrize("part", COMPILED)
 @pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert"])
-def test_compiled_in_whatever_way(family, compiling):
+def test_compiled_in_whatever_way(family, part):
     tokenizer = tiny.tokenizer_for(family)
     expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
     model = tiny.model(family)
-    compiling(model)
+    COMPILED[part](model)
     np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
-
-
-# --- state ------------------------------------------------------------------------------------------------------------
 
 
 def dynamic_llama():
@@ -122,7 +108,7 @@ def test_a_text_is_explained_alike_alone_in_a_batch_first_and_last(name):
     texts = [" ".join(row[:length]) for row, length in zip(words, lengths, strict=True)]
     alone = [Explainer(build(), tokenizer)(text, layers=ALL, target=0) for text in texts]
     for result in alone:
-        own = logits_of(build(), list(result.token_ids))
+        own = tiny.logits_of(build(), list(result.token_ids))
         assert result.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
     explainer = Explainer(build(), tokenizer)
     for order in (range(len(texts)), reversed(range(len(texts)))):
@@ -165,9 +151,6 @@ def test_nothing_is_written_on_the_callers_model():
     inverse = model.model.rotary_emb.inv_freq.clone()
     Explainer(model, tokenizer)(tiny.TEXTS[2])
     torch.testing.assert_close(model.model.rotary_emb.inv_freq, inverse, rtol=0, atol=0)
-
-
-# --- settings ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "MaskedLM"),

@@ -57,6 +57,10 @@ def classified(**settings: Any) -> Any:
     return of_texts("text-classification", "bert", "SequenceClassification", **settings)
 
 
+def tagged(**settings: Any) -> Any:
+    return of_texts("token-classification", "bert", "TokenClassification", **settings)
+
+
 def written(**settings: Any) -> Any:
     return of_texts("text-generation", "gpt2", "CausalLM", **{"do_sample": False, "max_new_tokens": 4} | settings)
 
@@ -78,7 +82,7 @@ def text_classification() -> None:
 
 
 def token_classification() -> None:
-    pipeline = of_texts("token-classification", "bert", "TokenClassification", ignore_labels=[])
+    pipeline = tagged(ignore_labels=[])
     a = Explainer(pipeline)(TEXT, position=2)
     answer = next(row for row in pipeline(TEXT) if row["index"] == 2)
     assert (a.prediction.label, a.tokens[2]) == (answer["entity"], answer["word"])
@@ -103,10 +107,8 @@ def text_generation() -> None:
     tool = {"type": "function", "function": {"name": "cat", "parameters": {}}}
     pipeline.tokenizer.chat_template = "{% if tools %}{{ tools[0].function.name }} {% endif %}" + tiny.CHAT_TEMPLATE
     same_continuation(pipeline, [{"role": "user", "content": TEXT}])
-    piped = pipeline_of(
-        "text-generation", pipeline.model, tokenizer=pipeline.tokenizer, tools=[tool], do_sample=False,
-        max_new_tokens=3,
-    )  # fmt: skip
+    settings = {"tokenizer": pipeline.tokenizer, "tools": [tool], "do_sample": False, "max_new_tokens": 3}
+    piped = pipeline_of("text-generation", pipeline.model, **settings)
     result = Explainer(piped).generate([{"role": "user", "content": TEXT}])
     assert result.prompt.startswith("cat ")
 
@@ -186,37 +188,29 @@ EXPLAINED: Mapping[str, Callable[..., None]] = {
 }
 
 
-def yolos() -> Any:
-    config = transformers.YolosConfig(**SMALL, image_size=[32, 32], patch_size=8, num_detection_tokens=5)
-    return transformers.YolosForObjectDetection(config)
+def untrained(kind: str, config: str, **sizes: Any) -> Callable[[], Any]:
+    return lambda: getattr(transformers, kind)(getattr(transformers, config)(**sizes))
 
 
-def segformer() -> Any:
-    return transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(**NARROW, decoder_hidden_size=16))
-
-
-def glpn() -> Any:
-    return transformers.GLPNForDepthEstimation(transformers.GLPNConfig(**NARROW, decoder_hidden_size=8))
-
-
-def owl() -> Any:
-    sides = {"text_config": SMALL | {"vocab_size": 64}, "vision_config": VISION}
-    return transformers.OwlViTForObjectDetection(transformers.OwlViTConfig(**sides, projection_dim=16))
-
-
-def of_words(kind: str, config: str, **more: Any) -> Callable[[], Any]:
-    return lambda: getattr(transformers, kind)(getattr(transformers, config)(**SMALL, vocab_size=64, **more))
-
-
+WORDS = SMALL | {"vocab_size": 64}
+PLACES = SMALL | {"image_size": [32, 32], "patch_size": 8, "num_detection_tokens": 5}
+SIDES = {"text_config": WORDS, "vision_config": VISION, "projection_dim": 16}
+NO_HEAD = "no head of a supported kind"
 REFUSED: Mapping[str, tuple[Callable[[], Any], str]] = {
-    "feature-extraction": (of_words("BertModel", "BertConfig"), "task='embedding'"),
-    "image-feature-extraction": (lambda: transformers.ViTModel(transformers.ViTConfig(**VISION)), "no head"),
-    "image-segmentation": (segformer, "no head of a supported kind"),
-    "object-detection": (yolos, "no head of a supported kind"),
-    "zero-shot-object-detection": (owl, "no head of a supported kind"),
-    "depth-estimation": (glpn, "no head of a supported kind"),
-    "document-question-answering": (of_words("LayoutLMForQuestionAnswering", "LayoutLMConfig"), "words of a page"),
-    "table-question-answering": (of_words("TapasForQuestionAnswering", "TapasConfig"), "reads tables"),
+    "feature-extraction": (untrained("BertModel", "BertConfig", **WORDS), "task='embedding'"),
+    "image-feature-extraction": (untrained("ViTModel", "ViTConfig", **VISION), "no head"),
+    "image-segmentation": (
+        untrained("SegformerForSemanticSegmentation", "SegformerConfig", **NARROW, decoder_hidden_size=16),
+        NO_HEAD,
+    ),
+    "object-detection": (untrained("YolosForObjectDetection", "YolosConfig", **PLACES), NO_HEAD),
+    "zero-shot-object-detection": (untrained("OwlViTForObjectDetection", "OwlViTConfig", **SIDES), NO_HEAD),
+    "depth-estimation": (untrained("GLPNForDepthEstimation", "GLPNConfig", **NARROW, decoder_hidden_size=8), NO_HEAD),
+    "document-question-answering": (
+        untrained("LayoutLMForQuestionAnswering", "LayoutLMConfig", **WORDS),
+        "words of a page",
+    ),
+    "table-question-answering": (untrained("TapasForQuestionAnswering", "TapasConfig", **WORDS), "reads tables"),
     "decision": (lambda: tiny.model("gpt2", "CausalLM"), "prompts of its own"),
 }
 
@@ -241,9 +235,8 @@ def test_pipelines_of_other_kinds_are_refused_in_a_line(task) -> None:
     if task not in SUPPORTED_TASKS:
         pytest.skip(f"this version of transformers has no pipeline for {task}")
     build, reason = REFUSED[task]
-    pipeline = pipeline_of(
-        task, build(), tokenizer=tiny.tokenizer_for("bert"), image_processor=transformers.ViTImageProcessor()
-    )
+    parts = {"tokenizer": tiny.tokenizer_for("bert"), "image_processor": transformers.ViTImageProcessor()}
+    pipeline = pipeline_of(task, build(), **parts)
     with pytest.raises(NormXLogitError, match=reason) as refusal:
         Explainer(pipeline)
     assert isinstance(refusal.value, UnsupportedModelError)
@@ -254,12 +247,7 @@ def test_pipelines_of_other_kinds_are_refused_in_a_line(task) -> None:
     ("build", "name"),
     [
         (lambda: of_texts("fill-mask", "bert", "MaskedLM", targets=["cat"]), "targets="),
-        (
-            lambda: of_texts(
-                "token-classification", "bert", "TokenClassification", stride=2, aggregation_strategy="simple"
-            ),
-            "stride=",
-        ),
+        (lambda: tagged(stride=2, aggregation_strategy="simple"), "stride="),
         (lambda: classified(truncation="only_first"), "truncation="),
         (lambda: written(handle_long_generation="hole"), "handle_long_generation="),
     ],

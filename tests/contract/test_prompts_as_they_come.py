@@ -44,10 +44,7 @@ def gpt2() -> Explainer:
 def test_what_a_template_is_given_beside_messages_is_read(gpt2, beside, prompt) -> None:
     conversation = {"messages": QUESTION, **beside}
     text = gpt2.tokenizer.apply_chat_template(
-        QUESTION,
-        tokenize=False,
-        add_generation_prompt=True,
-        **beside.get("chat_template_kwargs", beside),
+        QUESTION, tokenize=False, add_generation_prompt=True, **beside.get("chat_template_kwargs", beside)
     )
     assert text == prompt
     one, other = gpt2.generate([conversation, {"messages": QUESTION}], max_new_tokens=2)

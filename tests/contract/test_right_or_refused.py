@@ -13,14 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
-from normxlogit import (
-    ALL,
-    Explainer,
-    HeadMismatchError,
-    InputError,
-    NormXLogitError,
-    UnsupportedModelError,
-)
+from normxlogit import ALL, Explainer, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from tests import tiny
 
 from .compare import close, every_method
@@ -50,9 +43,6 @@ def refuse(folder, message, error=InputError, **options):
     """Load a folder: the command's line for the same is in tests/catalogue."""
     with pytest.raises(error, match=message):
         Explainer.from_pretrained(folder, **options)
-
-
-# --- weights that are not in the checkpoint ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", ["classifier", "pooler", "layer.1.attention.self.query.weight", "word_embeddings"])
@@ -105,9 +95,6 @@ def test_a_bare_encoder_has_no_head(tmp_path):
         Explainer(torch.nn.Linear(2, 2), tiny.tokenizer_for("bert"))
 
 
-# --- a tokenizer that is not there ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
 )
@@ -121,9 +108,6 @@ def test_a_tokenizer_of_another_vocabulary():
     model, tokenizer = tiny.model("bert", vocab_size=30), tiny.tokenizer_for("bert")
     with pytest.raises(InputError, match="token"):
         Explainer(model, tokenizer)(TEXT)
-
-
-# --- no code and no pickle but by name --------------------------------------------------------------------------------
 
 
 def test_pickled_weights_only_when_asked_by_name(folder):
@@ -159,9 +143,6 @@ def test_code_of_a_repository_runs_only_when_asked_by_name(folder, tmp_path, kin
     with contextlib.suppress(Exception):  # whatever it makes of it
         Explainer.from_pretrained(folder, trust_remote_code=True)
     assert ran.exists()
-
-
-# --- no numbers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
@@ -215,9 +196,6 @@ def test_one_text_with_nan_is_an_error_and_the_others_alone_are_right():
         with pytest.raises(UnsupportedModelError, match="finite"):
             explainer(inputs)
     close(explainer("the cat sat").scores, expected)
-
-
-# --- a model that does not answer twice alike -------------------------------------------------------------------------
 
 
 def test_a_model_that_draws_its_answer_is_refused():

@@ -87,14 +87,10 @@ def hostile_generation():
     result = make_generation()
     pieces = [f"{HOSTILE} "] * len(result.tokens)
     step = len(pieces[0])
-    text = "".join(pieces)
+    text, spans = "".join(pieces), tuple((i * step, (i + 1) * step) for i in range(len(pieces)))
     return dataclasses.replace(
         result,
-        units=dataclasses.replace(
-            result.units,
-            text=(HOSTILE,) * len(pieces),
-            spans=tuple((i * step, (i + 1) * step) for i in range(len(pieces))),
-        ),
+        units=dataclasses.replace(result.units, text=(HOSTILE,) * len(pieces), spans=spans),
         text=text,
         completion=text[step * result.prompt_tokens :],
         predictions=tuple(p._replace(label=HOSTILE, id=p.id + 1) for p in result.predictions),
@@ -135,23 +131,16 @@ def test_a_page_and_a_notebook_escape_everything(make, plain, tmp_path):
 
 
 @kinds
-def test_a_terminal_gets_no_control_sequences(make, plain, monkeypatch):
+def test_a_terminal_and_a_repr_get_no_control_sequences(make, plain, monkeypatch):
     result = make()
     for colour in ("1", ""):
         monkeypatch.setenv("FORCE_COLOR", colour)
         check_line(str(result))
     check_line(result.to_csv().replace("\r\n", "\n"))
-
-
-def test_a_repr_shows_no_control_sequences_of_a_methods_name():
+    named = dataclasses.replace(result, method="normxlogit")
+    check_line(repr(named))
+    check_line(repr(Attributions([named])))
     check_line(repr(make_attribution(method=STEERING)))
-
-
-@kinds
-def test_a_repr_shows_no_control_sequences(make, plain):
-    result = dataclasses.replace(make(), method="normxlogit")
-    check_line(repr(result))
-    check_line(repr(Attributions([result])))
 
 
 def test_several_results_on_one_page():
@@ -187,9 +176,6 @@ def test_json_shows_no_control_characters_and_comes_back(tmp_path):
     content = (tmp_path / "why.json").read_text("utf-8")
     check_line(content)
     assert type(result).from_dict(json.loads(content)) == result
-
-
-# --- a model whose labels and tokens are hostile ----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -46,15 +46,10 @@ def outcome_of(explain):
 
 @pytest.mark.parametrize("layers", [None, ALL], ids=["the answer", "all layers"])
 @every_method
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        ("bert", "SequenceClassification"),
-        ("roberta", "MaskedLM"),
-        ("xlnet", "SequenceClassification"),
-        ("llama", "CausalLM"),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind"), [
+    ("bert", "SequenceClassification"), ("roberta", "MaskedLM"), ("xlnet", "SequenceClassification"),
+    ("llama", "CausalLM"),
+])  # fmt: skip
 def test_every_method_scores_a_text_alone_as_in_a_batch_of_any_size(family, kind, method, layers):
     texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
     options = {"method": method, "layers": layers, "target": 7 if kind != "SequenceClassification" else 0}
@@ -131,9 +126,6 @@ def test_bfloat16_agrees_in_rank(family, kind, method):
     assert half[0].scores.dtype == np.float32
     scores = [np.concatenate([a.scores for a in results]) for results in (full, half)]  # over all texts: few are ties
     assert scipy_stats.spearmanr(*scores).statistic > 0.99
-
-
-# --- any text, tokenizers of every kind -------------------------------------------------------------------------------
 
 
 def outcome(case: Case, inputs, **options):

@@ -10,12 +10,8 @@ import normxlogit
 from normxlogit import Attribution, Attributions, Citations, DataError, Explainer
 from tests import tiny
 from tests.commands import run
-from tests.factories import (
-    MAKERS,
-    make_attribution,
-    make_generation,
-    pair,
-)
+from tests.factories import MAKERS, make_attribution, make_generation, pair
+from tests.sentence_steps import steps_beside
 
 from .faults import full_disk
 
@@ -28,9 +24,6 @@ def several():
 def strict(path):
     """Read JSON as any other parser does."""
     return json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)
-
-
-# --- by the library ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.parquet", "a.JSON"])
@@ -70,9 +63,6 @@ def test_other_files_are_refused(name, tmp_path):
             normxlogit.load(tmp_path / name)
 
 
-# --- by the command line ----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Folders of a classifier, a language model and an encoder."""
@@ -84,14 +74,8 @@ def models(tmp_path_factory):
     }.items():
         model.save_pretrained(root / name)
         tiny.tokenizer_for("bert" if name != "llama" else "llama").save_pretrained(root / name)
-    (root / "encoder/modules.json").write_text(
-        '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},'
-        ' {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
-    )
-    (root / "encoder/1_Pooling").mkdir()
-    (root / "encoder/1_Pooling/config.json").write_text(
-        '{"word_embedding_dimension": 32, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
-    )
+    pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    steps_beside(root / "encoder", ("Pooling", pooling))
     (root / "a.txt").write_text("the cat sat . it was good .")
     (root / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in tiny.TEXTS))
     return root
@@ -145,9 +129,6 @@ def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_pat
     assert code == 0, err
     (tmp_path / "summary.json").write_text(out)
     strict(tmp_path / "summary.json")
-
-
-# --- a full disk ------------------------------------------------------------------------------------------------------
 
 
 SAVED = {

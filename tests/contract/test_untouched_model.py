@@ -144,9 +144,6 @@ def test_the_command_line_leaves_the_files_of_a_model_as_they_were(tmp_path, cap
     assert {file.name: file.read_bytes() for file in (tmp_path / "model").iterdir()} == before
 
 
-# --- the model as it is now -------------------------------------------------------------------------------------------
-
-
 def test_dropout_of_a_model_in_training_mode_does_not_reach_the_scores():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     expected = Explainer(model, tokenizer)(tiny.TEXTS[0]).scores

@@ -111,9 +111,6 @@ def test_a_question_alone_is_a_source(explainer):
     assert explainer.cite(messages=messages, verify=0).names == ("user:1",)
 
 
-# --- the swap test ----------------------------------------------------------------------------------------------------
-
-
 def log_probability(explainer: Explainer, before: str, ending: str) -> float:
     """Of the caller's own model, in one pass."""
     first, ids = (

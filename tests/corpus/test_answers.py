@@ -8,7 +8,6 @@ import pytest
 import normxlogit
 from normxlogit import Answers, attribute, summarize
 from normxlogit.errors import InputError
-from tests import tiny
 
 from .corpora import errors, jsonl
 
@@ -38,11 +37,6 @@ FAILED = {
     5: "the answer is empty",
     6: "no text: column 'answer' is null",
 }
-
-
-@pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE])
-def reader(request):
-    return tiny.writer(template=request.param, name="reader")
 
 
 def test_answers_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):

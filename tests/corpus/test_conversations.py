@@ -8,7 +8,6 @@ import pytest
 import normxlogit
 from normxlogit import Conversations, attribute, summarize
 from normxlogit.errors import DataError, InputError
-from tests import tiny
 
 from .corpora import errors, jsonl, results
 
@@ -47,11 +46,6 @@ ROWS = [
     {"key": "i", "chat": [1, 2]},
     {"key": "j", "chat": messages("the cat " * 400, "the cat .")},
 ]
-
-
-@pytest.fixture(scope="module", params=[None, tiny.CHAT_TEMPLATE])
-def reader(request):
-    return tiny.writer(template=request.param, name="reader")
 
 
 def test_conversations_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):

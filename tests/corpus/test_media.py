@@ -12,24 +12,16 @@ import transformers
 from PIL import Image
 
 import normxlogit
-from normxlogit import (
-    Completions,
-    DataError,
-    Explainer,
-    InputError,
-    Predictions,
-    attribute,
-    summarize,
-)
+from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
 from normxlogit.corpus import worker
 from tests import vlm
 from tests.commands import run as command
-from tests.pipeline.test_signals import shaken
+from tests.pipeline import test_signals as signals
 
 from .corpora import errors, results
 
-SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
-LABELS = {"id2label": dict(enumerate(["cat", "dog", "bird"])), "label2id": {"cat": 0, "dog": 1, "bird": 2}}
+NAMES = ["cat", "dog", "bird"]
+OPTIONS = {"num_hidden_layers": 2, "id2label": dict(enumerate(NAMES)), "label2id": {n: i for i, n in enumerate(NAMES)}}
 RATE = 1000
 
 
@@ -38,13 +30,10 @@ def models(tmp_path_factory):
     """Folders of an image classifier and an audio classifier."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("models")
-    vit = transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, image_size=16, patch_size=8, **LABELS))
-    shaken(vit).save_pretrained(folder / "vit")
+    signals.vit(image_size=16, **OPTIONS).save_pretrained(folder / "vit")
     transformers.ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder / "vit")
-    layers = {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 4), "num_feat_extract_layers": 2}
-    positions = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 16}
-    config = transformers.Wav2Vec2Config(**SIZES, **layers, **positions, **LABELS)
-    shaken(transformers.Wav2Vec2ForSequenceClassification(config)).save_pretrained(folder / "wav2vec2")
+    convolutions = {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 4), "num_feat_extract_layers": 2}
+    signals.wav2vec2(**convolutions, **OPTIONS).save_pretrained(folder / "wav2vec2")
     transformers.Wav2Vec2FeatureExtractor(sampling_rate=RATE).save_pretrained(folder / "wav2vec2")
     return folder
 

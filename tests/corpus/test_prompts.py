@@ -85,6 +85,12 @@ def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_pat
         normxlogit.load(file)
     with pytest.raises(DataError, match="no words to summarise"):
         summarize(tmp_path / "out")
+    for job, name in (
+        (Completions(sources="word"), "sources"),
+        (Completions(sources="message", parts="word"), "parts"),
+    ):
+        with pytest.raises(DataError, match=f"made with {name}"):
+            attribute(writer, path, tmp_path / "out", job)
 
 
 def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
@@ -96,29 +102,6 @@ def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
         own = writer.generate(ROWS[row["row"]]["prompt"], max_new_tokens=3)
         assert row["completion"] == own.completion
         np.testing.assert_allclose(row["scores"], own.sources("sentence").scores[0], rtol=1e-4, atol=1e-5)
-
-
-def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
-    path = jsonl(tmp_path / "in.jsonl", [ROWS[0], ROWS[6]] * 3)
-
-    class Stop(Exception):
-        pass
-
-    def stop(progress):
-        if progress.rows >= 2:
-            raise Stop
-
-    with pytest.raises(Stop):
-        attribute(writer, path, tmp_path / "out", Completions(sources="sentence"), shard_rows=1, watch=stop)
-    done = attribute(writer, path, tmp_path / "out", Completions(sources="sentence"), shard_rows=1)
-    assert done.fresh < done.rows == 6
-    assert sorted(results(tmp_path / "out")["row"].to_pylist()) == list(range(6))
-    for job, name in ((Completions(sources="word"), "sources"), (Completions(parts="word"), "parts")):
-        with pytest.raises(DataError, match=f"made with {name}"):
-            attribute(writer, path, tmp_path / "out", job, shard_rows=1)
-    jsonl(path, [ROWS[0], ROWS[6] | {"completion": " awful"}] + [ROWS[0], ROWS[6]] * 2)
-    with pytest.raises(DataError, match="changed"):
-        attribute(writer, path, tmp_path / "out", Completions(sources="sentence"), shard_rows=1)
 
 
 WRONG = {

@@ -66,17 +66,10 @@ def test_what_the_question_says_is_not_swapped():
     assert swap_evidence(asked, "Ada, in 1974.", TEXTS).evidence == "The pool of 1974 is by Otto."
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("In 1974.", True),
-        ("The POOL!", True),
-        ("It opened.", False),
-        ("In 1950.", False),
-        ("Pools.", False),
-        ("", False),
-    ],
-)
+@pytest.mark.parametrize(("answer", "expected"), [
+    ("In 1974.", True), ("The POOL!", True), ("It opened.", False), ("In 1950.", False), ("Pools.", False),
+    ("", False),
+])  # fmt: skip
 def test_an_answer_from_the_evidence_has_a_word_that_nothing_else_has(answer, expected):
     assert answers_from_evidence(case("The pool did open in 1974."), answer) is expected
 

@@ -17,7 +17,7 @@ from tests import tiny
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 
 
-def made(family, kind, texts=TEXTS, **options):
+def made(family, kind="SequenceClassification", texts=TEXTS, **options):
     task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
     batch = task.batch(task.encoder(texts), list(range(len(texts))))
     task.prepare(batch)
@@ -76,9 +76,6 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
             torch.testing.assert_close(found.values[place][0, label], wanted.detach(), rtol=1e-4, atol=1e-5)
         if place < 3:
             torch.testing.assert_close(held[0].permute(output.axes).detach(), states[place], rtol=1e-4, atol=1e-4)
-
-
-# --- the proof, and what is refused ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])

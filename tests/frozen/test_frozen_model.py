@@ -5,15 +5,9 @@ import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.model.task_model import TaskModel
 from tests import tiny
 
-
-def made(family, kind="SequenceClassification", **options):
-    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
-    task.prepare(batch)
-    return task, batch
+from .test_contributions import made
 
 
 def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):

@@ -35,9 +35,6 @@ def test_the_layer_of_the_encoder_that_is_meant():
             frozen.places(batch, place)
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
-
-
 def test_a_model_that_does_not_look_both_sides_up_is_refused():
     _, frozen, batch = made()
     with (

@@ -25,9 +25,6 @@ def encoder(tokenizer=None, limit=40, **changes):
     return Encoder(tokenizer or tiny.tokenizer_for("bert"), tiny.model("bert", **changes).config, limit)
 
 
-# --- the user's tokenizer -------------------------------------------------------------------------------------------
-
-
 def test_a_thread_that_uses_the_tokenizer_meanwhile_gets_its_own_results():
     tokenizer = tiny.tokenizer_for("bert")
     own = encoder(tokenizer)
@@ -81,9 +78,6 @@ def test_a_copy_that_would_number_tokens_otherwise_is_refused():
         private_tokenizer(made)
 
 
-# --- length ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("family", ["bert", "xlnet", "gpt2"])
 @pytest.mark.parametrize("limit", [40, 7, 4])
@@ -116,9 +110,6 @@ def test_the_smallest_of_all_limits_holds():
     (at_limit,) = encoder(limit=40)(["the " * 38])
     assert (len(at_limit), at_limit.notes) == (40, ())
     assert encoder(limit=40)(["the " * 39])[0].notes
-
-
-# --- what the encoding says -----------------------------------------------------------------------------------------
 
 
 def test_a_mask_typed_into_the_text_is_no_special_token():

@@ -74,9 +74,6 @@ def test_what_does_not_fit_together_fits_alone():
         explainer._model.caller_model(**tokenizer(texts, return_tensors="pt"))
 
 
-# --- the other doors ------------------------------------------------------------------------------------------------
-
-
 def completion(explainer):
     return explainer.explain_completion("the cat sat", " on the mat")
 

@@ -1,6 +1,5 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
-import json
 import sys
 
 import pytest
@@ -10,20 +9,13 @@ from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.loading.load import load
 from paper.finetuning.classification import finetune
 from tests import tiny
-
-# --- weights that are not there -------------------------------------------------------------------------------------
-
-
-def configured(folder, **changes):
-    """Change the configuration that was saved in a folder."""
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+from tests.contract.test_right_or_refused import configure
 
 
 @pytest.mark.parametrize("named", [[], None, "BertModel", 5])
 def test_a_configuration_that_names_no_class(tmp_path, named):
     tiny.save(tmp_path, "bert")
-    configured(tmp_path, architectures=named)
+    configure(tmp_path, architectures=named)
     with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
         load(tmp_path)
     if not named:
@@ -56,9 +48,6 @@ def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatc
         load(tmp_path)
     info[key] = []
     assert load(tmp_path)[0] is model
-
-
-# --- a tokenizer that is not there ----------------------------------------------------------------------------------
 
 
 def sentencepiece_only(folder):

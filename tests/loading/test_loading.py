@@ -6,8 +6,7 @@ import transformers
 
 from normxlogit.loading.load import load
 from tests import tiny
-
-from .test_checkpoints import configured
+from tests.contract.test_right_or_refused import configure
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def test_half_precision_becomes_full_on_a_cpu_and_nowhere_else(tmp_path, asked):
         ("float16", {"dtype": torch.bfloat16}, torch.bfloat16),
         ("float16", {"device_map": "cpu"}, "auto"),
     ]:
-        configured(tmp_path, dtype=named)
+        configure(tmp_path, dtype=named)
         asked.clear()
         model, _ = load(tmp_path, **options)
         assert asked["AutoModelForSequenceClassification"]["dtype"] == wanted

@@ -7,17 +7,12 @@ import pytest
 import torch
 
 from normxlogit import ALL, Method, MethodError, Request, Scores, list_methods, register
-from normxlogit.cli import main
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
-from normxlogit.methods import (
-    IntegratedGradients,
-    LogAt,
-    registry,
-)
+from normxlogit.methods import IntegratedGradients, LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
-from tests import tiny
+from tests import commands, tiny
 
 
 @pytest.fixture(autouse=True)
@@ -58,9 +53,6 @@ def place_method():
     return Place
 
 
-# --- a method from outside ------------------------------------------------------------------------------------------
-
-
 def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys):
     place = place_method()
     assert place.info in list_methods()
@@ -79,10 +71,9 @@ def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys)
     writer = tiny.explainer("llama", "CausalLM")
     written = writer.explain_completion("the cat", " sat on", method="place:factor=2")
     np.testing.assert_array_equal(written.scores, [[2, 4, 0, 0], [2, 4, 6, 0]])
-    with pytest.raises(SystemExit) as stop:
-        main(["explain", "a film", "--method", "place:factor=2", "--format", "json"])
-    assert not stop.value.code
-    assert '"place"' in capsys.readouterr().out
+    code, out, _ = commands.run(capsys, "explain", "a film", "--method", "place:factor=2", "--format", "json")
+    assert code == 0
+    assert '"place"' in out
 
 
 def test_an_object_of_a_class_that_is_not_registered_is_refused(explainer):
@@ -106,9 +97,6 @@ def test_a_class_has_one_name_and_its_subclasses_have_others():
     assert place() != Elsewhere()
 
 
-# --- what an object says of itself ----------------------------------------------------------------------------------
-
-
 def test_settings_spec_and_repr():
     method = IntegratedGradients("l1", steps=np.int64(7))
     assert method.settings == {
@@ -125,9 +113,6 @@ def test_settings_spec_and_repr():
     )
     assert repr(LogAt()) == "LogAt()"
     assert LogAt().spec == "logat"
-
-
-# --- what comes out -------------------------------------------------------------------------------------------------
 
 
 def answering(values):

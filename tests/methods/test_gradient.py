@@ -9,13 +9,9 @@ from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
 from .spell import spelled
+from .test_perturbation import close
 
 NORMS = {"l1": lambda g: g.abs().sum(-1), "l2": lambda g: g.pow(2).sum(-1).sqrt(), "sum": lambda g: g.sum(-1)}
-
-
-def close(a, b, tolerance=1e-4):
-    b = np.asarray(b)
-    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1e-3, float(np.abs(b).max())))
 
 
 def by_hand(model, inputs, read, start=None):
@@ -103,9 +99,6 @@ def test_published_protocol_feeds_the_embedding_layers_output_back():
     assert np.abs(other - gradient.abs().sum(-1).numpy()).max() > 1e-3
 
 
-# --- targets and tasks ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma2", "opt", "mamba"])
 def test_causal_lm_explains_the_logit_less_its_mean_at_the_last_position(family):
     model, made = tiny.model(family, "CausalLM"), tiny.tokenizer_for(family)
@@ -126,9 +119,6 @@ def test_causal_lm_explains_the_logit_less_its_mean_at_the_last_position(family)
         words, gradient = by_hand(model, inputs, quantity)
     found = Explainer(model, made)(tiny.TEXTS, target="good", method="gradient-x-input")[0]
     close(found.scores, (words * gradient).sum(-1))
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_model_without_gradients_names_what_would_do():

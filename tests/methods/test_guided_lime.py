@@ -116,9 +116,6 @@ def test_a_model_that_is_not_linear_leaves_an_error():
     assert 0.5 < fit.r2 < 0.95 < training, "the error within the sample would hide it"
 
 
-# --- promises ---------------------------------------------------------------------------------------------------------
-
-
 def test_several_targets_share_the_perturbed_texts(monkeypatch):
     e = Explainer(*bert(num_labels=3))
     single = [e(TEXT, method="guided-lime:samples=8", target=k) for k in range(3)]

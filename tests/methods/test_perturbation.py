@@ -93,9 +93,6 @@ def token_weights(model, made, text, label):
     return values
 
 
-# --- the formulas -----------------------------------------------------------------------------------------------------
-
-
 def test_occlusion_equals_a_plain_loop():
     model, made = bert(num_labels=3)
     inputs = made(*tiny.PAIR, return_tensors="pt")
@@ -233,9 +230,6 @@ def test_lime_weighs_and_penalises_as_captum_does():
     np.testing.assert_allclose(found, expected, atol=0.1 * float(expected.abs().max()))  # samples differ, kernels not
 
 
-# --- promises ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_mask_that_is_the_question_stays(method):
     model, made = tiny.model("roberta", "MaskedLM"), tiny.tokenizer_for("roberta")
@@ -246,9 +240,6 @@ def test_the_mask_that_is_the_question_stays(method):
         place, are, other = found.target.position, tiny.VOCABULARY["are"], tiny.VOCABULARY["is"]
         whole, less = masked_logits(model, inputs, [])[place], masked_logits(model, inputs, [2])[place]
         close(found.scores[2], float((whole - less)[are] - (whole - less)[other]))
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_end_of_an_answer_is_asked_at_its_end():

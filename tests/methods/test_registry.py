@@ -17,9 +17,6 @@ ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs" / "methods"
 
 
-# --- methods of other packages ----------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def fresh(monkeypatch):
     """A registry that has not looked at entry points yet and forgets what a test adds."""
@@ -98,8 +95,6 @@ def test_what_a_method_is_is_said_by_name():
     with pytest.raises(TypeError, match="positional argument"):
         registry.register("mine", "nobody")
 
-
-# --- methods as text ------------------------------------------------------------------------------------------------
 
 OTHERS = {
     "norm_of": "word_embedding",

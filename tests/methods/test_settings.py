@@ -14,9 +14,6 @@ def setting(kind, default=None):
     return Setting("s", default, kind)
 
 
-# --- read off a constructor -----------------------------------------------------------------------------------------
-
-
 class Untyped:
     def __init__(self, a=1) -> None: ...
 
@@ -37,9 +34,6 @@ class Keywords:
 def test_a_setting_needs_a_type_and_a_default(constructor):
     with pytest.raises(TypeError, match=f"{constructor.__name__}: the setting a needs a type and a default"):
         settings_of(constructor)
-
-
-# --- values ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -72,9 +66,6 @@ def test_values_become_plain(kind, value, expected):
     assert type(found) is type(expected)
     if isinstance(found, tuple):
         assert {type(v) for v in found} == {int}
-
-
-# --- text -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

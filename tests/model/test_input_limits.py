@@ -112,9 +112,6 @@ def test_vocabulary():
     assert vocabulary_limit(model) == 80
 
 
-# --- tables made by hand --------------------------------------------------------------------------------------------
-
-
 def test_tables_of_another_models_settings_bound_no_text():
     model = tiny.model("bert")
     model.tower = transformers.ViTModel(

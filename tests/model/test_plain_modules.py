@@ -101,9 +101,6 @@ def test_what_a_plain_module_must_be(kind, options, error, message):
         explainer(plain.grown(kind()), **options)
 
 
-# --- what a caller passes, and how it is called ---------------------------------------------------------------------
-
-
 def named(count):
     return {"id2label": {i: f"L{i}" for i in range(count)}, "label2id": {f"L{i}": i for i in range(count)}}
 

@@ -26,8 +26,7 @@ def run(family, kind, texts, **options):
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"),
-    [(f, "MaskedLM") for f in tiny.MASKED_LMS] + [(f, "CausalLM") for f in tiny.CAUSAL_LMS],
+    ("family", "kind"), [(f, "MaskedLM") for f in tiny.MASKED_LMS] + [(f, "CausalLM") for f in tiny.CAUSAL_LMS]
 )
 def test_vocabulary_heads(family, kind):
     text = tiny.MASKED if kind == "MaskedLM" else tiny.TEXTS[2]

@@ -71,8 +71,7 @@ class Bag(torch.nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("kind", "trunk", "layers"),
-    [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (Bag, "words", None)],
+    ("kind", "trunk", "layers"), [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (Bag, "words", None)]
 )
 def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
     model = clone(plain.grown(kind()))

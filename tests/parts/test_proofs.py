@@ -44,11 +44,7 @@ def test_states_are_the_same_beside_another_text_but_for_rounding(change, same):
 
 @pytest.mark.parametrize(
     ("change", "same"),
-    [
-        ([[0, 3e-4, 0], [-3e-4, 0, 0]], True),
-        ([[0, 0, 0], [0, 1e-2, 0]], False),
-        ([[4, 0, 0], [0, 0, 0]], False),
-    ],
+    [([[0, 3e-4, 0], [-3e-4, 0, 0]], True), ([[0, 0, 0], [0, 1e-2, 0]], False), ([[4, 0, 0], [0, 0, 0]], False)],
 )
 def test_prompts_are_continued_alike_where_two_steps_choose_alike_and_have_the_same_logits(change, same):
     alone = LOGITS.nan_to_num(neginf=0.0)

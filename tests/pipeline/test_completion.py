@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import (
-    Explainer,
-    TargetError,
-)
+from normxlogit import Explainer, TargetError
 from tests import tiny
 
 PROMPT = "once upon a time"

@@ -9,13 +9,7 @@ import torch
 import transformers
 from transformers.models.t5 import modeling_t5
 
-from normxlogit import (
-    Attribution,
-    Citations,
-    DataError,
-    Explainer,
-    MethodError,
-)
+from normxlogit import Attribution, Citations, DataError, Explainer, MethodError
 from normxlogit.frozen import runner
 from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel

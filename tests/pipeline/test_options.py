@@ -17,9 +17,6 @@ def of_three(labels=LABELS):
     return explainer(num_labels=3, id2label=labels)
 
 
-# --- targets --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "integer", [np.int64, np.uint8, np.array, torch.tensor], ids=["int64", "uint8", "0-d array", "0-d tensor"]
 )
@@ -43,9 +40,6 @@ def test_a_label_may_have_any_name(name):
     assert found[0].scores.ndim == 1
 
 
-# --- a target for each input ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])
 def test_targets_are_one_call_each(family, kind):
     model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
@@ -57,9 +51,6 @@ def test_targets_are_one_call_each(family, kind):
         close(found.scores, alone.scores)
         assert found.target == alone.target
         assert found.scores.ndim == 2, "one target is no axis"
-
-
-# --- what an input cannot take --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{"position": 0}, {"long_text": "truncate"}, {"long_text": "window"}], ids=repr)

@@ -131,16 +131,10 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
         Explainer(vit(), PROCESSOR)(picture(), target=ALL).images[0].overlay(white)
 
 
-def wav2vec2():
-    config = transformers.Wav2Vec2Config(
-        **SIZES,
-        conv_dim=(16, 16, 16),
-        conv_stride=(5, 4, 4),
-        conv_kernel=(10, 4, 4),
-        num_conv_pos_embeddings=16,
-        num_conv_pos_embedding_groups=4,
-        classifier_proj_size=16,
-    )
+def wav2vec2(**options):
+    convolutions = {"conv_dim": (16, 16, 16), "conv_stride": (5, 4, 4), "conv_kernel": (10, 4, 4)}
+    positions = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 16}
+    config = transformers.Wav2Vec2Config(**SIZES | convolutions | positions | options)
     return shaken(transformers.Wav2Vec2ForSequenceClassification(config))
 
 
@@ -185,20 +179,9 @@ def test_sounds_of_different_length_are_read_without_padding():
 
 
 def test_spectrogram_encoders_read_a_whole_chunk():
-    config = transformers.WhisperConfig(
-        d_model=32,
-        encoder_layers=2,
-        encoder_attention_heads=4,
-        encoder_ffn_dim=48,
-        num_mel_bins=80,
-        max_source_positions=50,
-        vocab_size=64,
-        num_labels=3,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-        decoder_start_token_id=1,
-    )
+    encoder = {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48}
+    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "vocab_size": 64}
+    config = transformers.WhisperConfig(**encoder, **ids, num_mel_bins=80, max_source_positions=50, num_labels=3)
     model = shaken(transformers.WhisperForAudioClassification(config))
     a = Explainer(model, transformers.WhisperFeatureExtractor(chunk_length=1))(sound())
     assert len(a.units) == 50

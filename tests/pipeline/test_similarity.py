@@ -1,16 +1,15 @@
 """Cosines of embedded texts: shares that sum to them, on every way to pool, against the model with tokens masked."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
+from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.results.collection import Attributions
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
+from tests.sentence_steps import steps_beside
 
 A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
 POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]
@@ -127,32 +126,14 @@ def write_trunk(folder):
     tiny.tokenizer_for("bert").save_pretrained(folder)
 
 
-def files(folder, *steps, **more):
-    """Write the files of sentence-transformers beside a tiny model."""
-    write_trunk(folder)
-    kinds = ["Transformer", *(kind for kind, _ in steps)]
-    paths = ["", *(f"{i}_{kind}" for i, (kind, _) in enumerate(steps, start=1))]
-    modules = [{"type": f"sentence_transformers.models.{k}", "path": p} for k, p in zip(kinds, paths, strict=True)]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    for (_, config), path in zip(steps, paths[1:], strict=True):
-        (folder / path).mkdir()
-        (folder / path / "config.json").write_text(json.dumps(config))
-    for name, content in more.items():
-        (folder / f"{name}.json").write_text(json.dumps(content))
-    return folder
-
-
 CLS = ("Pooling", {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
 
 
 def test_a_folder_is_pooled_as_its_files_say(tmp_path):
-    folder = files(
-        tmp_path,
-        CLS,
-        ("Normalize", {}),
-        sentence_bert_config={"max_seq_length": 6, "do_lower_case": True},
-        config_sentence_transformers={"prompts": {"q": "here "}, "default_prompt_name": "q"},
-    )
+    write_trunk(tmp_path)
+    read = {"sentence_bert_config": {"max_seq_length": 6, "do_lower_case": True}}
+    read["config_sentence_transformers"] = {"prompts": {"q": "here "}, "default_prompt_name": "q"}
+    folder = steps_beside(tmp_path, CLS, ("Normalize", {}), **read)
     explainer = Explainer.from_pretrained(folder)
     assert explainer._model.task.name == "embedding"
     s = explainer.similarity("GOOD", B)
@@ -170,10 +151,10 @@ def test_a_folder_is_pooled_as_its_files_say(tmp_path):
 
 
 def test_a_trunk_in_a_folder_of_its_own_is_named(tmp_path):
-    folder = files(tmp_path, CLS)
-    modules = json.loads((folder / "modules.json").read_text())
-    modules[0]["path"] = "0_Transformer"
-    (folder / "modules.json").write_text(json.dumps(modules))
+    write_trunk(tmp_path)
+    modules = [{"type": "sentence_transformers.models.Transformer", "path": "0_Transformer"}]
+    modules.append({"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"})
+    folder = steps_beside(tmp_path, CLS, modules=modules)
     with pytest.raises(UnsupportedModelError, match="keeps its trunk in 0_Transformer; load it from there"):
         Explainer.from_pretrained(folder, task="embedding")
 
@@ -252,31 +233,6 @@ def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
         assert found == pytest.approx(float(one @ other), abs=1e-5)
         seen.append(round(found, 4))
     assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
-
-
-def test_what_cannot_be_compared_is_refused():
-    tokenizer = tiny.tokenizer_for("bert")
-    with pytest.raises(InputError, match="pooling='mean'"):
-        Explainer(bare(), tokenizer, task="embedding")
-    with pytest.raises(InputError, match="pooling must be"):
-        Explainer(bare(), tokenizer, task="embedding", pooling="max")
-    with pytest.raises(InputError, match="task='embedding'"):
-        Explainer(tiny.model("bert"), tokenizer, pooling="mean")
-    with pytest.raises(UnsupportedModelError, match="bare encoder"):
-        Explainer(tiny.model("bert", "MaskedLM"), tokenizer, task="embedding", pooling="mean")
-    with pytest.raises(UnsupportedModelError, match="reranker"):
-        Explainer(tiny.model("bert"), tokenizer).similarity(A, B)
-    explainer = made()
-    with pytest.raises(UnsupportedModelError, match="similarity"):
-        explainer(A)
-    with pytest.raises(MethodError, match="pairs of tokens"):
-        explainer.similarity(A, B, method="logat", matrix=True)
-    with pytest.raises(InputError, match="tuple"):
-        explainer.similarity(A, [(A, B)])
-    with pytest.raises(InputError, match="empty"):
-        explainer.similarity(A, "  ")
-    with pytest.raises(InputError, match="no text"):
-        explainer.similarity(A, [])
 
 
 def test_the_callers_model_is_only_read_and_seen_as_it_is_now():

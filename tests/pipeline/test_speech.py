@@ -10,11 +10,9 @@ import transformers
 from torch.nn import functional as F
 
 import normxlogit
-from normxlogit import (
-    Explainer,
-)
-from normxlogit.cli import main
+from normxlogit import Explainer
 from tests import tiny
+from tests.commands import run
 from tests.contract.compare import total
 from tests.pipeline.test_signals import RATE, shaken, sound
 
@@ -53,24 +51,16 @@ def whisper(**options):
     """A Whisper of random weights that reads two seconds, and its processor."""
     torch.manual_seed(0)
     processor = Processor()
-    layers = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in (("layers", 3),)}
-    widths = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in
-              (("attention_heads", 4), ("ffn_dim", 48))}  # fmt: skip
+    of_side = {"layers": 3, "attention_heads": 4, "ffn_dim": 48}
+    sides = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in of_side.items()}
     config = transformers.WhisperConfig(
         d_model=32,
-        **layers,
-        **widths,
         num_mel_bins=80,
         max_source_positions=100,
         max_target_positions=40,
+        **tiny.IDS | {"decoder_start_token_id": 2, "suppress_tokens": [], "begin_suppress_tokens": []},
+        **sides | options,
         vocab_size=len(processor.tokenizer),
-        pad_token_id=0,
-        bos_token_id=2,
-        eos_token_id=3,
-        decoder_start_token_id=2,
-        suppress_tokens=[],
-        begin_suppress_tokens=[],
-        **options,
     )
     return shaken(transformers.WhisperForConditionalGeneration(config)), processor
 
@@ -159,9 +149,9 @@ def test_moments_tokens_and_bias_add_up_to_the_models_own_logits(read_at):
         np.testing.assert_allclose(result.audio[0].scores, alone.audio[0].scores, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "options"), [("Wav2Vec2", {}), ("Hubert", {}), ("WavLM", {}), ("Data2VecAudio", {})])
-def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind, options):
-    model, processor = frame_model(tmp_path, kind, **options)
+@pytest.mark.parametrize("kind", ["Wav2Vec2", "Hubert", "WavLM", "Data2VecAudio"])
+def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind):
+    model, processor = frame_model(tmp_path, kind)
     sounds = [sound(9000), sound(7000, 1)]
     for samples, result in zip(sounds, Explainer(model, processor).generate(sounds), strict=True):
         values = processor.feature_extractor(samples, sampling_rate=RATE, return_tensors="pt").input_values
@@ -202,17 +192,15 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     model.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
     file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
-    with pytest.raises(SystemExit) as ended:
-        main(["transcribe", str(file), "--model", str(tmp_path), "--output", str(tmp_path / "why.json")])
-    assert not ended.value.code
+    asked = ["transcribe", file, "--model", tmp_path, "--output", tmp_path / "why.json"]
+    assert run(capsys, *asked) == (0, "", "")
     result = normxlogit.load(tmp_path / "why.json")
     expected = Explainer(model, processor).generate(file)
     assert result.text == expected.text
     np.testing.assert_allclose(result.audio[0].scores, expected.audio[0].scores, rtol=1e-3, atol=1e-5)
-    with pytest.raises(SystemExit) as ended:
-        main(["transcribe", str(tmp_path / "missing.wav"), "--model", str(tmp_path)])
-    assert ended.value.code == 2
-    assert "missing.wav: the file cannot be read as a sound" in capsys.readouterr().err
+    code, _, err = run(capsys, "transcribe", tmp_path / "missing.wav", "--model", tmp_path)
+    assert code == 2
+    assert "missing.wav: the file cannot be read as a sound" in err
 
 
 def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():

@@ -9,14 +9,7 @@ from normxlogit import Attributions
 from normxlogit.render import html, terminal
 from normxlogit.render.builders.collection import cards
 from normxlogit.render.builders.text import attribution_blocks
-from tests.factories import (
-    MOVIE,
-    all_labels,
-    all_layers,
-    labels_and_layers,
-    make_attribution,
-    pair,
-)
+from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
 VOID = {"meta", "br", "hr", "img", "link", "input"}

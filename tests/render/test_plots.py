@@ -14,14 +14,7 @@ from normxlogit.errors import DataError
 from normxlogit.render.builders.similarity import pairs_grid
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
-from tests.factories import (
-    all_layers,
-    make_attribution,
-    make_audio,
-    make_generation,
-    make_image,
-    pair,
-)
+from tests.factories import all_layers, make_attribution, make_audio, make_generation, make_image, pair
 
 ADDING = make_attribution(
     ("good", "bad", "dull"), (3.0, -2.0, 1.0), text="good bad dull", special_score=0.25, bias=np.array(-1.0, np.float32)

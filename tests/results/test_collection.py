@@ -9,13 +9,7 @@ from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
 from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
-from tests.factories import (
-    MAKERS,
-    all_labels,
-    labels_and_layers,
-    make_attribution,
-    make_generation,
-)
+from tests.factories import MAKERS, all_labels, labels_and_layers, make_attribution, make_generation
 
 
 def said(label: str, index: int) -> Attribution:

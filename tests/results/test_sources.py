@@ -13,26 +13,7 @@ from normxlogit.results.units.spans import MessageSpan
 from normxlogit.results.verification import CITATION_TEST, Removal, Swap, Verification
 from tests.factories import make_generation
 
-PIECES = (
-    "<s>",
-    "The",
-    " cat",
-    " sat",
-    ".",
-    " A",
-    " dog",
-    " ran",
-    ".",
-    "\n\n",
-    "Who",
-    "?",
-    " The",
-    " cat",
-    ".",
-    " It",
-    " sat",
-    ".",
-)
+PIECES = ("<s>", "The", *" cat: sat:.: A: dog: ran:.:\n\n:Who:?: The: cat:.: It: sat:.".split(":"))  # noqa: SIM905
 PROMPT = 12
 
 
@@ -81,15 +62,7 @@ def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
     g = result()
     for of in (None, "sentence", "word", "token", 2, -1, (0, 8)):
         s = g.sources("sentence", parts=of)
-        rows = {
-            None: range(6),
-            "sentence": range(6),
-            "word": range(6),
-            "token": range(6),
-            2: [2],
-            -1: [5],
-            (0, 8): [0, 1],
-        }[of]
+        rows = {2: [2], -1: [5], (0, 8): [0, 1]}.get(of, range(6))
         total = g.scores[list(rows)].sum()
         assert s.scores.sum() == pytest.approx(total, abs=1e-5)
         assert s.bias.sum() == pytest.approx(sum(rows))

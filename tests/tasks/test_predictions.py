@@ -12,8 +12,6 @@ from normxlogit.model.forward_pass import ForwardPass
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.question_answering import QuestionAnswering
 
-# --- on numbers worked out by hand ----------------------------------------------------------------------------------
-
 LOGITS = torch.tensor([[1.0, 3.0, 2.0], [0.0, -1.0, -2.0]])
 
 

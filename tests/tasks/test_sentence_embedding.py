@@ -1,10 +1,7 @@
 """The steps from a trunk's states to a vector: each on numbers worked out by hand, and read from files and modules."""
 
-import json
-
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 from normxlogit.errors import InputError, UnsupportedModelError
@@ -16,6 +13,7 @@ from normxlogit.tasks.similarity.sentence_embedding import (
     steps_from_files,
 )
 from tests import tiny
+from tests.sentence_steps import steps_beside
 
 STATES = torch.tensor([[[1.0, 10], [2, 20], [4, 40], [8, 80]], [[3.0, 30], [5, 50], [7, 70], [9, 90]]])
 MASK = torch.tensor([[0, 1, 1, 1], [1, 1, 0, 0]])
@@ -63,28 +61,7 @@ def test_a_trunk_with_its_steps():
     assert sentence_embedding(model) is model
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
 CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-
-
-def files(folder, *steps, **more):
-    """Write what sentence-transformers writes beside a trunk: (kind, configuration, weights) each."""
-    modules = [{"type": "sentence_transformers.models.Transformer", "path": ""}]
-    for place, (kind, config, *weights) in enumerate(steps, start=1):
-        path = f"{place}_{kind}"
-        modules.append({"type": f"sentence_transformers.models.{kind}", "path": path})
-        (folder / path).mkdir()
-        if config is not None:
-            (folder / path / "config.json").write_text(json.dumps(config))
-        for one in weights:
-            save_file(one, folder / path / "model.safetensors")
-    (folder / "modules.json").write_text(json.dumps(modules))
-    for name, content in more.items():
-        (folder / f"{name}.json").write_text(content if isinstance(content, str) else json.dumps(content))
-    return str(folder)
-
-
 LINEAR = {
     "linear.weight": torch.tensor([[1.0, 2.0], [0.0, -1.0], [3.0, 0.0]]),
     "linear.bias": torch.tensor([0.5, 0, 1]),
@@ -118,12 +95,12 @@ DENSE = {"in_features": 2, "out_features": 3, "bias": True, "activation_function
 )  # fmt: skip
 def test_files_that_say_something_else(tmp_path, steps, more, error, message):
     with pytest.raises(error, match=message):
-        steps_from_files(files(tmp_path, *steps, **more))
+        steps_from_files(steps_beside(tmp_path, *steps, **more))
 
 
 @pytest.mark.parametrize("last", [[], [("Normalize", None)]])
 def test_a_vector_has_length_1_only_where_the_last_step_says_so(last, tmp_path):
-    steps = steps_from_files(files(tmp_path, ("Pooling", CLS), ("Dense", DENSE, LINEAR), *last))
+    steps = steps_from_files(steps_beside(tmp_path, ("Pooling", CLS), ("Dense", DENSE, LINEAR), *last))
     assert steps.normalize == bool(last)
     vector = torch.tensor([[1.0, 2.0]])
     for step in steps.dense:

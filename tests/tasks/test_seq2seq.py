@@ -11,23 +11,9 @@ from normxlogit.model.task_model import TaskModel
 from tests import tiny
 
 SOURCE = "the cat sat on the mat"
-IDS = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 2}
 CONFIGS = {
-    "t5": {"vocab_size": tiny.SIZE, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4} | IDS,
-    "bart": {
-        "vocab_size": tiny.SIZE,
-        "d_model": 32,
-        "encoder_layers": 2,
-        "decoder_layers": 3,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-        "encoder_ffn_dim": 48,
-        "decoder_ffn_dim": 48,
-        "max_position_embeddings": 40,
-        "bos_token_id": 2,
-        "forced_eos_token_id": None,
-    }
-    | IDS,
+    "t5": tiny.CONFIGS["t5"] | {"num_layers": 3, "decoder_start_token_id": 2},
+    "bart": tiny.CONFIGS["bart"] | {"decoder_layers": 3, "decoder_start_token_id": 2},
 }
 
 
@@ -83,9 +69,6 @@ def test_sources_of_several_lengths_are_read_as_each_alone(family):
     length = alone["source_mask"].shape[1]
     assert both["source_mask"][..., 0].sum(1).tolist() == [both["source_mask"].shape[1], length]
     torch.testing.assert_close(both["encoder_states"][1, :length], alone["encoder_states"][0], rtol=1e-4, atol=1e-5)
-
-
-# --- the decoder and its sources, by themselves -----------------------------------------------------------------------
 
 
 def begun(*sources, family="t5"):

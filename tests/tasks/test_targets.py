@@ -9,14 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from normxlogit import TargetError
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.language import CausalLM
-from normxlogit.tasks.targets import (
-    BatchTargets,
-    describe_targets,
-    index_of,
-    name_of,
-    output_count,
-    resolve,
-)
+from normxlogit.tasks.targets import BatchTargets, describe_targets, index_of, name_of, output_count, resolve
 from tests import tiny
 
 
@@ -37,8 +30,6 @@ def test_a_token_is_the_start_of_a_word_where_there_is_one():
     assert index_of(task, " good", tiny.SIZE) == 2
     assert index_of(task, "ly", tiny.SIZE) == 3, "a piece that begins no word"
 
-
-# --- on numbers worked out by hand ----------------------------------------------------------------------------------
 
 LOGITS = torch.tensor([[1.0, 2, 4, 8], [10, 20, 40, 80], [100, 200, 400, 800]])
 WORDS = CausalLM()

@@ -28,9 +28,6 @@ def test_what_the_outputs_of_a_classifier_are(count, problem, expected):
     assert tagger.problem == "single-label", "tags are labels, whatever the settings"
 
 
-# --- where the answer is read ----------------------------------------------------------------------------------------
-
-
 def batch_of(*specials, left=0):
     """Texts by whether each token is special, padded."""
     width = max(map(len, specials)) + left

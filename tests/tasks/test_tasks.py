@@ -72,8 +72,6 @@ def one_token_choice(model, hidden):
     return (model.classifier if hasattr(model, "classifier") else model.logits_proj)(vector)[0, 0]
 
 
-# --- where an answer stands, on logits written by hand --------------------------------------------------------------
-
 READER = QuestionAnswering()
 
 

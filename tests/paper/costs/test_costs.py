@@ -11,9 +11,6 @@ BERT = {"vocab_size": 8000, "hidden_size": 16, "num_hidden_layers": 2, "num_atte
 BERT |= {"intermediate_size": 16}
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def test_memory_is_the_peak_of_a_call():
     used = memory.measure(Job(FORWARD, 64, 64, BERT | {"intermediate_size": 4096}))
     layer = 64 * 64 * 4096 * 4  # bytes of one layer's inner states
