@@ -54,7 +54,7 @@ def test_a_regression_is_explained_by_the_distance_to_each_value(count):
     result = e(tiny.PAIR, method="logat")
     close(result.scores, expected[0])
     assert result.prediction.probability is None
-    assert result.prediction.value == pytest.approx(outputs.max().item(), abs=1e-5)
+    assert result.prediction.value == pytest.approx(outputs[0, 0].item(), abs=1e-5), "the value that is explained"
     assert (result.signed, result.target.kind) == (False, "value")
     with pytest.raises(TargetError, match="there is no contrast"):
         e(tiny.PAIR, target=0, contrast=1 % count)
