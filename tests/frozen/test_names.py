@@ -17,6 +17,7 @@ MADE_ELSEWHERE = {
     "_MeasuredBackward",
     "_CheckpointBackward",
     "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward",
+    *("GeLUFunctionBackward", "YosoCumulationBackward"),  # functions of Bloom and YOSO
 }
 
 ADDED_SINCE_2_6 = {"Aminmax", "CudnnAttention", "FusedRmsNorm", "GroupedMm", "NarrowCopy", "UpsampleLanczos2DAa"}
