@@ -2,6 +2,8 @@
 
 import itertools
 import json
+from enum import Enum
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -26,11 +28,44 @@ TOOL = {"type": "function", "function": {"name": "movie", "parameters": {}}}
 QUESTION = [{"role": "user", "content": "is it good ?"}]
 
 
+class ChatRole(str, Enum):
+    USER = "user"
+
+
 @pytest.fixture(scope="module")
 def gpt2() -> Explainer:
     tokenizer = tiny.tokenizer_for("gpt2")
     tokenizer.chat_template = TEMPLATE
     return Explainer(tiny.model("gpt2", "CausalLM"), tokenizer)
+
+
+class Dumped(SimpleNamespace):
+    """A message that is iterated and dumped as pydantic's are."""
+
+    def model_dump(self, **_):
+        return dict(vars(self))
+
+    def __iter__(self):
+        return iter(vars(self).items())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Dumped(content="is it good ?", additional_kwargs={}, type="human", name=None),  # LangChain
+        Dumped(role="user", content="is it good ?", refusal=None, tool_calls=None),  # OpenAI
+        SimpleNamespace(role=ChatRole.USER, content="is it good ?"),  # LlamaIndex
+        QUESTION[0],
+    ],
+)
+def test_messages_are_read_as_objects_and_a_single_one_as_a_chat(gpt2, message) -> None:
+    expected = gpt2.generate(QUESTION, max_new_tokens=2)
+    for prompt in ([message], (message,), message, {"messages": [message]}):
+        assert gpt2.generate(prompt, max_new_tokens=2) == expected
+        assert gpt2.explain_completion(prompt, "the movie").prompt == expected.prompt
+        assert gpt2(prompt).text == expected.prompt
+    first, second = gpt2.generate([[message], QUESTION], max_new_tokens=2)
+    assert first == second
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
+from .documents.traces import message_of
 from .media.pictures import Picture, picture_parts, read_picture
 from .texts import collected, plain_cell, text_column
 
@@ -65,8 +66,15 @@ class ReadPrompt:
 
 
 def messages_of(value: Any) -> Any:
-    """Return the messages of a chat with what is beside them, and anything else as it is."""
-    return value["messages"] if isinstance(value, Mapping) and "messages" in value else value
+    """Return the messages of a chat, without what is beside them, as mappings, and anything else as it is."""
+    messages = value["messages"] if isinstance(value, Mapping) and "messages" in value else _as_chat(value)
+    return list(map(message_of, messages)) if isinstance(messages, list | tuple) else messages
+
+
+def _as_chat(value: Any) -> Any:
+    """Return a single message as a chat, and anything else as it is."""
+    message = message_of(value)
+    return [message] if isinstance(message, Mapping) and {"role", "content"} <= message.keys() else value
 
 
 def is_chat(value: Any) -> bool:
@@ -80,12 +88,13 @@ def is_chat(value: Any) -> bool:
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
+    prompts = _as_chat(prompts)
     if isinstance(prompts, str | Mapping):
         return [prompts], True
     prompts = _prompt_column(prompts)
     if not isinstance(prompts, Iterable):
         return [prompts], True  # refused where it is read
-    items = [plain_cell(item) for item in prompts]
+    items = [message_of(plain_cell(item)) for item in prompts]
     if items and all(isinstance(item, Mapping) and "messages" in item for item in items):
         return items, False
     if items and all(isinstance(item, Mapping) and not {"role", "content"} & item.keys() for item in items):
@@ -132,6 +141,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
+    prompt = _as_chat(prompt)
     options = {**(template_options or {}), **_options_of_prompt(prompt)}
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]

@@ -97,6 +97,20 @@ def to_plain_data(value: Any) -> Any:
     return str(value)
 
 
+def message_of(value: Any) -> Any:
+    """Return an object of a message, as LangChain, LlamaIndex and OpenAI have them, as a mapping with role and content.
+
+    Anything else, such as a message that is a mapping, is returned as it is.
+    """
+    role = getattr(value, "role", None) or getattr(value, "type", None)
+    if isinstance(value, Mapping) or not isinstance(role, str) or not hasattr(value, "content"):
+        return value
+    message = _as_message(
+        {"content": to_plain_data(value.content), **to_plain_data(value), "role": to_plain_data(role)}
+    )
+    return {key: field for key, field in message.items() if field is not None or key == "content"}
+
+
 def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
     """Return the messages of one conversation, found in a trace.
 
