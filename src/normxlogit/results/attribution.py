@@ -546,7 +546,7 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self, first: Row | None = None) -> list[Row]:
         units, count, prediction = self.units, len(self.units), prediction_of(self)
         ids, spans = units.ids or (None,) * count, units.spans or ((None, None),) * count
         described: list[Row] = [
@@ -571,8 +571,9 @@ class Attribution(Record):
         if prediction is not None:
             shared |= {"prediction": prediction.label, "probability": prediction.probability}
         scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
+        first = first or {}
         return [
-            {"target": k, "label": target.name, "layer": layer, **described[i], "score": values[i], **shared}
+            {**first, "target": k, "label": target.name, "layer": layer, **described[i], "score": values[i], **shared}
             for k, (target, of_layers) in enumerate(zip(self.targets, scores.tolist(), strict=True))
             for layer, values in zip(self.layers or (None,), of_layers, strict=True)
             for i in self._read_before(k)

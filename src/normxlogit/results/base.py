@@ -50,8 +50,8 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _rows(self) -> list[Row]:
-        """Return the rows of the table, one for each unit, target and layer."""
+    def _rows(self, first: Row | None = None) -> list[Row]:
+        """Return the rows of the table, one for each unit, target and layer, each behind the cells `first`."""
 
     @abstractmethod
     def _of_words(self) -> "Exports":
@@ -253,8 +253,8 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    def _rows(self) -> list[Row]:
-        return self.scored._rows()
+    def _rows(self, first: Row | None = None) -> list[Row]:
+        return self.scored._rows(first)
 
     def _text_row(self) -> Row:
         """Return the result as one row of a table."""

@@ -299,7 +299,8 @@ class Attributions(Sequence[R], Exports):
     def _methods(self) -> list[Row]:
         """Return what a table says of the method of each result: nothing where all have the same."""
         methods = [_method(result) for result in self]
-        return [{"method": method} if len(set(methods)) > 1 else {} for method in methods]
+        several = len(set(methods)) > 1
+        return [{"method": method} if several else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
         """Return the adjacent results of one text by several methods together, all others alone."""
@@ -322,12 +323,14 @@ class Attributions(Sequence[R], Exports):
     def _of_words(self) -> "Attributions[Any]":
         return Attributions(result._of_words() for result in self)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self, first: Row | None = None) -> list[Row]:
         methods, places = self._methods(), list(range(len(self)))
         if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
         results = zip(places, methods, self, strict=True)
-        return [{"text_index": i, **method, **row} for i, method, result in results for row in result._rows()]
+        return [
+            row for i, method, result in results for row in result._rows({**(first or {}), "text_index": i, **method})
+        ]
 
 
 def load(path: str | Path) -> Any:
