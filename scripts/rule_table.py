@@ -20,6 +20,7 @@ def table() -> str:
     rows = [
         ("linear: Add, View, Embedding, Mean, ...", len(rules.LINEAR), "torch's own"),
         ("choices: Max, Where, Relu, ...", len(rules.CHOICES), "torch's own, to what was chosen"),
+        ("weights of few bits: MatMul4Bit, HQQ, ...", len(rules.QUANTISED_PRODUCTS), "that of the weights it used"),
         *((_listed(names), len(names), rule) for rule, names in groups.items()),
         (_listed(set(rules.HELD_INPUT) - {"Div"}), len(rules.HELD_INPUT) - 1, "None to the kernel, weight or matrix"),
         (_listed(rules.PASSED_INPUT), len(rules.PASSED_INPUT), "That of the values alone: queries and keys are held"),
