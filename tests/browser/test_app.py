@@ -59,6 +59,13 @@ def explained(page, text):
     return page.frame_locator("#explained iframe")
 
 
+def name_model(page, name):
+    """Type the name of a model, and leave the field, which takes it."""
+    field = page.locator("#model input, #model textarea").first
+    field.fill(name)
+    field.press("Tab")
+
+
 def told(page, where):
     """Wait for a message of a tab, and return it."""
     page.locator(f"#{where} [role=alert]").wait_for()
@@ -166,10 +173,10 @@ def test_mistakes_are_told_and_the_app_goes_on(watched, address):
         page.get_by_text("no method named 'no-such-method'").wait_for()
         page.locator("#methods input").focus()
         page.keyboard.press("Backspace")
-        page.locator("#model input, #model textarea").first.fill("/no/such/<b>folder</b>")
+        name_model(page, "/no/such/<b>folder</b>")
         page.locator("#explain").click()
         page.get_by_text("/no/such/<b>folder</b>: no such model folder").wait_for()
-        page.locator("#model input, #model textarea").first.fill("")
+        name_model(page, "")
         page.locator("#explain").click()
         result(page, "explained")
 
@@ -217,8 +224,10 @@ def test_on_a_phone_and_for_everyone(watched, address):
             for tab in ("Generate", "Cite", "Picture", "Explain"):
                 page.get_by_role("tab", name=tab).click()
                 assert violations(page) == []
+            page.locator("#text textarea").fill(f"{TEXT} On a {size}.")  # the page opens with another text's result
             page.locator("#explain").click()
-            result(page, "explained").locator("h2").first.wait_for()
+            explained(page, f"{TEXT} On a {size}.").locator("h2").first.wait_for()
+            page.locator("#explained .pending").wait_for(state="detached")  # gray while the model answers
             page.wait_for_function(
                 "document.querySelector('#explained iframe').getBoundingClientRect().top < innerHeight / 2"
             )
