@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 from ..errors import InputError
 from .documents.traces import message_of
 from .media.pictures import Picture, picture_parts, read_picture
-from .texts import collected, plain_cell, text_column
+from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
@@ -74,16 +74,19 @@ def messages_of(value: Any) -> Any:
 def _as_chat(value: Any) -> Any:
     """Return a single message as a chat, and anything else as it is."""
     message = message_of(value)
-    return [message] if isinstance(message, Mapping) and {"role", "content"} <= message.keys() else value
+    return [message] if _is_message(message) else value
+
+
+def _is_message(value: Any) -> bool:
+    """Return whether something is a message of a chat."""
+    return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
 
 
 def is_chat(value: Any) -> bool:
     """Return whether something is one chat."""
     messages = messages_of(value)
     messages = messages if isinstance(messages, list | tuple) else ()
-    return bool(messages) and all(
-        isinstance(message, Mapping) and {"role", "content"} <= message.keys() for message in messages
-    )
+    return bool(messages) and all(map(_is_message, messages))
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
@@ -113,10 +116,9 @@ def _prompt_column(prompts: Any) -> Any:
     They are its chats, with what of `CHAT_KEYS` is beside them, or its column of texts.
     """
     prompts = collected(prompts)
-    names = getattr(prompts, "column_names", None) or getattr(prompts, "columns", None)
-    if names is None:
+    columns = named_columns(prompts)
+    if columns is None:
         return prompts
-    columns = {name: prompts[name] for name in names}
     if "messages" in columns:
         rows = {name: [plain_cell(cell) for cell in columns[name]] for name in CHAT_KEYS if name in columns}
         return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]

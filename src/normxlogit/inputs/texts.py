@@ -58,6 +58,22 @@ def is_table(values: Any) -> bool:
     return hasattr(values, "column_names") or hasattr(values, "columns")
 
 
+def named_columns(values: Any) -> dict[Any, Any] | None:
+    """Return the columns of a frame, a table or a data set by their names, and what a mapping holds; None for others.
+
+    Raises:
+        InputError: If these are the splits of a data set.
+    """
+    names = getattr(values, "column_names", None) or getattr(values, "columns", None)
+    names = list(values) if isinstance(values, Mapping) else names
+    if names is None:
+        return None
+    columns = {name: values[name] for name in names}
+    if any(hasattr(column, "column_names") for column in columns.values()):
+        raise InputError(f"a data set with the splits {', '.join(map(str, columns))} was given; pass one of them")
+    return columns
+
+
 def counted(number: Any, name: str) -> int:
     """Return a positive whole number that a caller gave, of any integer type, as an int."""
     try:
@@ -71,19 +87,11 @@ def counted(number: Any, name: str) -> int:
 
 def text_column(inputs: Any) -> Any:
     """Return the only column of texts of a table or a mapping, and anything else as it is."""
-    names: Any
-    if isinstance(inputs, Mapping):
-        names = list(inputs)
-    else:
-        inputs = collected(inputs)
-        names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
-        if names is None:
-            shape: Any = getattr(inputs, "shape", ())
-            return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
-        names = list(names)
-    columns = {name: inputs[name] for name in names}
-    if any(hasattr(column, "column_names") for column in columns.values()):
-        raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
+    inputs = collected(inputs)
+    columns = named_columns(inputs)
+    if columns is None:
+        shape: Any = getattr(inputs, "shape", ())
+        return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
     texts = [name for name, column in columns.items() if _is_text(column) or begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
@@ -96,9 +104,9 @@ def text_column(inputs: Any) -> Any:
     type_name = type(inputs).__name__
     if not texts:
         raise InputError(
-            f"a {type_name} without a column of texts was given ({', '.join(map(repr, names)) or 'it is empty'}); pass "
-            "a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids', by "
-            "itself or in a list"
+            f"a {type_name} without a column of texts was given ({', '.join(map(repr, columns)) or 'it is empty'}); "
+            "pass a string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids', "
+            "by itself or in a list"
         )
     first, second = (f"data[{name!r}]" for name in texts[:2])
     pairs = (

@@ -12,7 +12,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
-from .texts import begins_with_text, is_lazy, plain_cell
+from .texts import begins_with_text, is_lazy, named_columns, plain_cell
 
 IGNORED_FIELDS = (
     "attention_mask",
@@ -111,7 +111,7 @@ def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
     backends = getattr(encoded, "encodings", None)
     backends = backends if backends and len(backends) == len(rows) else [None] * len(rows)
     return [
-        BatchEncoding({name: [_plain(values[row])] for name, values in given.items()}, backend)
+        BatchEncoding({name: [plain_cell(values[row])] for name, values in given.items()}, backend)
         for row, backend in enumerate(backends)
     ]
 
@@ -121,20 +121,12 @@ def _is_row(row: Any) -> bool:
     return isinstance(row, list | tuple) or (isinstance(row, Tensor | np.ndarray) and row.ndim == 1)
 
 
-def _plain(row: Any) -> Any:
-    """Return a row of a tensor or an array as a list, and anything else as it is."""
-    return row.tolist() if isinstance(row, Tensor | np.ndarray) else row
-
-
 def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
     """Return a frame, a table or a data set of token ids without a text as a tokenizer's output; None for others."""
     if isinstance(inputs, Mapping) or is_lazy(inputs):
         return None
-    names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
-    if names is None or "input_ids" not in list(names):
-        return None
-    columns = {name: inputs[name] for name in names}
-    if any(map(begins_with_text, columns.values())):
+    columns = named_columns(inputs)
+    if columns is None or "input_ids" not in columns or any(map(begins_with_text, columns.values())):
         return None
     return {name: [plain_cell(value) for value in column] for name, column in columns.items()}
 

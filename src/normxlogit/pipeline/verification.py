@@ -147,12 +147,8 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         outputs = run.logits if chances is None else chances  # (B, C)
         targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
         explained = outputs.gather(1, targets)  # (B, 1)
-        if task.outcomes == "exclusive":
-            shown = task.top(run.logits)  # (B, 3)
-        else:  # the answer to what is explained is its own output's
-            absent = torch.full_like(explained, torch.nan)
-            columns = (run.logits.gather(1, targets), targets, absent if chances is None else explained)
-            shown = torch.cat([column.float() for column in columns], 1)  # (B, 3)
+        # Where labels do not exclude each other, the answer to what is explained is its own output's.
+        shown = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
         shown, measured = to_host(shown, explained)
         self.model.check_finite(measured, run.batch)
         return [

@@ -401,15 +401,16 @@ class Citations(Record):
         require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
         fits = self.value_scores is None or self.value_scores.shape == (len(a.targets), len(sources))
         require(fits, "value_scores: not one for each sentence and source")
-        for removal in () if tested is None else (tested.original, *tested.single, tested.together):
-            require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
-        for removal in () if tested is None else tested.single:
-            fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
-            require(fits, "verified: a removal of no source")
-        for swap in () if tested is None else tested.swaps:
-            fits = swap.sentence < len(a.targets) and swap.source in self.names
-            require(fits, "verified: a swap of no sentence or source")
-            require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
+        if tested is not None:
+            for removal in (tested.original, *tested.single, tested.together):
+                require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
+            for removal in tested.single:
+                fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
+                require(fits, "verified: a removal of no source")
+            for swap in tested.swaps:
+                fits = swap.sentence < len(a.targets) and swap.source in self.names
+                require(fits, "verified: a swap of no sentence or source")
+                require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:
             require(place <= message.start < message.end <= limit, "messages: not one after the other in the prompt")

@@ -441,10 +441,13 @@ class Task:
         """Return the probabilities of the outputs, (N, C), of logits (N, C); None where they are values."""
         return logits.softmax(-1)
 
-    def top(self, logits: Tensor) -> Tensor:
-        """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C)."""
+    def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
+        """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C).
+
+        With `ids`, (N, 1), those of these outputs instead of the predicted ones.
+        """
         logits = logits.float()
-        ids = self.default_target(logits)  # (N, 1)
+        ids = self.default_target(logits) if ids is None else ids  # (N, 1)
         values, chances = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
         probability = torch.full_like(values, torch.nan) if chances is None else chances.gather(-1, ids)  # (N, 1)
         return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ..texts import collected
+from ..texts import collected, named_columns
 
 
 def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
@@ -74,21 +74,16 @@ def as_array(value: Any) -> Any:
 def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     """Return the only column of pictures or sounds of a frame, a table or a data set, and anything else as it is."""
     inputs = collected(inputs)
-    names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
-    if isinstance(inputs, Mapping) and not is_item(inputs):
-        names = list(inputs)
-    if names is None:
+    columns = None if isinstance(inputs, Mapping) and is_item(inputs) else named_columns(inputs)
+    if columns is None:
         return inputs
-    columns = {name: inputs[name] for name in names}
-    if any(hasattr(column, "column_names") for column in columns.values()):
-        raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
     item_columns = [name for name, column in columns.items() if _begins_with(column, is_item)]
     if len(item_columns) != 1:
         amount = "several columns" if item_columns else "no column"
-        example = str((item_columns or list(names) or ["name"])[0])
+        example = str((item_columns or list(columns) or ["name"])[0])
         raise InputError(
             f"a {type(inputs).__name__} with {amount} of {kind}s was given "
-            f"({', '.join(map(repr, item_columns or names))}); pass the column: data[{example!r}]"
+            f"({', '.join(map(repr, item_columns or columns))}); pass the column: data[{example!r}]"
         )
     return columns[item_columns[0]]
 
