@@ -21,6 +21,8 @@ EXPERTS = 4
 _ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 
 PARTICULARS: dict[str, dict[str, Any]] = {
+    "apertus1p5": {"image_token_offset": 96, "audio_token_offset": 104},
+    "apertus1p5_vision_tokenizer": {"codebook_size": 8},
     "bamba": {"attn_layer_indices": [1]},
     "bit": {"embedding_size": 32, "hidden_sizes": [32, 64], "depths": [1, 1], "num_groups": 8},
     "blt": {"encoder_hash_byte_group_vocab": 128, "num_hidden_layers": 2},
@@ -30,6 +32,10 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8, "clip_qkv": 8}},
     "deepseek_v2": {"num_experts_per_tok": 2, "moe_intermediate_size": 64},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "dory": {
+        "num_hidden_layers": 3, "n_input_layers": 1, "n_recurrent_layers": 1, "n_output_layers": 1,
+        "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+    },
     "efficientnet": {"hidden_dim": 320, "width_coefficient": 0.25},
     "esm": {"vocab_size": 128, "pad_token_id": 0, "mask_token_id": 4},
     "gemma3": {"mm_tokens_per_image": 4},
@@ -38,6 +44,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
     "hunyuan_v1_dense": {"head_dim": 16},
     "hunyuan_v1_moe": {"head_dim": 16},
+    "hy_v4_vl_text": {"rope_parameters": {**_ROPE, "mrope_section": [2, 1, 1]}},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "longformer": {"attention_window": 16},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
@@ -57,6 +64,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "swin": {"window_size": 2},
     "t5": {"decoder_start_token_id": 0},
     "textnet": {"stem_num_channels": 3, "stem_out_channels": 64, "image_size": (64, 64)},
+    "wavtokenizer_encoder": {"codebook_dim": 64, "codebook_size": 8},
     "zamba": {"use_mamba_kernels": False, "num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
 }  # fmt: skip

@@ -89,15 +89,19 @@ class WholeTexts(PerturbedAnswers[Continuation, float]):
 def _cached(model: TaskModel, before: Encoding, keys: Sequence[Continuation]) -> list[float] | None:
     """Return the log-probabilities by a cache of the text's keys and values; None where the model has none."""
     module, device = model.unmodified, model.device
-    one_row = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(type(module).forward).parameters else {}
+    parameters = inspect.signature(type(module).forward).parameters
+    one_row = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+    cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
     context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
     at_once = max(1, model.budget.tokens // (len(before) + max(len(following.all) for following in keys)))
     sums: list[float] = []
     try:
-        cache = module(input_ids=context, use_cache=True, **one_row).past_key_values
+        cache = module(input_ids=context, use_cache=True, **one_row)[cache_name]
         for start in range(0, len(keys), at_once):
             some = keys[start : start + at_once]
-            sums += _continued(module, copy.deepcopy(cache), context.shape[1], before.ids[-1], some, model.pad_id)
+            repeated = copy.deepcopy(cache)
+            repeated.batch_repeat_interleave(len(some))
+            sums += _continued(module, {cache_name: repeated}, context.shape[1], before.ids[-1], some, model.pad_id)
     except Exception as error:  # whatever a model without a cache raises
         reraise_out_of_memory(error)
         return None
@@ -105,18 +109,26 @@ def _cached(model: TaskModel, before: Encoding, keys: Sequence[Continuation]) ->
 
 
 def _continued(
-    module: Any, cache: Any, context_length: int, last: int, keys: Sequence[Continuation], pad: int
+    module: Any, cache: dict[str, Any], context_length: int, last: int, keys: Sequence[Continuation], pad: int
 ) -> list[float]:
-    """Return the log-probabilities of continuations of what a cache holds, (B,), and one more token."""
+    """Return the log-probabilities of continuations of what a cache holds, (B,), and one more token.
+
+    Args:
+        module: The model.
+        cache: The keys and values, B times, by the name of the model's argument; they are written on.
+        context_length: How many tokens they are of.
+        last: The token after these, which is read first.
+        keys: The continuations.
+        pad: A token for padding.
+    """
     device = next(module.parameters()).device
     sequences = [following.all for following in keys]
     longest = max(map(len, sequences))
     rows = [[last, *ids, *[pad] * (longest - len(ids))] for ids in sequences]
     mask = [[1] * (context_length + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in sequences]
     inputs = torch.tensor(rows, device=device)  # (B, n + 1)
-    cache.batch_repeat_interleave(len(keys))
     attended = torch.tensor(mask, device=device)  # (B, T + n)
-    logits: Tensor = module(input_ids=inputs, attention_mask=attended, past_key_values=cache, use_cache=True).logits
+    logits: Tensor = module(input_ids=inputs, attention_mask=attended, use_cache=True, **cache).logits
     token_log_probabilities = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
     spans = [slice(len(following.prefix), len(following.all)) for following in keys]
     return [float(values[span].double().sum()) for values, span in zip(token_log_probabilities, spans, strict=True)]
