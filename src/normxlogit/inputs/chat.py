@@ -8,20 +8,22 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
-from .media.pictures import Picture, picture_parts, read_picture
+from .media.pictures import PICTURE_TYPES, Picture, read_picture
+from .media.sounds import SOUND_TYPES, Sound, feature_extractor_of, read_sound
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
 
-A content is a text, or a list of parts: {"type": "text", "text": ...} and {"type": "image", "image": ...}. A mapping
-holds messages with what their template is given beside them, see `CHAT_KEYS`."""
+A content is a text, or a list of parts: {"type": "text", "text": ...}, {"type": "image", "image": ...} and
+{"type": "audio", "audio": ...}. A mapping holds messages with what their template is given beside them, see
+`CHAT_KEYS`."""
 
 CHAT_KEYS = ("messages", "tools", "documents", "chat_template_kwargs")
 """Keys of messages with what is beside them, as data sets of conversations name them."""
 
 
-UNREADABLE_TYPES = frozenset(("audio", "audio_url", "input_audio", "video", "video_url"))
+UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of the parts of a message that templates may leave out without a word."""
 
 
@@ -52,8 +54,8 @@ class ReadPrompt:
     Attributes:
         contents: Where each message's content stands; None for a prompt that was one text from the start.
         notes: Which messages could not be found in it.
-        messages: The messages, with their pictures read.
-        pictures: The pictures, in the order of the prompt.
+        messages: The messages, with their pictures and sounds read.
+        media: The pictures and sounds, in the order of the prompt.
         template_options: What the chat template is given beside the messages.
     """
 
@@ -61,7 +63,7 @@ class ReadPrompt:
     contents: tuple[Content, ...] | None
     notes: tuple[str, ...] = ()
     messages: list[dict[str, Any]] = field(default_factory=list)
-    pictures: tuple[Picture, ...] = ()
+    media: tuple[Picture | Sound, ...] = ()
     template_options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -151,19 +153,20 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     if not messages or len(messages) != len(items):
         raise InputError(
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
-            "sounds are read by speech models, and pictures in messages by vision-language models"
+            "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    pictures: list[Picture] = []
+    media: list[Picture | Sound] = []
+    rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
     for index, message in enumerate(messages):
         content = message.get("content")
         parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
         unreadable_type = next((part["type"] for part in parts if part.get("type") in UNREADABLE_TYPES), None)
         if unreadable_type is not None:
             raise InputError(
-                f"message {index} holds a part of type {unreadable_type!r}; texts and pictures of a chat are read"
+                f"message {index} holds a part of type {unreadable_type!r}; texts, pictures and sounds are read"
             )
-        if picture_parts(message.get("content")):
-            message["content"] = [_read_part(part, pictures) for part in message["content"]]
+        if any(part.get("type") in (*PICTURE_TYPES, *SOUND_TYPES) for part in parts):
+            message["content"] = [_read_part(part, media, rate) for part in message["content"]]
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or goes on with the last.
@@ -176,11 +179,11 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             messages = [_as_one_text(message) for message in messages]
             text = _render(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
-        if pictures:
-            raise InputError("the chat template writes texts alone, and a message holds a picture") from None
+        if media:
+            raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}") from None
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
-    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures), options)
+    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(media), options)
 
 
 def content_text(message: Mapping[str, Any]) -> Any:
@@ -219,12 +222,24 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     return {**named, **template_kwargs}
 
 
-def _read_part(part: Any, pictures: list[Picture]) -> Any:
-    """Return a part of a message as templates know it; a picture is read, and added to those of the prompt."""
-    if not picture_parts([part]):
-        return part
-    pictures.append(read_picture(part))
-    return {"type": "image", "image": pictures[-1].image}
+def _read_part(part: Any, media: list[Picture | Sound], rate: int | None) -> Any:
+    """Return a part of a message as templates know it; a picture or a sound is read, and added to those of the prompt.
+
+    Args:
+        part: The part.
+        media: The pictures and sounds before it.
+        rate: Samples a second that the model reads; None if it reads no sounds.
+    """
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind in PICTURE_TYPES:
+        picture = read_picture(part)
+        media.append(picture)
+        return {"type": "image", "image": picture.image}
+    if kind in SOUND_TYPES:
+        sound = read_sound(part, rate, sum(medium.kind == "sound" for medium in media))
+        media.append(sound)
+        return {"type": "audio", "audio": sound.samples}
+    return part
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:

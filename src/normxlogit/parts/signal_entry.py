@@ -1,5 +1,6 @@
 """Where a picture or a sound enters a model: the first module with weights that is given no token ids."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,11 @@ class SignalEntry:
     output_shape: tuple[int, ...]
     channels: int
     window: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def places(self) -> int:
+        """How many patches or frames it makes of each picture or sound, the first axis of its output."""
+        return math.prod(self.output_shape[1:]) // self.output_shape[self.channels]
 
     def flatten(self, output: Tensor) -> Tensor:
         """Return the module's output as a row of N patches, (1, N, H)."""

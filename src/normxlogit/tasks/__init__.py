@@ -15,7 +15,7 @@ from .classification import Classification, Problem
 from .language import CausalLM, MaskedLM
 from .media.audio import AudioClassification
 from .media.image import ImageClassification
-from .media.image_text import ImageText
+from .media.multimodal import AudioText, ImageText
 from .media.speech import CTC, SpeechSeq2Seq
 from .media.two_towers import PictureTower, TextTower, Tower, TwoTowers
 from .question_answering import QuestionAnswering
@@ -54,6 +54,7 @@ TASKS: dict[TaskName, type[Task]] = {
         TwoTowers,
         SpeechSeq2Seq,
         CTC,
+        AudioText,
     )
 }
 """All tasks; the first one first where a class of models has several, as BART's does."""
@@ -79,11 +80,6 @@ def choose_task(
     name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {head_error(name)}")
-    if "speech-seq2seq" in declared and not unwrapped_model.config.is_encoder_decoder:
-        raise UnsupportedModelError(
-            f"{name} reads sounds among the words of one sequence; sounds are explained for encoder-decoder models, "
-            "such as Whisper, and for models that answer at every frame, such as Wav2Vec2"
-        )
     # What a subclass of the user's answers with is seen when it answers.
     if (
         task is not None
@@ -146,7 +142,12 @@ def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
     """Return the tasks of a model by its class; a user's subclass of a known model is still that model."""
     if is_sentence_transformer(model) or isinstance(model, SentenceEmbedding):
         return ("embedding",)
-    return next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__))), ())
+    tasks = next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__))), ())
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return tasks
+    return tuple(
+        name for name in tasks if name not in ("seq2seq-lm", "speech-seq2seq")
+    )  # transformers lists others, too
 
 
 def task_name(class_name: str) -> TaskName | None:

@@ -27,6 +27,7 @@ TaskName = Literal[
     "sequence-classification",
     "masked-lm",
     "image-text-to-text",
+    "audio-text-to-text",
     "causal-lm",
     "token-classification",
     "question-answering",
@@ -90,6 +91,7 @@ class Task:
         generates: Whether the model continues prompts.
         is_speech: Whether the model answers sounds with texts.
         reads_pictures: Whether an input, or a message of a prompt, can hold a picture.
+        multimodal: Whether a message of a prompt can hold a picture or a sound, if the processor reads it.
         per_frame: Whether it does so at every frame of a sound.
         result_kind: Whether results are of a text, a picture or a sound.
         use: What is explained, by which the default method is chosen.
@@ -114,6 +116,7 @@ class Task:
     generates: ClassVar[bool] = False
     is_speech: ClassVar[bool] = False
     reads_pictures: ClassVar[bool] = False
+    multimodal: ClassVar[bool] = False
     per_frame: ClassVar[bool] = False
     result_kind: ClassVar[Literal["text", "image", "audio"]] = "text"
     use: ClassVar[Literal["labels", "signals", "tokens"]] = "labels"

@@ -81,11 +81,11 @@ class CausalLM(LanguageTask):
         if not isinstance(chats, list | tuple) or not chats or not all(map(is_chat, chats)):
             return super().encode(model, inputs, long_text=long_text)
         prompts = [read_prompt(model.reader, chat) for chat in chats]
-        if any(prompt.pictures for prompt in prompts):
+        if kinds := [medium.kind for prompt in prompts for medium in prompt.media]:
             raise InputError(
-                "what rests on a picture is explained by generate(messages) or explain_completion"
-                if self.reads_pictures
-                else f"{model.name} reads texts alone, and a message holds a picture"
+                f"what rests on a {kinds[0]} is explained by generate(messages) or explain_completion"
+                if self.multimodal
+                else f"{model.name} reads texts alone, and a message holds a {kinds[0]}"
             )
         return [self.read_prompt(model, prompt, special=False) for prompt in prompts], single
 

@@ -1,5 +1,6 @@
 """One picture or sound, or several in any container."""
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from numbers import Number
@@ -40,6 +41,18 @@ def rewound(file: Any) -> Iterator[Any]:
     finally:
         if place is not None and not getattr(file, "closed", False):
             file.seek(place)
+
+
+def decoded_base64(text: str) -> bytes:
+    """Return the bytes of base64 or of a data URI.
+
+    Raises:
+        InputError: If it is neither.
+    """
+    try:
+        return base64.b64decode(text.rpartition(",")[2], validate=True)
+    except ValueError:
+        raise InputError(f"{text[:60]}: not base64") from None
 
 
 def number_axes(value: Any) -> int:

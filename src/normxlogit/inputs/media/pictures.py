@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from ...errors import InputError
-from .items import detached, number_axes, rewound
+from .items import decoded_base64, detached, number_axes, rewound
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,6 +42,8 @@ class Picture:
         name: The name of its file; empty for one that has none.
     """
 
+    kind: ClassVar[Literal["picture"]] = "picture"
+
     image: "Image"
     name: str = ""
 
@@ -50,12 +52,6 @@ class Picture:
         """What results keep of it: its width, height and a small copy."""
         width, height = self.image.size
         return {"width": width, "height": height, "preview": _preview(self.image)}
-
-
-def picture_parts(content: Any) -> list[Mapping[str, Any]]:
-    """Return the parts of a message's content that are pictures."""
-    parts = content if isinstance(content, list | tuple) else ()
-    return [part for part in parts if isinstance(part, Mapping) and part.get("type") in PICTURE_TYPES]
 
 
 def is_picture(item: Any) -> bool:
@@ -134,7 +130,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
                 f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
         if key == "base64" or str(item).startswith("data:"):
-            return open_picture(io.BytesIO(_decode_base64(str(item))), "the picture in base64"), ""
+            return open_picture(io.BytesIO(decoded_base64(str(item))), "the picture in base64"), ""
         return open_picture(item, str(item)), Path(item).name
     if isinstance(item, bytes | bytearray | memoryview):
         return open_picture(io.BytesIO(item), "the file"), ""
@@ -177,14 +173,6 @@ def upright(picture: "Image") -> "Image":
     """Return a picture as its orientation tag says it is looked at, as the pipelines of transformers do."""
     transposed: Image = _import_pillow().ImageOps.exif_transpose(picture)
     return transposed
-
-
-def _decode_base64(text: str) -> bytes:
-    """Return the bytes of base64 or of a data URI."""
-    try:
-        return base64.b64decode(text.rpartition(",")[2], validate=True)
-    except ValueError:
-        raise InputError(f"{text[:60]}: not base64") from None
 
 
 def _import_pillow() -> Any:

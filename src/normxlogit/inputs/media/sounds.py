@@ -6,14 +6,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Number
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
 from ..encoding import EncodedMedium, ScoreSpread
-from .items import detached, number_axes, rewound
+from .items import decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
@@ -23,8 +23,14 @@ MAX_CHANNELS = 8
 
 FILE_TYPES = (str, Path)
 
-SOUND_KEYS = ("audio", "bytes", "path")
-"""Where a row of a data set, or a file of one, has a sound."""
+SOUND_TYPES = ("audio", "input_audio", "audio_url")
+"""Types of the parts of a message that are sounds, as transformers and OpenAI's clients name them."""
+
+SOUND_KEYS = ("audio", "input_audio", "audio_url", "bytes", "path", "url", "data", "base64")
+"""Where such a part, a row of a data set, or a file of one, has a sound."""
+
+BASE64_KEYS = ("data", "base64")
+"""Those of them that hold a file in base64."""
 
 
 Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
@@ -40,6 +46,8 @@ class Sound:
         rate: Samples a second; None where neither the caller nor the model names it.
         notes: What was done to it.
     """
+
+    kind: ClassVar[Literal["sound"]] = "sound"
 
     samples: npt.NDArray[np.float32]
     rate: int | None
@@ -62,7 +70,7 @@ class Sound:
 
 def feature_extractor_of(reader: Any) -> Any:
     """Return the feature extractor of a processor, or the reader itself."""
-    return getattr(reader, "feature_extractor", reader)
+    return getattr(reader, "feature_extractor", getattr(reader, "audio_processor", reader))
 
 
 def is_sound(item: Any) -> bool:
@@ -114,6 +122,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
 
 def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
     """Return the sound of a row, or of a file of a data set, and anything else as it is; and its name."""
+    key = None
     while isinstance(item, Mapping):
         name = Path(str(item.get("path") or name)).name
         if {"raw", "array"} & item.keys():
@@ -122,6 +131,11 @@ def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
         if key is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
         item = item[key]
+    if isinstance(item, str):
+        if item.startswith(("http:", "https:")):
+            raise InputError(f"{item[:60]}: sounds are not fetched; give the path of a file, or the sound itself")
+        if key in BASE64_KEYS or item.startswith("data:"):
+            return decoded_base64(item), name
     return item, Path(item).name if isinstance(item, FILE_TYPES) else name
 
 

@@ -220,6 +220,6 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     if isinstance(prompt, str):
         prompt = model.pipeline.prefix + prompt
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
-    if rendered.pictures and not model.task.reads_pictures:
-        raise InputError(f"{model.name} reads texts alone, and a message holds a picture")
+    if rendered.media and not model.task.multimodal:
+        raise InputError(f"{model.name} reads texts alone, and a message holds a {rendered.media[0].kind}")
     return model.task.read_prompt(model, rendered, special=isinstance(prompt, str)), rendered

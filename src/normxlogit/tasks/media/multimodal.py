@@ -1,4 +1,4 @@
-"""Vision-language models: language models that read pictures among the words of their prompt."""
+"""Language models that read pictures and sounds among the words of their prompt."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,27 +17,26 @@ from ...inputs.batching import Batch
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
+from ...inputs.media.pictures import Picture
+from ...inputs.media.sounds import Sound, feature_extractor_of, moments_of
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..interfaces import ModelInterface
 from ..language import CausalLM, special_tokens
 from .picture_boxes import PIXELS, PictureBoxes
+from .spectra import Spectrum, spectrum_of
 
 NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
 """What a processor returns that is not for the model as it is."""
 
 
-class ImageText(CausalLM):
-    """Language models that read pictures: their processor stands in the tokenizer's place.
+class MultimodalLM(CausalLM):
+    """Language models that read pictures or sounds: their processor stands in the tokenizer's place.
 
-    A prompt with pictures is read by itself, not in a batch. The tokens that stand for a picture have no score of their
-    own: a result has the scores of its patches.
+    A prompt with pictures or sounds is read by itself, not in a batch. The tokens that stand for one have no score of
+    their own: a result has the scores of its patches or moments.
     """
 
-    reads_pictures = True
-    name = "image-text-to-text"
-    mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
-    ending = "ForImageTextToText"
-    auto_class = "AutoModelForImageTextToText"
+    multimodal = True
     processor_class = AutoProcessor
     peft_type = ""  # CAUSAL_LM is of text alone
     plain = False
@@ -60,19 +59,20 @@ class ImageText(CausalLM):
             )
 
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Encode a prompt with its pictures as the processor does.
+        """Encode a prompt with its pictures and sounds as the processor does.
 
         Raises:
-            InputError: If there is no processor, or it cannot read the pictures.
-            UnsupportedModelError: If no token stands for a picture.
+            InputError: If there is no processor, or it cannot read the pictures or sounds.
+            UnsupportedModelError: If no token stands for a picture or a sound.
         """
-        if not prompt.pictures:
+        if not prompt.media:
             return super().read_prompt(model, prompt, special=special)
-        if not hasattr(self.processor, "image_processor"):
-            raise InputError(
-                f"{type(self.processor).__name__} reads no pictures: pass the model's processor, "
-                "Explainer(model, AutoProcessor.from_pretrained(...))"
-            )
+        for medium in prompt.media:
+            if not self._reads(medium):
+                raise InputError(
+                    f"{type(self.processor).__name__} reads no {medium.kind}s: pass the model's processor, "
+                    "Explainer(model, AutoProcessor.from_pretrained(...))"
+                )
         try:
             processed = self._apply_template(prompt.messages, **prompt.template_options)
         except (TypeError, ValueError) as error:
@@ -86,13 +86,20 @@ class ImageText(CausalLM):
         by_token = {name: value[0].tolist() for name, value in tensors.items() if value.shape == (1, len(ids))}
         model_inputs = {name: value for name, value in tensors.items() if name not in by_token}
         encoding = self._with_text(prompt, {"input_ids": ids, **by_token})
-        encoding = replace(encoding, extra_inputs=model_inputs, notes=prompt.notes)
-        return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
+        sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
+        pictures = [medium for medium in prompt.media if isinstance(medium, Picture)]
+        notes = tuple(note for sound in sounds for note in sound.notes)
+        encoding = replace(encoding, extra_inputs=model_inputs, notes=(*prompt.notes, *notes))
+        media = self._encoded_pictures(model, pictures, encoding) if pictures else []
+        media += self._encoded_sounds(model, sounds, encoding) if sounds else []
+        if pictures and sounds:  # which enter at two places, and a pass reads at one
+            media = [replace(medium, by_part=None) for medium in media]
+        return replace(encoding, media=tuple(media))
 
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
-        """Encode a completion behind a prompt with pictures, whose tokens stay as they are."""
+        """Encode a completion behind a prompt with pictures or sounds, whose tokens stay as they are."""
         if not before.media:
             return super().read_completion(model, prompt, before, completion, special=special)
         prompt_ids, both_ids = (
@@ -127,20 +134,20 @@ class ImageText(CausalLM):
     def collate(
         self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
-        """Return encodings as tensors, with the pictures of the only one beside them.
+        """Return encodings as tensors, with the pictures and sounds of the only one beside them.
 
         Raises:
-            InputError: If there are several texts, one of them with a picture.
+            InputError: If there are several texts, one of them with a picture or a sound.
         """
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
-            raise InputError("a prompt with pictures is read by itself")
+            raise InputError("a prompt with pictures or sounds is read by itself")
         batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
         values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
-        pictures = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
-        return replace(batch, inputs=batch.inputs | pictures) if pictures else batch
+        media_inputs = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
+        return replace(batch, inputs=batch.inputs | media_inputs) if media_inputs else batch
 
     def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
-        """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture."""
+        """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture or a sound."""
         ids, tokenizer = inputs["input_ids"], self.tokenizer
         tokens = readable_tokens(tokenizer, ids)
         offsets, special = None, tuple(token_id in tokenizer.all_special_ids for token_id in ids)
@@ -162,16 +169,70 @@ class ImageText(CausalLM):
         content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
-    def _media(self, model: ModelInterface, prompt: ReadPrompt, encoding: Encoding) -> list[EncodedMedium]:
+    def _reads(self, medium: Picture | Sound) -> bool:
+        """Return whether the processor reads pictures, or sounds."""
+        if isinstance(medium, Picture):
+            return hasattr(self.processor, "image_processor")
+        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
+
+    def _sound_alone(self, samples: Any) -> Any:
+        """Return what the model reads of a message with one sound."""
+        content = [{"type": "audio", "audio": samples}, {"type": "text", "text": "?"}]
+        return self._apply_template([{"role": "user", "content": content}])
+
+    def _encoded_sounds(
+        self, model: ModelInterface, sounds: Sequence[Sound], encoding: Encoding
+    ) -> list[EncodedMedium]:
+        """Return the sounds of a prompt, with the moments of their tokens and of the parts by which they enter."""
+        sound_token = placeholder_token(self.processor, model.config, "audio")
+        token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == sound_token]
+        hop = getattr(feature_extractor_of(self.processor), "hop_length", None)
+        spectra = [spectrum_of(self._sound_alone, sound, sound_token, hop) for sound in sounds]
+        if not token_positions or sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__}: no tokens of the prompt stand for each of its sounds, so where they are "
+                "read cannot be told"
+            )
+        entry = self._sound_entry(model, encoding, spectra)
+        media, first_token, parts_before = [], 0, 0
+        for sound, spectrum in zip(sounds, spectra, strict=True):
+            own_tokens = tuple(token_positions[first_token : first_token + spectrum.tokens])
+            by_token = moments_of(sound, spectrum.tokens, spectrum.seconds_of_tokens)
+            by_part = None
+            if entry is not None:
+                count = spectrum.rows * entry.places
+                by_part = moments_of(sound, count, spectrum.seconds).by_part
+                by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
+                parts_before += count
+            media.append(replace(by_token, tokens=own_tokens, by_token=by_token.by_part, by_part=by_part))
+            first_token += spectrum.tokens
+        return media
+
+    def _sound_entry(
+        self, model: ModelInterface, encoding: Encoding, spectra: Sequence[Spectrum]
+    ) -> SignalEntry | None:
+        """Return where sounds enter the model; None where it is no row of moments of all of them."""
+        name = spectra[0].name
+        values = encoding.extra_inputs.get(name)
+        if values is None or len(values) != sum(spectrum.rows for spectrum in spectra):
+            return None
+        entry = self._entry(model, encoding, name)
+        if entry is None or len(entry.output_shape) != 3 or entry.output_shape[0] != len(values):
+            return None
+        return entry
+
+    def _encoded_pictures(
+        self, model: ModelInterface, pictures: Sequence[Picture], encoding: Encoding
+    ) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
-        picture_token = _picture_token(self.processor, model.config)
+        picture_token = placeholder_token(self.processor, model.config, "image")
         token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == picture_token]
         if not token_positions:
             raise UnsupportedModelError(
                 f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
                 "cannot be told"
             )
-        pixels_by_picture = [self._boxes.pixels(picture.image) for picture in prompt.pictures]
+        pixels_by_picture = [self._boxes.pixels(picture.image) for picture in pictures]
         has_pixels = PIXELS in encoding.extra_inputs
         all_pixels = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
         pixels_match = has_pixels and all_pixels.size == sum(pixels.size for pixels in pixels_by_picture)
@@ -180,11 +241,11 @@ class ImageText(CausalLM):
         )
         counts = _token_counts(len(token_positions), pixels_by_picture)
         media, first_token, patches_before = [], 0, 0
-        for index, picture in enumerate(prompt.pictures):
+        for index, picture in enumerate(pictures):
             own_pixels, count, size = pixels_by_picture[index], counts[index], picture.image.size
             by_part = by_token = None
-            entry = self._signal_entry(model, encoding, all_pixels.size) if pixels_match else None
-            if entry is not None:
+            entry = self._entry(model, encoding, PIXELS) if pixels_match else None
+            if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
                 boxes, grid = self._boxes(entry, picture.image, own_pixels.size / all_pixels.size)
                 by_part = layout(boxes, size)
                 if by_part is not None:
@@ -197,13 +258,32 @@ class ImageText(CausalLM):
             first_token += count
         return media
 
-    def _signal_entry(self, model: ModelInterface, encoding: Encoding, count: int) -> SignalEntry | None:
-        """Return where the picture enters the model; None where it is not given all `count` numbers."""
-        shape = tuple(encoding.extra_inputs[PIXELS].shape)
+    def _entry(self, model: ModelInterface, encoding: Encoding, name: str) -> SignalEntry | None:
+        """Return where an input of a processor enters the model, found once for each shape."""
+        shape = tuple(encoding.extra_inputs[name].shape)
         if shape not in self._entries:
-            entry = find_signal_entry(private_clone(model.unmodified), self.collate(model, [encoding], [0]).inputs)
-            self._entries[shape] = entry if entry is not None and int(np.prod(entry.input_shape)) == count else None
+            inputs = self.collate(model, [encoding], [0]).inputs
+            self._entries[shape] = find_signal_entry(private_clone(model.unmodified), inputs)
         return self._entries[shape]
+
+
+class ImageText(MultimodalLM):
+    """Vision-language models; some read sounds, too."""
+
+    reads_pictures = True
+    name = "image-text-to-text"
+    mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
+    ending = "ForImageTextToText"
+    auto_class = "AutoModelForImageTextToText"
+
+
+class AudioText(MultimodalLM):
+    """Language models that read sounds."""
+
+    name = "audio-text-to-text"
+    mapping = "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
+    ending = "ForMultimodalLM"
+    auto_class = "AutoModelForMultimodalLM"
 
 
 def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:
@@ -220,9 +300,12 @@ def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
     return [total // len(pixels_by_picture)] * len(pixels_by_picture)
 
 
-def _picture_token(processor: Any, config: Any) -> int | None:
-    """Return the token id that stands for a picture in a prompt, as configuration or processor name it."""
-    names = ((config, "image_token_id"), (config, "image_token_index"), (processor, "image_token_id"))
+def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
+    """Return the token id that stands for a picture ("image") or a sound ("audio") in a prompt.
+
+    It is what configuration or processor name it.
+    """
+    names = ((config, f"{modality}_token_id"), (config, f"{modality}_token_index"), (processor, f"{modality}_token_id"))
     return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
 

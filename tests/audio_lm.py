@@ -1,0 +1,57 @@
+"""Tiny language models with random weights that read sounds, and processors made in memory: no download."""
+
+from typing import Any
+
+import numpy as np
+import transformers
+
+from tests.vlm import TEMPLATE, TEXT, Vlm, stirred, tokenizer
+
+SOUND = "<|AUDIO|>"
+RATE = 16_000
+
+SPOKEN = TEMPLATE.replace(
+    "{% if part['type'] == 'image' %}IMAGE", "{% if part['type'] == 'audio' %}<bos> " + SOUND + " <eos>"
+)
+"""A chat template that writes sounds."""
+
+TOWER = {
+    "d_model": 24,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "encoder_ffn_dim": 40,
+    "num_mel_bins": 8,
+    "max_source_positions": 100,
+}
+
+
+def features(seconds: int = 2) -> Any:
+    """A feature extractor that reads as many seconds at a time."""
+    return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=seconds, sampling_rate=RATE)
+
+
+def qwen2_audio() -> Vlm:
+    """Makes tokens of the frames of the sound alone, four frames each."""
+    words = tokenizer("<bos>", "<eos>", audio_token=SOUND)
+    config = transformers.Qwen2AudioConfig(
+        audio_config=transformers.Qwen2AudioEncoderConfig(**TOWER),
+        text_config=transformers.Qwen2Config(vocab_size=len(words), **TEXT, pad_token_id=0),
+        audio_token_index=words.convert_tokens_to_ids(SOUND),
+    )
+    processor = transformers.Qwen2AudioProcessor(
+        features(), words, chat_template=SPOKEN, audio_token=SOUND, audio_bos_token="<bos>", audio_eos_token="<eos>"
+    )
+    return Vlm(stirred(transformers.Qwen2AudioForConditionalGeneration(config)), processor)
+
+
+def sound(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
+    """A sound of noise that gets louder."""
+    count = round(RATE * seconds)
+    noise = np.random.default_rng(seed).normal(0, 0.1, count)
+    return (noise * np.linspace(0.1, 1, count)).astype(np.float32)
+
+
+def question(*sounds: Any, text: str = "what is on the left ?") -> list[dict[str, Any]]:
+    """Chat messages with sounds before a question."""
+    parts = [*({"type": "audio", "audio": heard} for heard in sounds), {"type": "text", "text": text}]
+    return [{"role": "user", "content": parts}]
