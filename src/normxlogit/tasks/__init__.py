@@ -145,9 +145,8 @@ def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
     tasks = next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__))), ())
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return tasks
-    return tuple(
-        name for name in tasks if name not in ("seq2seq-lm", "speech-seq2seq")
-    )  # transformers lists others, too
+    # Transformers lists language models that read sounds among their words there, too.
+    return tuple(name for name in tasks if name not in ("seq2seq-lm", "speech-seq2seq"))
 
 
 def task_name(class_name: str) -> TaskName | None:

@@ -187,9 +187,21 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
-    """Return a sound as what words rest on, with its moments.
+    """Return a sound as what words rest on, with the moments of the frames that an encoder makes of it.
 
-    Frames after its end, which fill it up to the length that a model reads, belong to none of its moments.
+    Args:
+        sound: The sound.
+        frames: How many frames of one length the model reads.
+        end: The seconds at which the last one ends.
+    """
+    details = {"seconds": sound.seconds or end, "loudness": sound.loudness}
+    return EncodedMedium(sound.name, (), None, moments(sound, frames, end), details)
+
+
+def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
+    """Return the moments of a sound, one for each frame that begins in it.
+
+    Frames after its end, which fill it up to the length that a model reads, belong to none.
 
     Args:
         sound: The sound.
@@ -202,8 +214,7 @@ def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
     starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
     spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
     indices = np.arange(moment_count)
-    details = {"seconds": seconds, "loudness": sound.loudness}
-    return EncodedMedium(sound.name, (), None, ScoreSpread(spans, indices, indices, np.ones(moment_count)), details)
+    return ScoreSpread(spans, indices, indices, np.ones(moment_count))
 
 
 def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
 from ...inputs.media.pictures import Picture
-from ...inputs.media.sounds import Sound, feature_extractor_of, moments_of
+from ...inputs.media.sounds import Sound, feature_extractor_of, moments
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..interfaces import ModelInterface
 from ..language import CausalLM, special_tokens
@@ -147,7 +147,7 @@ class MultimodalLM(CausalLM):
         return replace(batch, inputs=batch.inputs | media_inputs) if media_inputs else batch
 
     def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
-        """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture or a sound."""
+        """Return the encoding of token ids with the text of the prompt, in which one token stands for each medium."""
         ids, tokenizer = inputs["input_ids"], self.tokenizer
         tokens = readable_tokens(tokenizer, ids)
         offsets, special = None, tuple(token_id in tokenizer.all_special_ids for token_id in ids)
@@ -190,21 +190,23 @@ class MultimodalLM(CausalLM):
         spectra = [spectrum_of(self._sound_alone, sound, sound_token, hop) for sound in sounds]
         if not token_positions or sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
             raise UnsupportedModelError(
-                f"{type(model.module).__name__}: no tokens of the prompt stand for each of its sounds, so where they are "
-                "read cannot be told"
+                f"{type(model.module).__name__}: no tokens of the prompt stand for each of its sounds, so where they "
+                "are read cannot be told"
             )
         entry = self._sound_entry(model, encoding, spectra)
         media, first_token, parts_before = [], 0, 0
         for sound, spectrum in zip(sounds, spectra, strict=True):
             own_tokens = tuple(token_positions[first_token : first_token + spectrum.tokens])
-            by_token = moments_of(sound, spectrum.tokens, spectrum.seconds_of_tokens)
-            by_part = None
+            by_part = by_token = None
+            if spectrum.seconds_of_tokens is not None:
+                by_token = moments(sound, spectrum.tokens, spectrum.seconds_of_tokens)
             if entry is not None:
                 count = spectrum.rows * entry.places
-                by_part = moments_of(sound, count, spectrum.seconds).by_part
-                by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
+                by_part = moments(sound, count, spectrum.seconds)
+                by_part = by_part._replace(parts=by_part.parts + parts_before)
                 parts_before += count
-            media.append(replace(by_token, tokens=own_tokens, by_token=by_token.by_part, by_part=by_part))
+            details = {"seconds": sound.seconds, "loudness": sound.loudness}
+            media.append(EncodedMedium(sound.name, own_tokens, by_token, by_part, details))
             first_token += spectrum.tokens
         return media
 

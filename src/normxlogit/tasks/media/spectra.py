@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ CHANGES = (0.25, 0.75)
 MIN_CHANGE = 0.1
 """Share of the largest change of a frame from which on it counts as changed: normalisation changes all a little."""
 
+MAX_ROUNDING = 2
+"""Tokens by which half of a sound may have more or fewer than half as many."""
+
 MAX_SHIFT = 4
 """Frames by which the first changed one may lie off its place: spectra look at windows of several."""
 
@@ -29,7 +32,8 @@ class Spectrum:
         name: The input of the model that it is.
         rows: Into how many pieces a sound is cut that are read one by one; most are one.
         frames: Frames of a row, with those that fill it up.
-        frames_of_tokens: Frames of all rows that the model makes tokens of: all, or those that are not masked.
+        frames_of_tokens: Frames of all rows that the model makes tokens of, all or those that are not masked; None
+            where that cannot be told.
         seconds_of_frame: How long a frame is.
         tokens: How many tokens of the prompt stand for the sound.
     """
@@ -37,7 +41,7 @@ class Spectrum:
     name: str
     rows: int
     frames: int
-    frames_of_tokens: int
+    frames_of_tokens: int | None
     seconds_of_frame: float
     tokens: int
 
@@ -47,9 +51,9 @@ class Spectrum:
         return self.rows * self.frames * self.seconds_of_frame
 
     @property
-    def seconds_of_tokens(self) -> float:
-        """At which second the last token ends."""
-        return self.frames_of_tokens * self.seconds_of_frame
+    def seconds_of_tokens(self) -> float | None:
+        """At which second the last token ends; None where that cannot be told."""
+        return None if self.frames_of_tokens is None else self.frames_of_tokens * self.seconds_of_frame
 
 
 def spectrum_of(
@@ -59,6 +63,7 @@ def spectrum_of(
 
     Frames follow each other in time. How long they are is measured: two test sounds of the same length are changed
     from a quarter and from three quarters of it on, and the first frames that differ are as far apart as the changes.
+    Tokens are of all frames, or of those that a mask leaves: whichever half of the sound has half as many of, too.
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
@@ -70,7 +75,6 @@ def spectrum_of(
         InputError: If the processor makes nothing of the sound that follows it in time.
     """
     processed = process(sound.samples)
-    ids = np.asarray(processed["input_ids"]).ravel()
     features = {
         name: value
         for name, value in processed.items()
@@ -79,8 +83,7 @@ def spectrum_of(
     if not features or sound.rate is None:
         raise _not_followed_error(sound)
     name, values = max(features.items(), key=lambda feature: feature[1].numel())
-    generator = np.random.default_rng(0)
-    noise, other_noise = generator.normal(0, 0.1, (2, len(sound.samples))).astype(np.float32)
+    noise, other_noise = np.random.default_rng(0).normal(0, 0.1, (2, len(sound.samples))).astype(np.float32)
     before = process(noise)[name]
     starts = [round(share * len(noise)) for share in CHANGES]
     changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - before for start in starts]
@@ -93,11 +96,39 @@ def spectrum_of(
             samples_of_frame = max(1, round(samples_of_frame / hop)) * hop
         if abs(first - starts[0] / samples_of_frame) > MAX_SHIFT:
             continue
-        rows, frames = values.shape[0], values.shape[axis]
-        masks = (value for value in processed.values() if isinstance(value, Tensor) and not value.is_floating_point())
-        read = next((int(mask.sum()) for mask in masks if mask.shape == (rows, frames)), rows * frames)
-        return Spectrum(name, rows, frames, read, samples_of_frame / sound.rate, int((ids == token).sum()))
+        whole = _counts(processed, name, axis, token)
+        half = _counts(process(sound.samples[: len(noise) // 2]), name, axis, token)
+        pairs = zip(whole.frames, half.frames, strict=True)
+        of_tokens = (f for f, of_half in pairs if abs(whole.tokens * of_half / f - half.tokens) <= MAX_ROUNDING)
+        rows, frames, seconds = values.shape[0], values.shape[axis], samples_of_frame / sound.rate
+        return Spectrum(name, rows, frames, next(of_tokens, None), seconds, whole.tokens)
     raise _not_followed_error(sound)
+
+
+class _Counts(NamedTuple):
+    """How many tokens and frames a processor makes of a sound.
+
+    Attributes:
+        frames: Those that a mask leaves, where there is one, and all.
+    """
+
+    tokens: int
+    frames: tuple[int, ...]
+
+
+def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | None) -> _Counts:
+    """Return the counts of a processor's output.
+
+    Args:
+        processed: The output.
+        name: Which of it is the spectrum.
+        axis: Its axis of frames.
+        token: The token that stands for a piece of a sound.
+    """
+    shape = (processed[name].shape[0], processed[name].shape[axis])
+    masks = [v for v in processed.values() if isinstance(v, Tensor) and not v.is_floating_point() and v.shape == shape]
+    tokens = int((np.asarray(processed["input_ids"]) == token).sum())
+    return _Counts(tokens, (*(max(int(mask.sum()), 1) for mask in masks[:1]), shape[0] * shape[1]))
 
 
 def _first_changed(change: Tensor, axis: int) -> int:
