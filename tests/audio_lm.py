@@ -44,6 +44,41 @@ def qwen2_audio() -> Vlm:
     return Vlm(stirred(transformers.Qwen2AudioForConditionalGeneration(config)), processor)
 
 
+def glmasr() -> Vlm:
+    """Cuts a sound into pieces that its tower reads one by one."""
+    words = tokenizer("<bos>", "<eos>", audio_token=SOUND)
+    tower = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.GlmAsrConfig(
+        audio_config=transformers.GlmAsrEncoderConfig(**tower, num_mel_bins=8, max_position_embeddings=100),
+        text_config=transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0),
+        audio_token_id=words.convert_tokens_to_ids(SOUND),
+    )
+    processor = transformers.GlmAsrProcessor(features(), words, chat_template=SPOKEN, audio_token=SOUND)
+    return Vlm(stirred(transformers.GlmAsrForConditionalGeneration(config)), processor)
+
+
+class FixedLength(transformers.Qwen2AudioProcessor):
+    """Has as many tokens for each sound as for the longest, as Gemma 3n and Voxtral have."""
+
+    def _process_audio(self, audio: Any, **kwargs: Any) -> Any:
+        inputs, replacements = super()._process_audio(audio, **kwargs)
+        inputs["feature_attention_mask"][:] = 1
+        inputs["num_audio_tokens"] = [50] * len(audio)
+        return inputs, [self.audio_token * 50 for _ in replacements]
+
+
+def fixed_length() -> Vlm:
+    """Makes tokens of all frames, also of those that fill a sound up."""
+    model, processor = qwen2_audio()
+    words = processor.tokenizer
+    return Vlm(
+        model,
+        FixedLength(
+            features(), words, chat_template=SPOKEN, audio_token=SOUND, audio_bos_token="<bos>", audio_eos_token="<eos>"
+        ),
+    )
+
+
 def sound(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
     """A sound of noise that gets louder."""
     count = round(RATE * seconds)

@@ -72,7 +72,12 @@ def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]
         ]
     else:
         total = scores.parts.double().sum(-1)  # (G, L)
-        placed_media = [_placed(medium, medium.by_part, scores.parts) for medium in media]
+        placed_media = [
+            _placed(
+                medium, medium.by_part, scores.parts, "" if medium.by_token is None else "; read_at=1 reads its tokens"
+            )
+            for medium in media
+        ]
     values = scores.values.clone()
     for medium in media:
         values[..., list(medium.tokens)] = 0

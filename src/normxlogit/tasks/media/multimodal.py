@@ -201,10 +201,9 @@ class MultimodalLM(CausalLM):
             if spectrum.seconds_of_tokens is not None:
                 by_token = moments(sound, spectrum.tokens, spectrum.seconds_of_tokens)
             if entry is not None:
-                count = spectrum.rows * entry.places
-                by_part = moments(sound, count, spectrum.seconds)
-                by_part = by_part._replace(parts=by_part.parts + parts_before)
-                parts_before += count
+                by_part = spectrum.moments_of_parts(sound, entry)
+                by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
+                parts_before += spectrum.rows * entry.places
             details = {"seconds": sound.seconds, "loudness": sound.loudness}
             media.append(EncodedMedium(sound.name, own_tokens, by_token, by_part, details))
             first_token += spectrum.tokens
@@ -213,15 +212,13 @@ class MultimodalLM(CausalLM):
     def _sound_entry(
         self, model: ModelInterface, encoding: Encoding, spectra: Sequence[Spectrum]
     ) -> SignalEntry | None:
-        """Return where sounds enter the model; None where it is no row of moments of all of them."""
+        """Return where sounds enter the model; None where not all of them do in the order of the prompt."""
         name = spectra[0].name
         values = encoding.extra_inputs.get(name)
         if values is None or len(values) != sum(spectrum.rows for spectrum in spectra):
             return None
         entry = self._entry(model, encoding, name)
-        if entry is None or len(entry.output_shape) != 3 or entry.output_shape[0] != len(values):
-            return None
-        return entry
+        return entry if entry is not None and entry.output_shape[0] == len(values) else None
 
     def _encoded_pictures(
         self, model: ModelInterface, pictures: Sequence[Picture], encoding: Encoding

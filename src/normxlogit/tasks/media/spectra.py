@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ...inputs.media.sounds import Sound
+from ...inputs.encoding import ScoreSpread
+from ...inputs.media.sounds import Sound, moments
+from ...parts.signal_entry import SignalEntry
 
 CHANGES = (0.25, 0.75)
 """Where two test sounds begin to be others, in shares of their length."""
@@ -54,6 +56,27 @@ class Spectrum:
     def seconds_of_tokens(self) -> float | None:
         """At which second the last token ends; None where that cannot be told."""
         return None if self.frames_of_tokens is None else self.frames_of_tokens * self.seconds_of_frame
+
+    def moments_of_parts(self, sound: Sound, entry: SignalEntry) -> ScoreSpread | None:
+        """Return the moments that the parts of a sound at its entry into a model are of.
+
+        Args:
+            sound: The sound.
+            entry: Where it enters; of several places of one moment, such as bands of a spectrum, each is of that moment.
+
+        Returns:
+            None where no axis of the entry is that of the frames.
+        """
+        places = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        time = next((axis for axis in places if entry.input_shape[axis] == self.frames), None)
+        if time is None:
+            return None
+        steps = entry.output_shape[time]
+        row, *indices = np.indices((self.rows, *(entry.output_shape[axis] for axis in places)))
+        step_of_part = (row * steps + indices[places.index(time)]).ravel()  # (N,)
+        spread = moments(sound, self.rows * steps, self.seconds)
+        parts = np.flatnonzero(step_of_part < len(spread.where))
+        return spread._replace(parts=parts, places=step_of_part[parts], shares=np.ones(len(parts)))
 
 
 def spectrum_of(
