@@ -47,7 +47,7 @@ def qwen2_audio() -> Vlm:
 def glmasr() -> Vlm:
     """Cuts a sound into pieces that its tower reads one by one."""
     words = tokenizer("<bos>", "<eos>", audio_token=SOUND)
-    tower = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    tower = {"hidden_size": 32, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.GlmAsrConfig(
         audio_config=transformers.GlmAsrEncoderConfig(**tower, num_mel_bins=8, max_position_embeddings=100),
         text_config=transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0),
