@@ -14,7 +14,7 @@ from PIL import Image
 import normxlogit
 from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
 from normxlogit.corpus import worker
-from tests import vlm
+from tests import audio_lm, vlm
 from tests.commands import run as command
 from tests.pipeline import test_signals as signals
 
@@ -223,11 +223,25 @@ def test_questions_about_pictures(tmp_path, photos):
             assert one.settings == alone.settings
     assert (read[0].units.text[0], read[0].units.name[1]) == ("what is on the left ?", path.name)
     assert "no such file" in errors(tmp_path / "beside")[2]
-    assert "hold their pictures themselves" in errors(tmp_path / "beside")[3]
+    assert "hold their pictures and sounds themselves" in errors(tmp_path / "beside")[3]
     written = Completions("q", image_column="image", max_new_tokens=3, sources="word")
     attribute(explainer, beside[:2], tmp_path / "w", written)
     one, other = results(tmp_path / "w")["completion"].to_pylist()
     assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
+
+
+def test_questions_about_sounds(tmp_path):
+    path, samples = tmp_path / "dog.wav", audio_lm.sound()
+    soundfile.write(path, samples, audio_lm.RATE, subtype="FLOAT")
+    explainer = Explainer(*audio_lm.qwen2_audio())
+    rows = [
+        {"q": "what is on the left ?", "audio": str(path), "a": "a cat"},
+        {"q": "what is on the left ?", "audio": {"array": samples, "sampling_rate": audio_lm.RATE}, "a": "a cat"},
+    ]
+    attribute(explainer, rows, tmp_path / "out", Completions("q", "a", audio_column="audio"), keep_text=True)
+    alone = explainer.explain_completion(audio_lm.question(samples), "a cat", sources="sentence")
+    for row in normxlogit.load(tmp_path / "out" / "shards" / "00000000.parquet"):
+        np.testing.assert_allclose(row.scores, alone.scores, rtol=1e-4, atol=1e-5)
 
 
 def test_commands(tmp_path, models, photos, monkeypatch, capsys):

@@ -121,6 +121,13 @@ def attribute(
             help="Column of a picture for each prompt, for models that read pictures beside words.",
         ),
     ] = None,
+    audio_column: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=COMPLETIONS,
+            help="Column of a sound for each prompt, for models that read sounds beside words.",
+        ),
+    ] = None,
     question_column: Annotated[
         str | None, typer.Option(rich_help_panel=ANSWERS, help='Column of the questions, "question" by default.')
     ] = None,
@@ -215,6 +222,7 @@ def attribute(
         "sources": sources,
         "parts": parts,
         "image_column": image_column,
+        "audio_column": audio_column,
         "question_column": question_column,
         "answer_column": answer_column,
         "documents_column": documents_column,

@@ -31,6 +31,10 @@ def generate(
         list[str] | None,
         typer.Option(metavar="FILE", help="A picture that the model looks at before the prompt; may be repeated."),
     ] = None,
+    audio: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A sound that the model hears before the prompt; may be repeated."),
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
     ] = False,
@@ -46,7 +50,8 @@ def generate(
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 
-    With --image the prompt is a question about pictures, and the patches that the answer rests on are shown.
+    With --image or --audio the prompt is a question about pictures or sounds, and the patches or moments that the
+    answer rests on are shown.
 
     Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
     """
@@ -57,9 +62,10 @@ def generate(
         prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
     kind = output_format or format_for(output)
     request: Any = [{"role": "user", "content": prompt}] if chat else prompt
-    if image:
-        pictures = [{"type": "image", "image": path} for path in image]
-        request = [{"role": "user", "content": [*pictures, {"type": "text", "text": prompt}]}]
+    media = [{"type": "image", "image": path} for path in image or ()]
+    media += [{"type": "audio", "audio": path} for path in audio or ()]
+    if media:
+        request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
     keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verify_count(verify)}
     with quiet():
         from ..tasks.targets import typed_targets

@@ -95,7 +95,7 @@ class CompletionJob(Job, Generic[Row]):
 
         Args:
             model: A language model.
-            cells: The row of a shard by column; a picture under "image".
+            cells: The row of a shard by column; a picture under "image", a sound under "audio".
 
         Raises:
             InputError: If it cannot be read.
@@ -224,7 +224,8 @@ class Completions(CompletionJob[Completed]):
         parts: How a completion is divided into parts, each of which is explained: "token", "word", "sentence" or
             "paragraph"; by default it is explained as a whole.
         image_column: The column of a picture for each prompt, for models that read pictures beside words. Prompts that
-            are chat messages hold their pictures themselves.
+            are chat messages hold their pictures and sounds themselves.
+        audio_column: The same of a sound.
 
     Raises:
         InputError: If an argument is none of what it may be.
@@ -237,6 +238,7 @@ class Completions(CompletionJob[Completed]):
     sources: SourceKind = "sentence"
     parts: PartKind | None = None
     image_column: str | None = None
+    audio_column: str | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -263,11 +265,12 @@ class Completions(CompletionJob[Completed]):
         return replace(self, prompt_column=prompts, completion_column=completions)
 
     def columns(self, *, media: bool) -> InputColumns:
-        """Return the columns of the prompts, their pictures and the completions."""
+        """Return the columns of the prompts, their pictures and sounds, and the completions."""
         columns = {"text": TextColumn((str(self.prompt_column),), prompt_cell)}
         if self.completion_column is not None:
             columns["completion"] = TextColumn((self.completion_column,), text_cell)
-        return InputColumns(columns, {} if self.image_column is None else {BESIDE: self.image_column})
+        named = zip(BESIDE.values(), (self.image_column, self.audio_column), strict=True)
+        return InputColumns(columns, {prefix: name for prefix, name in named if name is not None})
 
     def result_kind(self, task_kind: str) -> str:
         """Return that the results are sources."""
@@ -280,13 +283,12 @@ class Completions(CompletionJob[Completed]):
     def read(self, model: TaskModel, cells: Mapping[str, Any]) -> Completed | Prompt:
         """Return the prompt with its completion; without, if the model is to write that."""
         prompt: Prompt = json.loads(cells["text"])
-        if "image" in cells:
+        if media := [{"type": kind, kind: cells[kind]} for kind in BESIDE if kind in cells]:
             if not isinstance(prompt, str):
                 raise InputError(
-                    "the prompt is chat messages, which hold their pictures themselves, and not in a column"
+                    "the prompt is chat messages, which hold their pictures and sounds themselves, and not in a column"
                 )
-            picture = {"type": "image", "image": cells["image"]}
-            prompt = [{"role": "user", "content": [picture, {"type": "text", "text": prompt}]}]
+            prompt = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:
             return read_completion(model, prompt, cells["completion"])
         encode_prompt(model, prompt)  # raises InputError for what cannot be continued

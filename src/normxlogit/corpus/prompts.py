@@ -59,10 +59,10 @@ class PromptWorker:
             InputError: If the tokenizer has no chat template and the first rows all need one.
         """
         table = shard.table.to_pylist()
-        if self.settings.columns.media:
-            table = [
-                cells | {"image": image} for cells, image in zip(table, media_of(shard.table, BESIDE), strict=True)
-            ]
+        for kind, prefix in BESIDE.items():
+            if prefix in self.settings.columns.media:
+                media = media_of(shard.table, prefix)
+                table = [cells | {kind: medium} for cells, medium in zip(table, media, strict=True)]
         problems = {row: cells["problem"] for row, cells in enumerate(table) if cells["problem"] is not None}
         readable: dict[int, Any] = {}
 

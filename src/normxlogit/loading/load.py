@@ -373,7 +373,7 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     declared = getattr(config, "architectures", None)
     names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
     for name in names:
-        task = task_name(name)
+        task = task_name(name, config)
         if task is not None:
             return task
     if names and is_embedding_folder(source):

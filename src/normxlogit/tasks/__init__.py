@@ -142,26 +142,33 @@ def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
     """Return the tasks of a model by its class; a user's subclass of a known model is still that model."""
     if is_sentence_transformer(model) or isinstance(model, SentenceEmbedding):
         return ("embedding",)
-    tasks = next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__))), ())
-    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
-        return tasks
-    # Transformers lists language models that read sounds among their words there, too.
-    return tuple(name for name in tasks if name not in ("seq2seq-lm", "speech-seq2seq"))
+    config = getattr(model, "config", None)
+    return next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__, config))), ())
 
 
-def task_name(class_name: str) -> TaskName | None:
-    """Return the task of a model class by its name, None if it has none of the supported heads."""
-    return next(iter(_tasks_of(class_name)), None)
+def task_name(class_name: str, config: Any = None) -> TaskName | None:
+    """Return the task of a model class by its name, None if it has none of the supported heads.
+
+    Args:
+        class_name: Its name.
+        config: The configuration of its model, if it is known.
+    """
+    return next(iter(_tasks_of(class_name, config)), None)
 
 
-def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
+def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     headed = [task for task in TASKS.values() if task.mapping]
-    return (
+    tasks = (
         tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
         or tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
         or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
     )
+    if config is None or getattr(config, "is_encoder_decoder", True):
+        return tasks
+    # Transformers lists language models that read sounds among their words there, too.
+    listed_as = (Seq2Seq.name, SpeechSeq2Seq.name)
+    return tuple(dict.fromkeys(AudioText.name if name in listed_as else name for name in tasks))
 
 
 def head_error(class_name: str) -> str:

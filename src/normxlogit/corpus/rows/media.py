@@ -22,8 +22,8 @@ SUFFIXES = {
 }
 """Suffixes of the pictures and sounds that are taken from a folder."""
 
-BESIDE = "image "
-"""Prefix of the columns of a shard that hold the pictures of its prompts."""
+BESIDE = {"image": "image ", "audio": "audio "}
+"""Prefixes of the columns of a shard that hold the pictures and sounds of its prompts, by the type of a part."""
 
 
 class MediumCell(NamedTuple):

@@ -62,7 +62,7 @@ class Spectrum:
 
         Args:
             sound: The sound.
-            entry: Where it enters; of several places of one moment, such as bands of a spectrum, each is of that moment.
+            entry: Where it enters; several places of one moment, such as bands of a spectrum, are all of that moment.
 
         Returns:
             None where no axis of the entry is that of the frames.
