@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import transformers
 
-from tests.vlm import TEMPLATE, TEXT, Vlm, stirred, tokenizer
+from tests import vlm
+from tests.vlm import TEXT, Vlm, stirred, tokenizer
 
 SOUND = "<|AUDIO|>"
 RATE = 16_000
 
-SPOKEN = TEMPLATE.replace(
-    "{% if part['type'] == 'image' %}IMAGE", "{% if part['type'] == 'audio' %}<bos> " + SOUND + " <eos>"
-)
+TEMPLATE = vlm.TEMPLATE.replace("'image' %}IMAGE", "'audio' %}SOUND")
+SPOKEN = TEMPLATE.replace("SOUND", f"<bos> {SOUND} <eos>")
 """A chat template that writes sounds."""
 
 TOWER = {

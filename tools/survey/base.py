@@ -68,6 +68,9 @@ MAPPINGS = {
     "image-text-to-text": Mapping(
         "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "AutoModelForImageTextToText", "Vision-language models", {}
     ),
+    "audio-text-to-text": Mapping(
+        "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES", "AutoModelForMultimodalLM", "Language models that read sounds", {}
+    ),
     "speech-seq2seq": Mapping(
         "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES", "AutoModelForSpeechSeq2Seq", "Speech to text", {}
     ),
@@ -79,8 +82,14 @@ MAPPINGS = {
         {},
     ),
 }
+WITHOUT: dict[str, tuple[str, ...]] = {
+    "audio-text-to-text": ("image-text-to-text", "causal-lm"),
+    "speech-seq2seq": ("audio-text-to-text",),
+}
+"""Mappings whose classes stand in another one, too, where they are surveyed."""
+
 SIGNALS = ("image-classification", "audio-classification")
-MEDIA = ("image-text-to-text", "speech-seq2seq", "ctc", "zero-shot-image")
+MEDIA = ("image-text-to-text", "audio-text-to-text", "speech-seq2seq", "ctc", "zero-shot-image")
 
 
 class CheckError(Exception):

@@ -70,6 +70,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "timm_wrapper": "stands for models of timm, which is not installed",
     },
     "image-text-to-text": {},
+    "audio-text-to-text": {},
     "speech-seq2seq": {},
     "ctc": {},
     "zero-shot-image": {},

@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
 from transformers.models.auto import feature_extraction_auto, image_processing_auto, processing_auto
 
-from tests import tiny, vlm
+from tests import audio_lm, tiny, vlm
 from tools.survey.base import MAPPINGS, stir
 from tools.survey.known import PROCESSORS, PROMPTS
 from tools.survey.shrink import VOCABULARY, shrunk
@@ -134,18 +134,20 @@ class _Unread:
         raise AssertionError("not called")
 
 
-def processor_for(family: str, config: PretrainedConfig, count: int = 1) -> Any:
+def processor_for(family: str, config: PretrainedConfig, count: int = 1, feature_extractor: Any = None) -> Any:
     """Return a processor for the shrunk model of a family, and name its special tokens in the configuration.
 
     Args:
         family: The model type.
         config: The model's configuration.
         count: Tokens that stand for a picture or one of its tiles.
+        feature_extractor: What reads sounds; None where no prompt holds one.
     """
     kind = getattr(transformers, _PROCESSORS.get(family) or _PROCESSORS[PROCESSORS[family]])
     loose = type(kind.__name__, (kind,), {"check_argument_for_proper_class": lambda *args: None})
     tokenizer = tokenizer_for(kind)
     parts: dict[str, Any] = {}
+    sounds: Any = feature_extractor or _Unread()
     vision = getattr(config, "vision_config", config)
     settings: dict[str, Any] = dict.fromkeys(SEQUENCE, count) | {
         "img_size": _side(config),
@@ -160,6 +162,8 @@ def processor_for(family: str, config: PretrainedConfig, count: int = 1) -> Any:
     for name, parameter in inspect.signature(kind.__init__).parameters.items():
         if name in settings:
             parts[name] = settings[name]
+        elif name in ("feature_extractor", "audio_processor"):
+            parts[name] = sounds
         elif name.endswith(("processor", "extractor", "tokenizer")):
             parts[name] = _Unread()
         elif (
@@ -170,7 +174,10 @@ def processor_for(family: str, config: PretrainedConfig, count: int = 1) -> Any:
             parts[name] = None
     processor = loose(**parts)
     image = PROMPTS.get(family, _image_token(processor))
-    processor.chat_template = vlm.TEMPLATE.replace("IMAGE", image)
+    template = vlm.TEMPLATE.replace("IMAGE", image)
+    if feature_extractor is not None:
+        template = audio_lm.TEMPLATE.replace("SOUND", str(getattr(processor, "audio_token", "<audio>")))
+    processor.chat_template = template
     name_tokens(config, processor)
     pinpoints = getattr(getattr(processor, "image_processor", None), "image_grid_pinpoints", None)
     if pinpoints and hasattr(config, "image_grid_pinpoints"):
@@ -286,16 +293,21 @@ class Reader:
         return self.feature_extractor(*sounds, **options)
 
 
-def speech(task: str, family: str) -> tuple[Any, Any]:
-    """Return the shrunk model of speech of a family, and what takes the place of its processor.
+def audio_language(family: str) -> tuple[Any, Any]:
+    """Return the shrunk language model of a family that reads sounds, and its processor."""
+    config = shrunk(family)
+    processor = processor_for(family, config, feature_extractor=feature_extractor_for(family, config))
+    torch.manual_seed(0)
+    model = transformers.AutoModelForMultimodalLM.from_config(config).float().eval()
+    stir(model, 1.5)
+    special = sorted(processor.tokenizer.added_tokens_decoder)
+    model.generation_config.update(suppress_tokens=special, eos_token_id=None, pad_token_id=0)
+    return model, processor
 
-    Args:
-        task: The mapping.
-        family: The model type.
-    """
-    extractor = _FEATURE_EXTRACTORS[PROCESSORS.get(family, family)]
-    kind = getattr(transformers, extractor)
-    config: Any = shrunk(family, **({"vocab_size": VOCABULARY} if task == "ctc" else {}))
+
+def feature_extractor_for(family: str, config: Any) -> Any:
+    """Return the feature extractor of a family, for sounds as short as its shrunk model reads."""
+    kind = getattr(transformers, _FEATURE_EXTRACTORS[PROCESSORS.get(family, family)])
     options: dict[str, Any] = {}
     if "chunk_length" in inspect.signature(kind.__init__).parameters:
         options["chunk_length"] = 2
@@ -310,13 +322,25 @@ def speech(task: str, family: str) -> tuple[Any, Any]:
         config.feature_projection_input_dim = 160
     if bins and "feature_size" in inspect.signature(kind.__init__).parameters:
         options["feature_size"] = bins
+    return kind(**options)
+
+
+def speech(task: str, family: str) -> tuple[Any, Any]:
+    """Return the shrunk model of speech of a family, and what takes the place of its processor.
+
+    Args:
+        task: The mapping.
+        family: The model type.
+    """
+    config: Any = shrunk(family, **({"vocab_size": VOCABULARY} if task == "ctc" else {}))
+    feature_extractor = feature_extractor_for(family, config)
     torch.manual_seed(0)
     auto = getattr(transformers, MAPPINGS[task].auto)
     model = auto.from_config(config).float().eval()
     stir(model, 2.0)
     if model.can_generate():
         model.generation_config.update(eos_token_id=None, forced_eos_token_id=None, suppress_tokens=[0, 1, 2, 3])
-    return model, Reader(kind(**options), tiny.tokenizer())
+    return model, Reader(feature_extractor, tiny.tokenizer())
 
 
 def towers(family: str) -> tuple[Any, Any]:

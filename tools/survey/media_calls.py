@@ -9,7 +9,7 @@ from PIL import Image
 
 from normxlogit import Explainer
 from tools.survey.base import CheckError
-from tools.survey.media import encoded, speech, towers, vision_language
+from tools.survey.media import audio_language, encoded, speech, towers, vision_language
 from tools.survey.outcomes import Call, adds_up, same
 
 NEW_TOKENS = 3
@@ -36,6 +36,7 @@ def calls_for(task: str, family: str) -> Any:
     """Build the model of a family and its processor, and return the calls on them."""
     kinds: dict[str, Any] = {
         "image-text-to-text": PictureCalls,
+        "audio-text-to-text": SoundPromptCalls,
         "speech-seq2seq": SpeechCalls,
         "ctc": FrameCalls,
         "zero-shot-image": TowerCalls,
@@ -147,6 +148,27 @@ class PictureCalls(_Writing):
             raise CheckError(f"sources {found.units.name}: not a picture and a message")
         whole = [logits.sum()] if len(parts) == 1 else logits
         adds_up(found, whole, "scores and bias of sources", parts)
+
+
+class SoundPromptCalls(PictureCalls):
+    """The calls on a language model that reads sounds.
+
+    Args:
+        family: The model type.
+    """
+
+    def __init__(self, family: str) -> None:
+        self.inputs = [
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "audio", "audio": sound(i)}, {"type": "text", "text": QUESTIONS[i]}],
+                }
+            ]
+            for i in range(2)
+        ]
+        self.model, self.processor = audio_language(family)
+        self.explainer = Explainer(self.model, self.processor)
 
 
 class _SoundCalls(_Writing):

@@ -98,7 +98,9 @@ WRITTEN = (
     "bias with its logit of each, minus the mean over the vocabulary"
 )
 MEDIA_COLUMNS = {
-    "Generate": Column(("generate",), "`explainer.generate(...)` of messages with a picture, or of a sound", WRITTEN),
+    "Generate": Column(
+        ("generate",), "`explainer.generate(...)` of messages with a picture or a sound, or of a sound", WRITTEN
+    ),
     "At the entry": Column(
         ("parts",),
         '`explainer.generate(..., method="frozen-gradient:read_at=0")`: read at the patch embedding or the first '
@@ -125,6 +127,7 @@ MEDIA_COLUMNS = {
 
 IN_MAPPING = {
     "image-text-to-text": ("Generate", "At the entry", "Given completion", "Sources of it"),
+    "audio-text-to-text": ("Generate", "At the entry", "Given completion", "Sources of it"),
     "speech-seq2seq": ("Generate", "At the entry"),
     "ctc": ("Generate", "At the entry"),
     "zero-shot-image": ("Similarity",),

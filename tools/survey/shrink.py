@@ -54,6 +54,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "nemotron": {"num_key_value_heads": 8},
     "nemotron_h": {"moe_intermediate_size": 64, "moe_shared_expert_intermediate_size": 64},
     "neomme": {"head_dim": 16},
+    "qwen3_asr_encoder": {"output_dim": 256},
     "qwen4_exp_text": {
         "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 32, "indexer_budget": 32,
         "indexer_compress_ratio": 4,

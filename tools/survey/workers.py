@@ -19,7 +19,7 @@ import torch
 import transformers
 from transformers.models.auto import modeling_auto
 
-from tools.survey.base import MAPPINGS
+from tools.survey.base import MAPPINGS, WITHOUT
 from tools.survey.calls import call_all
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +31,10 @@ Pair = tuple[str, str]
 
 
 def families(task: str) -> list[str]:
-    """Return the model types of an auto mapping."""
-    return list(getattr(modeling_auto, MAPPINGS[task].name))
+    """Return the model types of an auto mapping, without those whose class is surveyed in another."""
+    names = {mapping: getattr(modeling_auto, MAPPINGS[mapping].name) for mapping in (task, *WITHOUT.get(task, ()))}
+    elsewhere = {cls for mapping in WITHOUT.get(task, ()) for cls in names[mapping].values()}
+    return [family for family, cls in names[task].items() if cls not in elsewhere]
 
 
 def every_pair() -> list[Pair]:

@@ -111,7 +111,7 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
     """
     if spread is None:
         raise UnsupportedModelError(
-            f"cannot tell which region of {medium.name} a score belongs to: its processor returns other numbers for it "
+            f"cannot tell which part of {medium.name} a score belongs to: its processor returns other numbers for it "
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound

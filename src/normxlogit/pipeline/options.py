@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
+from ..inputs.encoding import EncodedMedium
 from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..methods.defaults import default_methods
@@ -70,10 +71,10 @@ class Options:
         """Whether a completion's own tokens are explained, at the model's answer as it is."""
         return self.target is None and self.targets is None and self.contrast is None and self.layers is None
 
-    @property
-    def for_media(self) -> "Options":
-        """The options of a prompt with a picture or a sound."""
-        return self if self.media_method is None else replace(self, method=self.media_method)
+    def for_media(self, media: Sequence[EncodedMedium]) -> "Options":
+        """Return the options of a prompt with pictures or sounds; of tokens where the places of parts are not known."""
+        tokens_alone = any(medium.by_part is None and medium.by_token is not None for medium in media)
+        return self if self.media_method is None or tokens_alone else replace(self, method=self.media_method)
 
     def only(self, index: int) -> "Options":
         """Return the options of one input."""

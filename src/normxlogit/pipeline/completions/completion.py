@@ -122,7 +122,7 @@ def completion_request(model: TaskModel, completed: Completed, options: Options)
         TargetError: If a requested token does not exist.
     """
     context = completed.encoding.take(range(len(completed.encoding) - 1))
-    options = options.for_media if context.media else options
+    options = options.for_media(context.media) if context.media else options
     ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
     return CompletionRequest(completed, options, context, ids, contrast)
 

@@ -77,7 +77,7 @@ def explain_sources(
         UnsupportedModelError: If the model is not one that the method works on.
     """
     check_merging(merge)
-    options = options.for_media if completed.encoding.media else options
+    options = options.for_media(completed.encoding.media) if completed.encoding.media else options
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
     weights = part_weights(completed, part_pieces)

@@ -58,7 +58,7 @@ def explain_speech(
         InputError: If a sound cannot be read.
         MethodError: If the method does not score sounds.
     """
-    options = options.for_media
+    options = options.for_media(())
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
     items, single = media_items(sounds, is_sound, "sound")
