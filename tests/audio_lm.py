@@ -30,6 +30,12 @@ def features(seconds: int = 2) -> Any:
     return transformers.WhisperFeatureExtractor(feature_size=8, chunk_length=seconds, sampling_rate=RATE)
 
 
+def _writing_words(model: Any) -> Any:
+    """Give a model weights that depend on what it reads; what it writes must be a text that it reads."""
+    model.generation_config.suppress_tokens = [model.config.audio_token_id]
+    return stirred(model)
+
+
 def qwen2_audio() -> Vlm:
     """Makes tokens of the frames of the sound alone, four frames each."""
     words = tokenizer("<bos>", "<eos>", audio_token=SOUND)
@@ -41,7 +47,7 @@ def qwen2_audio() -> Vlm:
     processor = transformers.Qwen2AudioProcessor(
         features(), words, chat_template=SPOKEN, audio_token=SOUND, audio_bos_token="<bos>", audio_eos_token="<eos>"
     )
-    return Vlm(stirred(transformers.Qwen2AudioForConditionalGeneration(config)), processor)
+    return Vlm(_writing_words(transformers.Qwen2AudioForConditionalGeneration(config)), processor)
 
 
 def glmasr() -> Vlm:
@@ -54,7 +60,7 @@ def glmasr() -> Vlm:
         audio_token_id=words.convert_tokens_to_ids(SOUND),
     )
     processor = transformers.GlmAsrProcessor(features(), words, chat_template=SPOKEN, audio_token=SOUND)
-    return Vlm(stirred(transformers.GlmAsrForConditionalGeneration(config)), processor)
+    return Vlm(_writing_words(transformers.GlmAsrForConditionalGeneration(config)), processor)
 
 
 class FixedLength(transformers.Qwen2AudioProcessor):

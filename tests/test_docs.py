@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+import soundfile
 import torch
 import transformers
 import typer
@@ -25,7 +26,7 @@ from normxlogit import cli
 from normxlogit.methods import method_named, registry
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
-from tests import plain, tiny, vlm
+from tests import audio_lm, plain, tiny, vlm
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit, wav2vec2
 from tests.pipeline.test_speech import frame_model
@@ -100,6 +101,7 @@ STAND_INS = {
     "a-speech-model": lambda: frame_model(Path(tempfile.mkdtemp())),
     "an-audio-classifier": lambda: (wav2vec2(), transformers.Wav2Vec2FeatureExtractor()),
     "a-vision-language-model": lambda: vlm.llava(),
+    "a-language-model-that-reads-sounds": lambda: audio_lm.qwen2_audio(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))
 TAGS = {name: index for index, name in ENTITIES.items()}
@@ -175,6 +177,7 @@ def blocks(page, language):
 def test_python_blocks_run(page, tmp_path, monkeypatch, few_examples):
     monkeypatch.chdir(tmp_path)
     Image.new("RGB", (60, 50), "teal").save("cat.jpg")
+    soundfile.write("dog.wav", audio_lm.sound(), audio_lm.RATE)
     load = normxlogit.explainer.load
     monkeypatch.setattr(
         normxlogit.explainer, "load", lambda name, **o: STAND_INS[name]() if name in STAND_INS else load(name, **o)
