@@ -19,8 +19,8 @@ PART = {
 }
 """State spaces, experts, linear attention, convolutions, and models with autograd functions of their own."""
 
-REFUSED = ("perceiver", "sew-d")
-"""No state of theirs is a token's or a frame's own."""
+REFUSED = ("sew-d",)
+"""It has no state that is a frame's own."""
 
 CASES = [(task, family) for task, names in PART.items() for family in names.split()]
 

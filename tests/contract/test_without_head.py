@@ -180,6 +180,7 @@ def test_latents_are_no_tokens():
     )  # fmt: skip
     torch.manual_seed(0)
     model = transformers.PerceiverForSequenceClassification(config).eval()
+    word_embeddings = model.perceiver.input_preprocessor.embeddings
     tokenizer = tiny.tokenizer()
     explainer = Explainer(model, tokenizer)
     for text in ("a dog", "the cat is on the mat"):  # the second has as many tokens as there are latents
@@ -190,6 +191,16 @@ def test_latents_are_no_tokens():
             mask = torch.ones_like(ids)
             lost = model(ids, attention_mask=mask).logits[0, 1] - model(masked, attention_mask=mask).logits[0, 1]
         assert explainer(text, method="occlusion", target=1).scores[1] == pytest.approx(float(lost), abs=1e-6)
-        for method in ("input-norm", "frozen-gradient", "gradient-norm", "normxlogit"):
+        for method in ("input-norm", "normxlogit"):
             with pytest.raises(UnsupportedModelError):
                 explainer(text, method=method)
+        rows = word_embeddings(ids).detach().requires_grad_()  # of a table that the model names nowhere
+        hook = word_embeddings.register_forward_hook(lambda *_, rows=rows: rows)
+        answer = model(ids, attention_mask=mask).logits[0, 1]
+        hook.remove()
+        (gradient,) = torch.autograd.grad(answer, rows)
+        norms = explainer(text, method="gradient-norm", target=1).scores
+        assert norms == pytest.approx(gradient[0].norm(1, dim=-1).numpy(), rel=1e-4)
+        frozen = explainer(text, method="frozen-gradient", target=1)
+        assert frozen.scores.sum() + frozen.bias == pytest.approx(answer.item(), abs=1e-5)
+        assert np.abs(frozen.scores).min() > 0

@@ -175,4 +175,4 @@ class ModelCopy:
         Raises:
             UnsupportedModelError: If the model has no table of them.
         """
-        return WordEmbeddings(self.module)
+        return WordEmbeddings(self.module, () if self.parts is None else self.parts.tables)

@@ -21,6 +21,10 @@ class WordEmbeddings:
     Vectors take the place of what the embedding module returns, so that positions, types and everything else that the
     model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
 
+    Args:
+        model: The model.
+        lookup_tables: Paths of the tables in which it looked token ids up, for one that names none: the only one is it.
+
     Attributes:
         table: The module that looks them up.
 
@@ -28,9 +32,11 @@ class WordEmbeddings:
         UnsupportedModelError: If the model has no table of them.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, lookup_tables: Sequence[str] = ()) -> None:
         self._name = type(model).__name__
         table = _word_embedding_table(model)
+        if table is None and len(lookup_tables) == 1:
+            table = model.get_submodule(lookup_tables[0])
         if table is None:
             raise UnsupportedModelError(
                 f"{self._name} has no table of word embeddings, which this method works on; "
