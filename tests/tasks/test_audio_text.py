@@ -131,6 +131,15 @@ def test_tokens_of_a_sound_have_the_seconds_that_they_are_of(name):
         assert g.audio[0].loudness.argmax() > 0.5 * len(g.audio[0].loudness)  # it gets louder
 
 
+def test_a_sound_whose_end_is_not_read_says_so():
+    g = explainer("qwen2_audio").explain_completion(audio_lm.question(audio_lm.sound(5.0)), " cat")
+    assert g.notes == ("sound 1 has 5.0 s; only the first 2.0 were read",)
+    assert g.audio[0].times[-1, 1] == pytest.approx(2.0)
+    pieces = explainer("glmasr").explain_completion(audio_lm.question(audio_lm.sound(5.0)), " cat")
+    assert not pieces.notes  # it cuts sounds into pieces, and reads them all
+    assert pieces.audio[0].times[-1, 1] == pytest.approx(5.0)
+
+
 def test_every_way_to_write_a_sound_is_the_same_sound(tmp_path):
     soundfile = pytest.importorskip("soundfile")
     samples = audio_lm.sound()

@@ -108,7 +108,10 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
         return [items], True
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
-            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}")
+            raise InputError(
+                f"prompt {index} is a string or a list of messages, not {type(item).__name__}; a picture or a sound is a "
+                'part of a message: {"type": "image", "image": ...}, {"type": "audio", "audio": ...}'
+            )
     return items, False
 
 

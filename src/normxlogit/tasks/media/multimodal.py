@@ -86,12 +86,16 @@ class MultimodalLM(CausalLM):
         by_token = {name: value[0].tolist() for name, value in tensors.items() if value.shape == (1, len(ids))}
         model_inputs = {name: value for name, value in tensors.items() if name not in by_token}
         encoding = self._with_text(prompt, {"input_ids": ids, **by_token})
+        encoding = replace(encoding, extra_inputs=model_inputs, notes=prompt.notes)
         sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
         pictures = [medium for medium in prompt.media if isinstance(medium, Picture)]
-        notes = tuple(note for sound in sounds for note in sound.notes)
-        encoding = replace(encoding, extra_inputs=model_inputs, notes=(*prompt.notes, *notes))
         media = self._encoded_pictures(model, pictures, encoding) if pictures else []
-        media += self._encoded_sounds(model, sounds, encoding) if sounds else []
+        if sounds:
+            spectra = [self._spectrum(model, sound) for sound in sounds]
+            media += self._encoded_sounds(model, sounds, spectra, encoding)
+            pairs = zip(sounds, spectra, strict=True)
+            notes = [note for sound, spectrum in pairs for note in (*sound.notes, *spectrum.notes(sound))]
+            encoding = replace(encoding, notes=(*prompt.notes, *notes))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
         return replace(encoding, media=tuple(media))
@@ -180,14 +184,17 @@ class MultimodalLM(CausalLM):
         content = [{"type": "audio", "audio": samples}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
+    def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
+        """Return what the processor makes of a sound."""
+        hop = getattr(feature_extractor_of(self.processor), "hop_length", None)
+        return spectrum_of(self._sound_alone, sound, placeholder_token(self.processor, model.config, "audio"), hop)
+
     def _encoded_sounds(
-        self, model: ModelInterface, sounds: Sequence[Sound], encoding: Encoding
+        self, model: ModelInterface, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
     ) -> list[EncodedMedium]:
         """Return the sounds of a prompt, with the moments of their tokens and of the parts by which they enter."""
         sound_token = placeholder_token(self.processor, model.config, "audio")
         token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == sound_token]
-        hop = getattr(feature_extractor_of(self.processor), "hop_length", None)
-        spectra = [spectrum_of(self._sound_alone, sound, sound_token, hop) for sound in sounds]
         if not token_positions or sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
             raise UnsupportedModelError(
                 f"{type(model.module).__name__}: no tokens of the prompt stand for each of its sounds, so where they "

@@ -1,6 +1,6 @@
 """Which seconds of a sound the numbers are of that a processor makes of it, measured with the processor itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,9 @@ from ...parts.signal_entry import SignalEntry
 
 CHANGES = (0.25, 0.75)
 """Where two test sounds begin to be others, in shares of their length."""
+
+SHORTEST_CHANGE = 1000
+"""Samples of a sound up to which frames cannot be measured."""
 
 MIN_CHANGE = 0.1
 """Share of the largest change of a frame from which on it counts as changed: normalisation changes all a little."""
@@ -56,6 +59,12 @@ class Spectrum:
     def seconds_of_tokens(self) -> float | None:
         """At which second the last token ends; None where that cannot be told."""
         return None if self.frames_of_tokens is None else self.frames_of_tokens * self.seconds_of_frame
+
+    def notes(self, sound: Sound) -> tuple[str, ...]:
+        """Return a note of a sound whose end is not read."""
+        if sound.seconds is None or self.seconds >= sound.seconds - self.seconds_of_frame:
+            return ()
+        return (f"{sound.name} has {sound.seconds:.1f} s; only the first {self.seconds:.1f} were read",)
 
     def moments_of_parts(self, sound: Sound, entry: SignalEntry) -> ScoreSpread | None:
         """Return the moments that the parts of a sound at its entry into a model are of.
@@ -107,25 +116,39 @@ def spectrum_of(
         raise _not_followed_error(sound)
     name, values = max(features.items(), key=lambda feature: feature[1].numel())
     noise, other_noise = np.random.default_rng(0).normal(0, 0.1, (2, len(sound.samples))).astype(np.float32)
-    before = process(noise)[name]
-    starts = [round(share * len(noise)) for share in CHANGES]
-    changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - before for start in starts]
-    for axis in range(1, values.ndim):
-        first, last = (_first_changed(change, axis) for change in changes)
-        if last <= first:
-            continue
-        samples_of_frame = (starts[1] - starts[0]) / (last - first)
-        if hop is not None and values.ndim > 2:
-            samples_of_frame = max(1, round(samples_of_frame / hop)) * hop
-        if abs(first - starts[0] / samples_of_frame) > MAX_SHIFT:
-            continue
-        whole = _counts(processed, name, axis, token)
-        half = _counts(process(sound.samples[: len(noise) // 2]), name, axis, token)
-        pairs = zip(whole.frames, half.frames, strict=True)
-        of_tokens = (f for f, of_half in pairs if abs(whole.tokens * of_half / f - half.tokens) <= MAX_ROUNDING)
-        rows, frames, seconds = values.shape[0], values.shape[axis], samples_of_frame / sound.rate
-        return Spectrum(name, rows, frames, next(of_tokens, None), seconds, whole.tokens)
+    before, length = process(noise)[name], len(noise)
+    while length > SHORTEST_CHANGE:  # what is not read of a long sound does not change its spectrum
+        starts = [round(share * length) for share in CHANGES]
+        changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - before for start in starts]
+        for axis in range(1, values.ndim):
+            samples = _samples_of_frame(changes, starts, axis, hop)
+            if samples is not None:
+                whole = _counts(processed, name, axis, token)
+                half = _counts(process(sound.samples[: len(noise) // 2]), name, axis, token)
+                pairs = zip(whole.frames, half.frames, strict=True)
+                of_tokens = (f for f, of_half in pairs if abs(whole.tokens * of_half / f - half.tokens) <= MAX_ROUNDING)
+                rows, frames = values.shape[0], values.shape[axis]
+                return Spectrum(name, rows, frames, next(of_tokens, None), samples / sound.rate, whole.tokens)
+        length //= 2
     raise _not_followed_error(sound)
+
+
+def _samples_of_frame(changes: Sequence[Tensor], starts: Sequence[int], axis: int, hop: int | None) -> float | None:
+    """Return how many samples a frame is of, None if an axis is not that of frames.
+
+    Args:
+        changes: Differences of spectra of sounds that are others from a sample on.
+        starts: From which.
+        axis: The axis.
+        hop: As for `spectrum_of`.
+    """
+    first, last = (_first_changed(change, axis) for change in changes)
+    if last <= first:
+        return None
+    samples = (starts[1] - starts[0]) / (last - first)
+    if hop is not None and changes[0].ndim > 2:
+        samples = float(max(1, round(samples / hop)) * hop)
+    return samples if abs(first - starts[0] / samples) <= MAX_SHIFT else None
 
 
 class _Counts(NamedTuple):
