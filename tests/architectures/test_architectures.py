@@ -106,11 +106,13 @@ def test_every_call_works_or_is_refused():
 
 MEDIA_PART = {
     "image-text-to-text": "blip-2 internvl llava llava_next",
+    "audio-text-to-text": "qwen3_asr",
     "speech-seq2seq": "moonshine",
     "ctc": "lasr_ctc",
     "zero-shot-image": "chinese_clip siglip2",
 }
-"""Families with tiles and padding, with a Q-former, and that read waveforms, of which no other test has a model."""
+"""Families with tiles and padding, with a Q-former, and that read waveforms or windows of spectra, of which no other
+test has a model."""
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -109,8 +109,8 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
             raise InputError(
-                f"prompt {index} is a string or a list of messages, not {type(item).__name__}; a picture or a sound is a "
-                'part of a message: {"type": "image", "image": ...}, {"type": "audio", "audio": ...}'
+                f"prompt {index} is a string or a list of messages, not {type(item).__name__}; a picture or a sound is "
+                'a part of a message: {"type": "image", "image": ...}, {"type": "audio", "audio": ...}'
             )
     return items, False
 
