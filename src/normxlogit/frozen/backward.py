@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ..errors import UnsupportedModelError
-from .graph import LEAF, Edge, nodes_of, stem
 from .products import held_factor
-from .rules import FACTORS, INPUT, RULES, Constant, Gradients, Rule, held_inputs, hold
+from .rules import FACTORS, INPUT, LEAF, RULES, Constant, Edge, Gradients, Rule, held_inputs, hold, stem
 
 MODULE_PATH = "normxlogit_place"
 """Under this name a node's `metadata` has the module that it was made in, in a pass that is proved."""
@@ -181,8 +180,16 @@ WITHOUT_BACKWARD = ("WarnNotImplemented", "NotImplemented")
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
     """Return descriptions of the operations in the graph of an answer through which no gradient flows."""
-    nodes = [node for node in nodes_of(outputs) if stem(node) in WITHOUT_BACKWARD]
-    return list(dict.fromkeys(f"an operation{_in_module(node)}" for node in nodes))
+    found, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in visited:
+            continue
+        visited.add(node)
+        if stem(node) in WITHOUT_BACKWARD:
+            found[f"an operation{_in_module(node)}"] = None
+        waiting += [parent for parent, _ in node.next_functions]
+    return list(found)
 
 
 def _in_module(node: Any) -> str:

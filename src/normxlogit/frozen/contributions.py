@@ -9,8 +9,8 @@ from torch import Tensor
 
 from .backward import BACKPROPAGATED_AT_ONCE, frozen_backward
 from .entry_points import MEDIA, WORDS
-from .frozen_pass import FrozenPass
 from .readout import Readout
+from .runner import FrozenPass
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,9 @@ from .backward import nodes_with_gradient
 from .conservation import Balance
 from .contributions import Contributions, contributions, single_read_position
 from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints
-from .frozen_pass import FrozenPass
 from .head_answers import contrasted_logits, head_answers
 from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers, read_out, token_norms
-from .runner import FrozenRunner, PassGraph, first_text
+from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
 
 
 class FrozenModel:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .graph import LEAF, Edge, shape_of, stem
+from .rules import LEAF, Edge, stem
 
 STEPS = 64
 """How many operations are looked at to see whether one factor was computed from the other."""
@@ -86,7 +86,7 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEd
     ranks = [rank if rank >= lowest_rank else 0 for rank in ranks]
     if ranks[0] != ranks[1]:
         return int(ranks[1] > ranks[0])
-    shapes = shape_of(left), shape_of(right)
+    shapes = _shape_of(left), _shape_of(right)
     stretched = _which_are_vectors(*shapes) if matrices else _which_are_broadcast(*shapes)
     return int(stretched[1] and not stretched[0])
 
@@ -159,6 +159,14 @@ def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
             break
         edge = edges[0]
     return edge
+
+
+def _shape_of(edge: Edge) -> tuple[int, ...]:
+    """Return the shape of what flows over an edge."""
+    node, output = edge
+    if stem(node) == LEAF:
+        return tuple(node.variable.shape)
+    return tuple(node._input_metadata[output].shape)
 
 
 def _which_are_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:

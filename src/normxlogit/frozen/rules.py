@@ -17,6 +17,7 @@ node's inputs, and those of its outputs, and returns what takes the place of the
 """
 
 import math
+import re
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -25,11 +26,16 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from ..errors import UnsupportedModelError
-from .graph import stem
+
+Edge = tuple[Any, int]
+"""A node of the graph and which of its outputs; what is multiplied or added in the forward pass is an edge."""
 
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None]
 Rule = Callable[[Any, Constant, Gradients, Gradients], Gradients | None]
+
+LEAF = "AccumulateGrad"
+"""The name of the node of a leaf."""
 
 INPUT = "normxlogit_input"
 """Under this name a node's `metadata` has its input, where torch saves its output alone."""
@@ -170,6 +176,27 @@ PASSED_INPUT: dict[str, int] = {
     "YosoCumulationBackward": 4,
 }
 """Operations of which all inputs but one are held: attention, of which the values flow."""
+
+
+_STEMS: dict[type, str] = {}
+"""By the class of a node, which is cheaper to ask for than its name."""
+
+_UNREGISTERED = "CppFunction"
+"""The class of all nodes whose operation has none of its own in Python."""
+
+
+def stem(node: Any) -> str:
+    """Return the name of a node's operation, `Addmm` of `AddmmBackward0`.
+
+    The names of functions that are written in Python, `_MeasuredBackward`, are returned whole.
+    """
+    kind = type(node)
+    name = _STEMS.get(kind)
+    if name is None:
+        name = re.sub(r"Backward(CUDA|CPU)?\d+$", "", node.name().rpartition("::")[2])
+        if kind.__name__ != _UNREGISTERED:
+            _STEMS[kind] = name
+    return name
 
 
 def hold(index: int) -> Rule:

@@ -2,18 +2,19 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..copies.autocast import without_autocast
 from ..copies.memory import reraise_out_of_memory
-from ..copies.pool import Pool, kind_of
+from ..copies.pool import Lease, Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..model.forward_pass import no_states
+from ..model.forward_pass import ForwardPass, no_states
 from ..model.proof_sample import reading
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
@@ -21,7 +22,6 @@ from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import logits_at
 from .conservation import Balance, balance, constants_as_leaves, prove_conservation
 from .differentiable import differentiable, with_constant_weights
-from .frozen_pass import FrozenPass
 from .head_answers import HeadAnswer, head_answers
 from .readout import Readout
 
@@ -57,6 +57,33 @@ class PassGraph:
     def leaves(self) -> list[Tensor]:
         """What the input enters the graph by; its gradients are the contributions."""
         return list({id(leaf): leaf for leaf in (self.readouts[place].leaf for place in self.entries)}.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenPass(ForwardPass):
+    """A forward pass with the graph to backpropagate through.
+
+    Attributes:
+        readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
+            of an encoder-decoder model has negative places, see `entry_points.SOURCE`.
+        answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
+        entries: By what leaves the input enters the graph.
+        lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a
+            pass that the caller ran.
+        predicted: Of a language model the head's answers at the position of each text; None where they were not asked
+            for.
+    """
+
+    readouts: dict[int, Readout]
+    answer: Tensor
+    entries: list[Tensor]
+    lease: Lease[nn.Module] | None
+    predicted: Sequence[HeadAnswer] | None = None
+
+    @classmethod
+    def of(cls, run: ForwardPass, **graph: Any) -> "FrozenPass":
+        """Return a forward pass with its graph, the fields of this class by name."""
+        return cls(**{field.name: getattr(run, field.name) for field in fields(ForwardPass)}, **graph)
 
 
 RunCopy = Callable[[nn.Module, Batch], PassGraph]

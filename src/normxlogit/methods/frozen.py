@@ -11,7 +11,7 @@ from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions
 from ..frozen.entry_points import MEDIA, WORDS
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.frozen_pass import FrozenPass
+from ..frozen.runner import FrozenPass
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass, has_graph
