@@ -205,3 +205,9 @@ def test_a_model_of_texts_alone_refuses_a_sound():
     processor.tokenizer.chat_template = audio_lm.SPOKEN
     with pytest.raises(InputError, match="reads no sounds: pass the model's processor"):
         Explainer(model, processor.tokenizer).generate(messages, max_new_tokens=1)
+
+
+def test_a_prompt_is_drawn_with_one_name_for_each_sound():
+    messages = audio_lm.question(audio_lm.sound(), audio_lm.sound(0.6))
+    drawn = str(explainer("qwen2_audio").explain_completion(messages, " cat"))
+    assert "<bos> [sound 1] <eos> <bos> [sound 2] <eos> what" in drawn
