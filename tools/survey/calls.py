@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from normxlogit import ALL, Explainer
 from normxlogit.errors import NormXLogitError
 from normxlogit.methods import list_methods
+from normxlogit.tasks.language import CausalLM
 from tools.survey.base import MEDIA, SIGNALS, CheckError, build, stir, tokenizer_for
 from tools.survey.checks import check
 from tools.survey.media_calls import calls_for
@@ -111,7 +112,7 @@ class TextCalls:
         found: dict[str, tuple[Call, Call]] = {n: (functools.partial(self.explains, n), self.answers) for n in METHODS}
         for name in LAYERED:
             found[f"{name}, layers"] = functools.partial(self.layers, name), self.answers
-        if self.task == "causal-lm":
+        if isinstance(self.explainer._model.task, CausalLM):  # those that read pictures, too
             found["generate"] = self.generates, self.generates_alone
             found["completion"] = self.completes, self.answers
             found["sources"] = self.sources, self.answers

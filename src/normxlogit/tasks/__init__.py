@@ -159,7 +159,7 @@ def task_name(class_name: str, config: Any = None) -> TaskName | None:
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     headed = [task for task in TASKS.values() if task.mapping]
-    tasks = (
+    tasks: tuple[TaskName, ...] = (
         tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
         or tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
         or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())

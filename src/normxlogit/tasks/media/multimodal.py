@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from ...inputs.media.picture_places import Floats, layout, merged_boxes
 from ...inputs.media.pictures import Picture
 from ...inputs.media.sounds import Sound, feature_extractor_of, moments
 from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ..base import TaskName
 from ..interfaces import ModelInterface
 from ..language import CausalLM, special_tokens
 from .picture_boxes import PIXELS, PictureBoxes
@@ -277,7 +278,7 @@ class ImageText(MultimodalLM):
     """Vision-language models; some read sounds, too."""
 
     reads_pictures = True
-    name = "image-text-to-text"
+    name: ClassVar[TaskName] = "image-text-to-text"
     mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
     ending = "ForImageTextToText"
     auto_class = "AutoModelForImageTextToText"
@@ -286,7 +287,7 @@ class ImageText(MultimodalLM):
 class AudioText(MultimodalLM):
     """Language models that read sounds."""
 
-    name = "audio-text-to-text"
+    name: ClassVar[TaskName] = "audio-text-to-text"
     mapping = "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
     ending = "ForMultimodalLM"
     auto_class = "AutoModelForMultimodalLM"
