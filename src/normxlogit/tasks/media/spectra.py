@@ -16,6 +16,9 @@ from ...parts.signal_entry import SignalEntry
 CHANGES = (0.25, 0.75)
 """Where two test sounds begin to be others, in shares of their length."""
 
+OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
+"""What a processor returns of the words of a prompt."""
+
 SHORTEST_CHANGE = 1000
 """Samples of a sound up to which frames cannot be measured."""
 
@@ -172,7 +175,8 @@ def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | Non
         token: The token that stands for a piece of a sound.
     """
     shape = (processed[name].shape[0], processed[name].shape[axis])
-    masks = [v for v in processed.values() if isinstance(v, Tensor) and not v.is_floating_point() and v.shape == shape]
+    others = [value for other, value in processed.items() if other not in OF_TEXT and isinstance(value, Tensor)]
+    masks = [value for value in others if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
     tokens = int((np.asarray(processed["input_ids"]) == token).sum())
     return _Counts(tokens, (*(max(int(mask.sum()), 1) for mask in masks[:1]), shape[0] * shape[1]))
 
