@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.columns import EncodingColumns, lengths_of
+from ..inputs.batching import lengths_of
+from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
 from ..model.layers import layer_numbers
 from ..model.map_batches import run_batches

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from ..copies.memory import result_or_none
 from ..errors import InputError
-from ..inputs.batching import Batch, batches
-from ..inputs.columns import sizes_of
+from ..inputs.batching import Batch, batches, sizes_of
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
 from ..parts.proved_lengths import lengths_to_try

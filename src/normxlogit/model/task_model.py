@@ -16,10 +16,9 @@ from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace
 from ..copies.trace import embedded_of, states_of
 from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.batching import Batch, TokenBudget
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
-from ..inputs.token_budget import TokenBudget
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts

@@ -8,9 +8,8 @@ from torch import Tensor
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt, is_chat, read_prompt
-from ..inputs.encoder import LongText
+from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Encoding, readable_tokens
-from ..inputs.private_tokenizer import private_tokenizer
 from .base import MAX_LISTED_LABELS, Task, TaskName
 from .interfaces import ModelInterface
 from .positions import last_tokens, locate, with_chosen_positions

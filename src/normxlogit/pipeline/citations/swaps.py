@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...inputs.documents.values import Value, candidates, names_of, values_in
-from ...inputs.private_tokenizer import private_tokenizer
+from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.units.spans import NamedSpan
 from ...results.verification import Swap
