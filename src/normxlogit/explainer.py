@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
-from .copies.clone import unwrapped
-from .copies.recorders import without_recording_hooks
+from .copies.clone import unwrapped, without_recording_hooks
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding

@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit.copies.autocast import without_autocast
 from normxlogit.copies.clone import clone
 from normxlogit.copies.pool import MAX_IDLE_COPIES, model_pool
-from normxlogit.copies.run import run
+from normxlogit.copies.run import run, without_autocast
 
 
 class Growing(nn.Module):

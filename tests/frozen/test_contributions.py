@@ -5,8 +5,7 @@ import torch
 
 from normxlogit import ALL
 from normxlogit.copies.clone import clone
-from normxlogit.copies.run import Site, run
-from normxlogit.copies.trace import tensor_of
+from normxlogit.copies.run import Site, run, tensor_of
 from normxlogit.frozen import runner
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel

@@ -31,23 +31,6 @@ Model = TypeVar("Model", bound=nn.Module)
 Leased = TypeVar("Leased")
 
 
-class WriteWatch:
-    """Tells whether passes have changed attributes or buffers of a model's modules."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._snapshot = Snapshot(model, configs=False)
-        self._private_buffers = list(model.buffers())
-        self._first_counts = self._change_counts()
-
-    def written(self) -> bool:
-        """Return whether anything has changed since the watch began."""
-        return self._change_counts() != self._first_counts or not self._snapshot.unchanged()
-
-    def _change_counts(self) -> list[int]:
-        """Return the in-place change counter of each buffer."""
-        return [0 if buffer.is_inference() else buffer._version for buffer in self._private_buffers]
-
-
 class Lease(Generic[Leased]):
     """A copy that is leased to one pass until it is released.
 
@@ -61,11 +44,13 @@ class Lease(Generic[Leased]):
     def __init__(self, leased: Leased, copy: nn.Module, model: nn.Module) -> None:
         self.leased = leased
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
-        # As data, so that the watch counts only what passes write.
+        # As data, so that only what passes write is counted.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
         parameters = zip(copy.parameters(), model.parameters(), strict=True)
         self._private_weights = [(copied, original) for copied, original in parameters if copied is not original]
-        self._watch = WriteWatch(copy)
+        self._snapshot = Snapshot(copy, configs=False)
+        self._buffers = list(copy.buffers())
+        self._first_counts = self._change_counts()
         self.active = True
 
     def refresh(self) -> None:
@@ -78,8 +63,12 @@ class Lease(Generic[Leased]):
 
     @property
     def clean(self) -> bool:
-        """Whether no pass changed the copy."""
-        return not self._watch.written()
+        """Whether no pass changed an attribute or a buffer of the copy."""
+        return self._change_counts() == self._first_counts and self._snapshot.unchanged()
+
+    def _change_counts(self) -> list[int]:
+        """Return the in-place change counter of each buffer."""
+        return [0 if buffer.is_inference() else buffer._version for buffer in self._buffers]
 
 
 class Pool(Generic[Leased]):

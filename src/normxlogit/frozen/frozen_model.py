@@ -8,10 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..copies.autocast import without_autocast
 from ..copies.pool import private_clone
-from ..copies.run import Replace, in_turn
-from ..copies.trace import path_of, states_of, trace
+from ..copies.run import Replace, in_turn, states_of, without_autocast
+from ..copies.trace import path_of, trace
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..copies.autocast import without_autocast
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of
-from ..copies.run import Pass, Replace, Site, run
+from ..copies.run import Pass, Replace, Site, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import no_states

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..copies.autocast import without_autocast
+from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass

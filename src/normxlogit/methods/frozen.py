@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..copies.autocast import without_autocast
+from ..copies.run import without_autocast
 from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions
 from ..frozen.entry_points import MEDIA, WORDS

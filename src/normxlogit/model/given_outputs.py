@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..copies.trace import embedded_of, states_of, tensor_of
+from ..copies.run import embedded_of, states_of, tensor_of
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of

@@ -10,10 +10,8 @@ from typing import Any, cast
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.autocast import without_autocast
-from ..copies.clone import clone, is_wrapped, unwrapped
+from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.pool import Pool, kind_of, model_pool
-from ..copies.recorders import register_recorders
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import UnsupportedModelError
@@ -113,7 +111,7 @@ class ModelCopy:
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         leased = nullcontext(on) if on is not None else pool.lease(kind_of(inputs, stop))
-        with leased as copy, without_autocast(inputs):
+        with leased as copy:
             return run(copy, inputs, record=record, replace=replace, stop=stop)
 
     @property

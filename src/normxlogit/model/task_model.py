@@ -10,11 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.autocast import without_autocast
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
-from ..copies.run import Replace
-from ..copies.trace import embedded_of, states_of
+from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget
 from ..inputs.encoder import Encoder

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..copies.run import Site
-from ..copies.trace import Axes, hidden_of, tensor_of
+from ..copies.run import Site, hidden_of, tensor_of
+from ..copies.trace import Axes
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .early_exit import EarlyExit
 from .headpiece import Headpiece

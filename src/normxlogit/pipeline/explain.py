@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..copies.autocast import autocast_note
+from ..copies.run import autocast_note
 from ..errors import HeadMismatchError
 from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives

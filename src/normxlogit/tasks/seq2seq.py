@@ -9,9 +9,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..copies.autocast import without_autocast
 from ..copies.clone import override_forward
 from ..copies.pool import private_clone
+from ..copies.run import without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch, collate

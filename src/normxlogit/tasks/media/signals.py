@@ -14,8 +14,7 @@ from transformers import PreTrainedModel
 from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
-from ...copies.run import Site, run
-from ...copies.trace import tensor_of
+from ...copies.run import Site, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
