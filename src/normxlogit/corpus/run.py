@@ -12,10 +12,10 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.defaults import completion_methods, default_methods, first_working
 from ..model.identity import identity_of
-from ..model.layers import Layers
 from ..pipeline.arguments import advised_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.columns import CORPUS
+from ..tasks.targets import Layers
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local

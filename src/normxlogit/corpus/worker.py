@@ -10,7 +10,6 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import lengths_of
 from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
-from ..model.layers import layer_numbers
 from ..model.map_batches import run_batches
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
@@ -182,4 +181,4 @@ def _check_job(model: TaskModel, job: Predictions) -> None:
         model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0], [0]))
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
-    layer_numbers(job.layers, model)
+    model.layer_numbers(job.layers)

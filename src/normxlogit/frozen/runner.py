@@ -13,7 +13,7 @@ from ..copies.run import Pass, Replace, Site, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import no_states
-from ..model.proof_sample import reading
+from ..model.model_copy import reading
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for

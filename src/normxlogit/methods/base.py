@@ -18,10 +18,9 @@ from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
-from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..tasks import Task
-from ..tasks.targets import BatchTargets
+from ..tasks.targets import BatchTargets, Layers
 from .settings import check, format_value, settings_of, unknown_setting
 
 if TYPE_CHECKING:

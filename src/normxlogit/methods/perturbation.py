@@ -16,10 +16,10 @@ import torch
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..model.forward_pass import ForwardPass
-from ..model.layers import Layers
 from ..model.map_batches import map_batches
 from ..model.masking import check_words, masks, moved_position, remove_tokens
 from ..model.task_model import TaskModel
+from ..tasks.targets import Layers
 from .base import Method, Request, Scores, remainder, run_method
 
 Booleans = npt.NDArray[np.bool_]

@@ -12,9 +12,8 @@ from ..copies.pool import private_clone
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import prompts_are_continued_as_alone
-from ..parts.proved_lengths import ProvedLengths, lengths_to_try
 from .map_batches import map_batches
-from .proof_sample import reading
+from .model_copy import ProvedLengths, lengths_to_try, reading
 from .task_model import TaskModel
 
 PADDING_SAFE = {

@@ -13,9 +13,8 @@ from ..errors import InputError
 from ..inputs.batching import Batch, batches, sizes_of
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
-from ..parts.proved_lengths import lengths_to_try
 from .forward_pass import ForwardPass
-from .proof_sample import failed_inside
+from .model_copy import failed_inside, lengths_to_try
 from .task_model import TaskModel
 
 Item = TypeVar("Item")

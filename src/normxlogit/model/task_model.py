@@ -1,5 +1,6 @@
 """A task model, taken apart, and its forward passes."""
 
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
-from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
+from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
@@ -26,10 +27,11 @@ from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
+from ..tasks.targets import All, Layers, is_choice
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy
-from .proof_sample import compare, first_alone, reading, sample_of
+from .model_copy import ModelCopy, reading
+from .proof_sample import compare, first_alone, sample_of
 from .version import ModelVersion, ThreadVersion, read_version
 
 
@@ -245,8 +247,7 @@ class TaskModel:
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
         sites = [site for site in (trunk, tap) if site is not None]
-        with reading(self.module, batch.inputs):
-            result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
+        result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
         outputs: Mapping[str, Any] = result.output or {}
         trunk_output, embedded = result.last(trunk), result.last(tap)
         states = states_of(outputs or trunk_output) if keep else None
@@ -288,8 +289,7 @@ class TaskModel:
             texts = torch.arange(len(hidden), device=hidden.device)
             logits = self.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
             return logits.float()
-        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
-            answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
+        answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         answer = answer if positions is None else logits_at(answer, positions)
@@ -310,8 +310,7 @@ class TaskModel:
         """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
         _ = self.parts.head  # without one, its error says why there is no trunk
         trunk = self.parts.trunk_site
-        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
-            result = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
+        result = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
         return self.parts.hidden(self.module, result.last(trunk))
 
     def finish(
@@ -398,6 +397,33 @@ class TaskModel:
         tower_model = self._towers.get(type(reader).__name__)
         tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.budget.limit)
         return self._towers.setdefault(type(reader).__name__, tower_model)
+
+    def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
+        """Return the caller's layers as numbers from 1; () for the model's answer as it is.
+
+        Raises:
+            MethodError: If the model has no such layer, or these are no layers.
+            UnsupportedModelError: If the model's layers cannot be read.
+        """
+        if layers is None:
+            return ()
+        if isinstance(layers, All):
+            return tuple(range(1, self.layer_count() + 1))
+        choices: Sequence[Any] = (
+            layers if isinstance(layers, Sequence) and not isinstance(layers, str | bytes) else [layers]
+        )
+        if not choices:
+            raise MethodError("the list of layers is empty; None explains the model's answer as it is")
+        numbers = []
+        for layer in choices:
+            if not is_choice(layer) or isinstance(layer, str):
+                raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
+            numbers.append(operator.index(layer))
+        count = self.layer_count()
+        for number in numbers:
+            if not 1 <= number <= count:
+                raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
+        return tuple(numbers)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""

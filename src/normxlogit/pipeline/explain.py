@@ -13,7 +13,6 @@ from ..errors import HeadMismatchError
 from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives
 from ..model.forward_pass import ForwardPass
-from ..model.layers import layer_numbers
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
@@ -63,7 +62,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model, run, options.target, options.contrast, batch_targets)
     try:
-        layers = layer_numbers(options.layers, model)
+        layers = model.layer_numbers(options.layers)
         request = Request(model, run, target, layers)
         scores = run_method(method, request)
     except HeadMismatchError as error:

@@ -10,10 +10,9 @@ from ..inputs.encoder import LongText
 from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..methods.defaults import default_methods
-from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..tasks.positions import Position
-from ..tasks.targets import Choice, TargetSpec, is_choice
+from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
 
 Verify = int | Literal["auto"] | None
 """How many units are removed one at a time; with "auto" a set is looked for among all of them; None for none."""

@@ -41,6 +41,9 @@ Choice = str | SupportsIndex
 TargetSpec = Choice | Sequence[Choice] | All | None
 """What a caller may ask for: None for the prediction, `ALL` labels, a choice, or several choices."""
 
+Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
+"""Which layers: `ALL`, a number from 1, several, or None for the model's answer as it is."""
+
 
 @dataclass(frozen=True)
 class BatchTargets:

@@ -14,7 +14,7 @@ from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Site, hidden_of, run, several_states
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
-from ...model.proof_sample import reading
+from ...model.model_copy import reading
 from ...model.task_model import TaskModel
 
 

@@ -15,7 +15,6 @@ from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
-from ...model.layers import layer_numbers
 from ...model.map_batches import map_batches
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
@@ -224,7 +223,7 @@ def _explain_both_sides(model: TaskModel, completion: CompletionRequest, method:
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
-        layers = layer_numbers(batch[0].options.layers, model)
+        layers = model.layer_numbers(batch[0].options.layers)
         described = [
             predictions_of(model, states[completion.start - 1 :], completion.generated_ids)
             for states, completion in zip(_rows(run, run.hidden), batch, strict=True)

@@ -12,7 +12,6 @@ from ...errors import InputError, MethodError
 from ...methods import FrozenGradient, Method, Request
 from ...methods.perturbation import Perturbation
 from ...model.causality import is_causal
-from ...model.layers import layer_numbers
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
@@ -210,7 +209,7 @@ def _token_scores(
     target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
     predicted_at = torch.tensor([read_places]) + start - 1  # (1, G + C): a token is predicted at the one before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K + J, G + C)
-    scores = method.score_each(Request(model, run, target, layer_numbers(None, model)), predicted_at, sums)
+    scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
     bias, sink_share = (
