@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from normxlogit.errors import DataError
 from normxlogit.evaluation.faithfulness import Protocol
 from normxlogit.methods import Method, Request, check_finite, method_named, run_method
-from normxlogit.model.map_batches import map_batches
+from normxlogit.model.batch_attempts import batch_attempts
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, index_of
 
@@ -264,9 +263,12 @@ def _scored(
 
     for start in range(0, len(items), CHUNK):
         chunk = items[start : start + CHUNK]
-        results = map_batches(model, [item.encoding for item in chunk], partial(work, chunk))
-        for index, (scores, layers) in enumerate(results, start):
-            yield index, scores, layers
+        results: dict[int, tuple[Array, tuple[int, ...]]] = {}
+        for attempt in batch_attempts(model, [item.encoding for item in chunk]):
+            with attempt as places:
+                results.update(zip(places, work(chunk, places), strict=True))
+        for place in range(len(chunk)):
+            yield start + place, *results[place]
         if on_progress is not None:
             on_progress(method.spec, min(start + CHUNK, len(items)), len(items))
 

@@ -10,7 +10,7 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import lengths_of
 from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
-from ..model.map_batches import run_batches
+from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.texts import explain_encodings
@@ -153,8 +153,9 @@ class ShardWorker:
             def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
                 return self._halving(score, places, lambda i, reason: report(short[i], reason))
 
-            for _, scored in run_batches(model, single_window, score_all, options.method.memory):
-                batches += scored
+            for attempt in batch_attempts(model, single_window, options.method.memory):
+                with attempt as places:
+                    batches += score_all(places)
 
         def explain(places: list[int]) -> list[Any]:
             explained = explain_encodings(model, [encodings[i] for i in places], options.some(places))

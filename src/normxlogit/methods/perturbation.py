@@ -15,8 +15,8 @@ import torch
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..model.batch_attempts import batch_attempts
 from ..model.forward_pass import ForwardPass
-from ..model.map_batches import map_batches
 from ..model.masking import check_words, masks, moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..tasks.targets import Layers
@@ -59,12 +59,11 @@ class PerturbedAnswers(Generic[Key, Answer]):
     def _run(self, keys: list[Key]) -> None:
         """Run the model on the inputs of some keys, and keep its answers."""
         inputs = [self.perturb(key) for key in keys]
-
-        def run_batch(places: list[int]) -> Iterable[Answer]:
-            with torch.inference_mode():
-                return self.answer_batch([inputs[place] for place in places], [keys[place] for place in places])
-
-        self._known.update(zip(keys, map_batches(self.model, inputs, run_batch), strict=True))
+        for attempt in batch_attempts(self.model, inputs):
+            with attempt as places, torch.inference_mode():
+                batch_keys = [keys[place] for place in places]
+                answers = self.answer_batch([inputs[place] for place in places], batch_keys)
+                self._known.update(zip(batch_keys, answers, strict=True))
 
 
 class TokenSubsets:

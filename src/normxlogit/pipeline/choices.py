@@ -7,7 +7,7 @@ import torch
 
 from ..copies.memory import enough_memory
 from ..errors import InputError
-from ..model.map_batches import forward_passes
+from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

@@ -9,7 +9,7 @@ import torch
 from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..model.map_batches import forward_passes
+from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray

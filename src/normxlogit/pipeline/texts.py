@@ -15,8 +15,8 @@ from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
 from ..methods.defaults import first_working
+from ..model.batch_attempts import batch_attempts
 from ..model.given_outputs import read_outputs
-from ..model.map_batches import map_batches
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -86,16 +86,14 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             )
         results[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
-        for places in groups.values():
-
-            def work(group: list[int], places: list[int] = places) -> list[Attribution]:
-                batch = model.batch([encodings[places[i]] for i in group], [places[i] for i in group])
-                explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
-                advance(len(group))
-                return explained
-
-            explained = map_batches(model, [encodings[i] for i in places], work, options.method.memory)
-            results.update(zip(places, explained, strict=True))
+        for indices in groups.values():
+            for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
+                with attempt as places:
+                    group = [indices[place] for place in places]
+                    batch = model.batch([encodings[i] for i in group], group)
+                    explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
+                    results.update(zip(group, explained, strict=True))
+                    advance(len(group))
     return [results[i] for i in range(len(encodings))]
 
 

@@ -13,9 +13,9 @@ from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
+from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
-from ...model.map_batches import map_batches
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
@@ -103,15 +103,17 @@ def explain_completions(
     if any(completion.context.media for completion in requests):  # read one by one
         return [_explain(model, [completion])[0] for completion in requests]
 
-    def work(places: list[int]) -> list[Attribution]:
-        batch = [requests[i] for i in places]
-        results = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
-        advance(len(places))
-        return results
-
+    results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]
+    share = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        return map_batches(model, contexts, work, share=options[0].method.memory if len(requests) > 1 else 1)
+        for attempt in batch_attempts(model, contexts, share):
+            with attempt as places:
+                parts = _parts([requests[place] for place in places], model.vocabulary_size)
+                explained = [result for part in parts for result in _explain(model, part)]
+                results.update(zip(places, explained, strict=True))
+                advance(len(places))
+    return [results[place] for place in range(len(requests))]
 
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
