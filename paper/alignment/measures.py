@@ -242,7 +242,7 @@ def _scored(
 ) -> Iterator[tuple[int, Array, tuple[int, ...]]]:
     """Yield each item's index, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
     info = method.info
-    fixed = [index_of(model, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
+    fixed = [index_of(model.task, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
 
     def work(chunk: Sequence[Item], places: list[int]) -> list[tuple[Array, tuple[int, ...]]]:

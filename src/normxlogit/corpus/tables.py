@@ -17,7 +17,7 @@ from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.files import json_text
 from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
 from ..results.units.words import Merge, merge_words
-from ..tasks.targets import contrast_note, index_of, name_of, output_count
+from ..tasks.targets import contrast_note, index_of
 from .jobs import Predictions
 from .rows.formats import arrow_module
 from .rows.shards import KEPT
@@ -81,12 +81,12 @@ def _shared_by_predictions(
     """Return the values that all texts, pictures or sounds of a run share."""
     layers = [scored.layers for _, scored in explained.batches]
     layers += [getattr(result, "layers", None) or () for result in explained.results.values()]
-    contrast = None if job.contrast is None else index_of(model, job.contrast, output_count(model))
+    contrast = None if job.contrast is None else index_of(model.task, job.contrast, model.output_count)
     return {
         "labels": list(model.task.labels),
         "target": {
             "kind": model.task.target_kind,
-            "contrast": None if contrast is None else name_of(model, contrast),
+            "contrast": None if contrast is None else model.task.output_name(contrast),
             "contrast_id": contrast,
         },
         "quantity": model.task.quantity,
@@ -234,7 +234,7 @@ def _notes(
     notes = [list(encodings.notes.get(i, ())) for i in range(len(encodings))]
     if scored.contrast is not None:
         contrast = int(scored.contrast[0])
-        name = name_of(model, contrast)
+        name = model.task.output_name(contrast)
         for note, ids in zip(notes, scored.ids.astype(int).tolist(), strict=True):
             note += contrast_note(ids, contrast, name)
     for i in (i for i, tokens in enumerate(sinks) if tokens):
@@ -279,7 +279,9 @@ def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -
     arrow = arrow_module()
     distinct, places = np.unique(ids, return_inverse=True)
     ids_listed = [int(i) for i in distinct]
-    names = readable_tokens(model.tokenizer, ids_listed) if readable else [name_of(model, i) for i in ids_listed]
+    names = (
+        readable_tokens(model.tokenizer, ids_listed) if readable else [model.task.output_name(i) for i in ids_listed]
+    )
     return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
 
 

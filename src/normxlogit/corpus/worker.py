@@ -16,7 +16,7 @@ from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.texts import explain_encodings
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
+from ..tasks.targets import Choice, check_target, choice_from_text, index_of
 from .halving import Halving
 from .jobs import Predictions
 from .rows.media import media_of
@@ -118,8 +118,8 @@ class ShardWorker:
     def _target(self, name: str) -> int | str:
         """Return the index of a target, or its problem."""
         try:
-            index = index_of(self.model, choice_from_text(self.model, name), output_count(self.model))
-            check_target(self.model, index, self.job.contrast)
+            index = index_of(self.model.task, choice_from_text(self.model.task, name), self.model.output_count)
+            check_target(self.model.task, self.model.output_count, index, self.job.contrast)
             return index
         except TargetError as error:
             return str(error)
@@ -175,7 +175,7 @@ def _check_job(model: TaskModel, job: Predictions) -> None:
         raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
     if job.words and not model.tokenizer.is_fast:
         raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
-    check_target(model, job.target, job.contrast)
+    check_target(model.task, model.output_count, job.target, job.contrast)
     if job.layers is None:
         return
     try:

@@ -36,11 +36,11 @@ class Request:
 
     Attributes:
         model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
-            weights: read it, do not change it), `model.head` (the proved head), `model.answer`, `model.run`,
-            `model.layer_as_final`, `model.head_logits`, `model.embeddings`, `model.batch`, `model.task` and
-            `model.tokenizer`.
+            weights: read it, do not change it), `model.head` (the proved head), `model.answer`, `model.measure`,
+            `model.run`, `model.layer_as_final`, `model.head_logits`, `model.embeddings`, `model.batch`, `model.task`
+            and `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
-        target: What to explain, K targets for each text; see `BatchTargets.quantity` and `BatchTargets.measure`.
+        target: What to explain, K targets for each text; see `BatchTargets.quantity`.
         layers: The requested layers, L of them, counted from 1; empty for the model's answer as it is.
     """
 

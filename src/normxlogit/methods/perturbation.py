@@ -144,7 +144,7 @@ class TokenSubsets:
             ]
             moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
             positions = (moved_positions + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
-        values = self.target.measure(self.model, batch.inputs, positions, texts, log_probability=self._log_odds)
+        values = self.model.measure(self.target, batch.inputs, positions, texts, log_probability=self._log_odds)
         on_host = values.float().cpu().numpy()  # (B, K)
         self.model.check_finite(on_host, batch)
         answers = on_host.astype(np.float64)  # (B, K)

@@ -27,12 +27,15 @@ from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
-from ..tasks.targets import All, Layers, is_choice
+from ..tasks.targets import All, BatchTargets, Layers, is_choice
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, reading
 from .proof_sample import compare, first_alone, sample_of
 from .version import ModelVersion, ThreadVersion, read_version
+
+TEXTS_AT_ONCE = 256
+"""Texts whose logits of the whole vocabulary are computed at once."""
 
 
 class TaskModel:
@@ -159,6 +162,11 @@ class TaskModel:
     def vocabulary_size(self) -> int:
         """Number of outputs of a language model's head."""
         return self.copy.outputs or int(self.config.get_text_config().vocab_size)
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs a target can be: labels, or entries of the vocabulary."""
+        return self.vocabulary_size if self.task.vocabulary else len(self.task.labels)
 
     @property
     def parts(self) -> Parts:
@@ -294,6 +302,44 @@ class TaskModel:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         answer = answer if positions is None else logits_at(answer, positions)
         return (answer if rows is None else answer[..., rows]).float()
+
+    def measure(
+        self,
+        target: BatchTargets,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None,
+        texts: Tensor,
+        *,
+        replace: Mapping[str, Replace] | None = None,
+        log_probability: bool = False,
+    ) -> Tensor:
+        """Return what is explained of the model's answers to inputs; differentiable where gradients are on.
+
+        Args:
+            target: What is explained of B texts, K targets each.
+            inputs: Model inputs, (N, T).
+            positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
+            texts: Which of the B texts each of the N belongs to, (N,).
+            replace: What takes the place of which modules' outputs, see `copies.run`.
+            log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
+
+        Returns:
+            (N, K).
+        """
+        quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
+        if not self.task.vocabulary or positions is None or self.parts.trunk is None:
+            logits = self.answer(inputs, positions, replace=replace)  # (N, C)
+            return quantity_of(target, logits, texts.to(logits.device))
+        hidden = self.run_trunk(inputs, replace=replace)  # (N, T, H)
+        indices = torch.arange(len(hidden), device=hidden.device)  # (N,)
+        hidden, texts = hidden[indices, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H), (N,)
+        # A difference needs no other logit.
+        rows, target = (None, target) if target.contrast is None else target.vocabulary_rows()
+        values = []
+        for states, texts_of_states in zip(hidden.split(TEXTS_AT_ONCE), texts.split(TEXTS_AT_ONCE), strict=True):
+            logits = self.head.tokens(states, rows).float()  # (n, V) or (n, R)
+            values.append(quantity_of(target, logits, texts_of_states))
+        return torch.cat(values)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head would read, and nothing more: (B, T, H)."""

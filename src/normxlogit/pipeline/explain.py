@@ -60,7 +60,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     """Score the tokens of a forward pass, without an object for each of them."""
     method, batch = options.method, run.batch
     batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
-    target = resolve(model, run, options.target, options.contrast, batch_targets)
+    target = resolve(model.task, run, options.target, options.contrast, batch_targets)
     try:
         layers = model.layer_numbers(options.layers)
         request = Request(model, run, target, layers)
@@ -114,7 +114,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     texts = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
-    infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
+    infos = describe_targets(target, columns.ids, columns.contrast, columns.places)
     precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):

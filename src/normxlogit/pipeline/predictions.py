@@ -7,7 +7,6 @@ from torch import Tensor
 
 from ..model.task_model import TaskModel
 from ..results.targets import Prediction
-from ..tasks.targets import name_of
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once."""
@@ -34,5 +33,5 @@ def predictions_of(
         for described, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
             chances = (values - top.values).exp() / total  # (G',)
             for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
-                described.append(Prediction(name_of(model, index), index, value, chance))
+                described.append(Prediction(model.task.output_name(index), index, value, chance))
     return best, generated

@@ -58,7 +58,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
-    check_target(model, options.target, options.contrast, options.targets)
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
     if options.verify is not None:
@@ -105,12 +105,12 @@ def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
     if not model.task.reads_one_text:
         raise InputError(f"{model.task.purpose} has no report of a frozen network: it is of single texts")
     encodings = model.task.locate(model.encoder([text]), None)
-    check_target(model, target, None, None)
+    check_target(model.task, model.output_count, target, None)
     batch = model.batch(encodings, [0])
     model.prepare(batch)
     frozen = FrozenModel.of(model)
     run = frozen.run(batch, frozen.places(batch, 0))
-    return frozen.balance(run, resolve(model, run, target, None, None))
+    return frozen.balance(run, resolve(model.task, run, target))
 
 
 @enough_memory("explain this forward pass")
@@ -127,7 +127,7 @@ def explain_outputs(
         )
     encodings = model.task.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))
-    check_target(model, options.target, options.contrast, options.targets)
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     names_read = {"attention_mask", *encodings[0].inputs}
     tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in names_read}
     tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)

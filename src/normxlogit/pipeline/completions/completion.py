@@ -21,7 +21,7 @@ from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
-from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice, name_of
+from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..explain import sink_note
 from ..media import appended, check_reads_media, with_media
 from ..options import Options, provenance
@@ -326,11 +326,11 @@ def _result(
 def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
     """Return what each generated token is explained for, with its own place in the text."""
     sequence = completion.completed.encoding
-    contrast_name = None if completion.contrast is None else name_of(model, completion.contrast)
+    contrast_name = None if completion.contrast is None else model.task.output_name(completion.contrast)
     targets = []
     for position, index in enumerate(completion.ids, start=completion.start):
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
-        name = name_of(model, index)
+        name = model.task.output_name(index)
         targets.append(ExplainedTarget("token", name, index, contrast_name, completion.contrast, position - 1, span))
     return tuple(targets)
 
@@ -339,19 +339,19 @@ def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[i
     """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
     if options.target is None or is_choice(options.target):
-        check_target(model, options.target, options.contrast, options.targets)
-    contrast = None if options.contrast is None else index_of(model, options.contrast, width)
+        check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    contrast = None if options.contrast is None else index_of(model.task, options.contrast, width)
     if options.targets is not None:
         if len(options.targets) != len(ids):
             raise TargetError(
                 f"{len(options.targets)} targets for {len(ids)} generated tokens; targets= takes one each"
             )
-        return [index_of(model, choice, width) for choice in options.targets], contrast
+        return [index_of(model.task, choice, width) for choice in options.targets], contrast
     if options.target is None:
         return ids, contrast
     if not is_choice(options.target):
         raise TargetError("target= is one token for all places; targets= takes one for each generated token")
-    return [index_of(model, options.target, width)] * len(ids), contrast
+    return [index_of(model.task, options.target, width)] * len(ids), contrast
 
 
 def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
