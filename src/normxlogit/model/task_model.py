@@ -15,7 +15,7 @@ from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch, TokenBudget
+from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
 from ..loading.pipeline_settings import PipelineSettings
@@ -108,7 +108,7 @@ class TaskModel:
     @property
     def encoder(self) -> Encoder:
         """What makes encodings of texts."""
-        return self.version.encoder
+        return self.task.encoder
 
     @property
     def pad_left(self) -> bool:
@@ -204,8 +204,12 @@ class TaskModel:
         """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
-            self.prepare(self.task.collate(self, encodings, indices))  # what was found before went with the copy before
-        return self.task.collate(self, encodings, indices, encode_sources=encode_sources)
+            self.prepare(self._collate(encodings, indices))  # what was found before went with the copy before
+        return self._collate(encodings, indices, encode_sources=encode_sources)
+
+    def _collate(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
+        batch = collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
+        return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch) -> ModelCopy:
         """Take the model apart and prove the head, on the first batch only.

@@ -25,8 +25,7 @@ class ModelVersion(NamedTuple):
         caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
         copy: The copies of it.
         config: Its configuration; an empty one of a model without.
-        task: What it is for, with everything that differs by it.
-        encoder: What makes encodings of texts.
+        task: What it is for, with everything that differs by it, and what makes encodings of texts.
         pad_left: Whether padding stands before a text.
         pad_id: The token id for padding.
     """
@@ -35,7 +34,6 @@ class ModelVersion(NamedTuple):
     copy: ModelCopy
     config: PretrainedConfig
     task: Task
-    encoder: Encoder
     pad_left: bool
     pad_id: int
 
@@ -84,7 +82,7 @@ def read_version(
     limit = task.limit(unwrapped_model, position_limit(None, unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
-    encoder = Encoder(
+    task.encoder = Encoder(
         tokenizer,
         config,
         limit,
@@ -97,7 +95,7 @@ def read_version(
     pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
     if not (is_configured or task.per_token or pad_left):
         copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
-    return ModelVersion(caller_model, copy, config, task, encoder, pad_left, pad_id)
+    return ModelVersion(caller_model, copy, config, task, pad_left, pad_id)
 
 
 def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None) -> Task:

@@ -79,7 +79,7 @@ class CausalLM(LanguageTask):
         chats = [inputs] if single else inputs
         if not isinstance(chats, list | tuple) or not chats or not all(map(is_chat, chats)):
             return super().encode(model, inputs, long_text=long_text)
-        prompts = [read_prompt(model.reader, chat) for chat in chats]
+        prompts = [read_prompt(self.processor, chat) for chat in chats]
         if any(prompt.pictures for prompt in prompts):
             raise InputError(
                 "what rests on a picture is explained by generate(messages) or explain_completion"
@@ -114,7 +114,7 @@ class CausalLM(LanguageTask):
 
     def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
         """Encode a text that begins with a prompt, without the special tokens that would end it."""
-        encoding = model.encoder.opening(text, special=special)
+        encoding = self.encoder.opening(text, special=special)
         marked = special_tokens(self.tokenizer, encoding, prompt)
         return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))
 

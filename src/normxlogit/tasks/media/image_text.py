@@ -13,7 +13,7 @@ from transformers.utils.generic import ModelOutput
 
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.batching import Batch
+from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
@@ -124,17 +124,15 @@ class ImageText(CausalLM):
         }
         return replace(appended, inputs={**appended.inputs, **of_tokens})
 
-    def collate(
-        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
-    ) -> Batch:
-        """Return encodings as tensors, with the pictures of the only one beside them.
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the pictures of the only text.
 
         Raises:
             InputError: If there are several texts, one of them with a picture.
         """
+        encodings = batch.encodings
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures is read by itself")
-        batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
         values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
         pictures = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
         return replace(batch, inputs=batch.inputs | pictures) if pictures else batch
@@ -201,7 +199,8 @@ class ImageText(CausalLM):
         """Return where the picture enters the model; None where it is not given all `count` numbers."""
         shape = tuple(encoding.extra_inputs[PIXELS].shape)
         if shape not in self._entries:
-            entry = find_signal_entry(private_clone(model.unmodified), self.collate(model, [encoding], [0]).inputs)
+            tokens = collate([encoding], [0], pad_id=model.pad_id, left=model.pad_left, device=model.device)
+            entry = find_signal_entry(private_clone(model.unmodified), self.add_inputs(tokens, model).inputs)
             self._entries[shape] = entry if entry is not None and int(np.prod(entry.input_shape)) == count else None
         return self._entries[shape]
 
