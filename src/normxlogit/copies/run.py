@@ -207,7 +207,8 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
 
 def _device_of(inputs: Mapping[str, Any]) -> str:
     """Return the type of the device that the inputs are on."""
-    return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
+    with torch._C.DisableTorchFunction():  # nothing of it is for a mode that records the pass
+        return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
 
 
 # --- what a module is given, and what it returns --------------------------------------------------------------------
@@ -216,6 +217,40 @@ def _device_of(inputs: Mapping[str, Any]) -> str:
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return a module's main input, among its arguments."""
     return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
+
+    Attributes:
+        kind: The type of what it returns.
+        length: Length of the tuple or list.
+        pooled: Whether a pooled state is returned beside it.
+    """
+
+    kind: Any
+    length: int = 1
+    pooled: bool = False
+
+    @classmethod
+    def of(cls, output: Any) -> "Form":
+        """Return the form of what a module returned."""
+        pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
+        return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
+
+    def wrap(self, state: Tensor) -> Any:
+        """Return a state as the module returns it."""
+        if issubclass(self.kind, Tensor):
+            return state
+        if issubclass(self.kind, ModelOutput):
+            return self.kind(last_hidden_state=state)
+        values = [state, *[None] * (self.length - 1)]
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+
+    def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
+        """Skip a module: return its main input as it returns a state."""
+        return self.wrap(main_input(args, kwargs))
 
 
 def tensor_of(output: Any) -> Tensor | None:

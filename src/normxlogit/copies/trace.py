@@ -71,40 +71,6 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
     return calls, result.output
 
 
-@dataclass(frozen=True)
-class Form:
-    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
-
-    Attributes:
-        kind: The type of what it returns.
-        length: Length of the tuple or list.
-        pooled: Whether a pooled state is returned beside it.
-    """
-
-    kind: Any
-    length: int = 1
-    pooled: bool = False
-
-    @classmethod
-    def of(cls, output: Any) -> "Form":
-        """Return the form of what a module returned."""
-        pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
-        return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
-
-    def wrap(self, state: Tensor) -> Any:
-        """Return a state as the module returns it."""
-        if issubclass(self.kind, Tensor):
-            return state
-        if issubclass(self.kind, ModelOutput):
-            return self.kind(last_hidden_state=state)
-        values = [state, *[None] * (self.length - 1)]
-        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
-
-    def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
-        """Skip a module: return its main input as it returns a state."""
-        return self.wrap(main_input(args, kwargs))
-
-
 def path_of(model: nn.Module, part: object) -> str | None:
     """Return the path of a module in a model, None if it is not there."""
     return next((path for path, module in model.named_modules() if module is part), None)

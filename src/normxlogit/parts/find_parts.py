@@ -12,8 +12,8 @@ from transformers.utils.generic import ModelOutput
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
-from ..copies.run import embedded_of, states_of, tensor_of
-from ..copies.trace import Call, Form, axes_of, path_of, trace
+from ..copies.run import Form, embedded_of, states_of, tensor_of
+from ..copies.trace import Call, axes_of, path_of, trace
 from ..errors import HeadMismatchError
 from .early_exit import chained_layers, find_early_exit
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path

@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..copies.pool import Pool, kind_of
-from ..copies.run import Instead, run
-from ..copies.trace import Form, path_of
+from ..copies.run import Form, Instead, run
+from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 
 Inputs = Mapping[str, Any]

@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of
-from ..copies.run import Instead, Site, hidden_of, run, tensor_of
-from ..copies.trace import Axes, Call, Form, axes_of, families
+from ..copies.run import Form, Instead, Site, hidden_of, run, tensor_of
+from ..copies.trace import Axes, Call, axes_of, families
 from .proofs import tail_gives_what_the_head_read
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.pool import Pool
-from ..copies.run import tensor_of
-from ..copies.trace import Call, Form
+from ..copies.run import Form, tensor_of
+from ..copies.trace import Call
 from .layer_to_head import run_trunk
 
 ROWS = 64
