@@ -11,8 +11,9 @@ from .._version import __version__
 from ..inputs.columns import SPECIAL, EncodingColumns
 from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import Method
+from ..methods.base import sink_note
 from ..model.task_model import TaskModel
-from ..pipeline.explain import ScoreColumns, sink_note
+from ..pipeline.texts import ScoreColumns
 from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.files import json_text
 from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain

@@ -12,8 +12,7 @@ from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
 from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
-from ..pipeline.explain import ScoreColumns, score_batch
-from ..pipeline.texts import explain_encodings
+from ..pipeline.texts import ScoreColumns, explain_encodings, score_batch
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of

@@ -236,6 +236,15 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
         )
 
 
+def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> tuple[str, ...]:
+    """Return a note that names attention sinks, if there are any but special tokens."""
+    words = [i for i in sinks if not special[i]]
+    if not words:
+        return ()
+    names = ", ".join(repr(tokens[i]) for i in words)
+    return (f"attention sink: {names}; what a sink contributes is reported separately and in no score",)
+
+
 def import_package(name: str) -> Any:
     """Return a package that a method needs, imported with Python's random state as it was: scipy.stats draws from it.
 

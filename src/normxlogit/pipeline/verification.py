@@ -14,14 +14,13 @@ import torch
 
 from ..inputs.encoding import Encoding
 from ..methods.perturbation import PerturbedAnswers
-from ..model.forward_pass import ForwardPass
+from ..model.forward_pass import ForwardPass, to_host
 from ..model.masking import moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from ..results.units.words import UnitScore
 from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
-from .explain import to_host
 from .removable import Removable, removable
 
 NOT_VERIFIED = "not verified: it was read in several windows"

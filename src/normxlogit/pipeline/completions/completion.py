@@ -13,6 +13,7 @@ from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
+from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
@@ -22,7 +23,6 @@ from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..explain import sink_note
 from ..media import appended, check_reads_media, with_media
 from ..options import Options, provenance
 from ..predictions import predictions_of

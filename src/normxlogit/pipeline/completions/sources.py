@@ -10,6 +10,7 @@ import torch
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError
 from ...methods import FrozenGradient, Method, Request
+from ...methods.base import sink_note
 from ...methods.perturbation import Perturbation
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
@@ -20,7 +21,6 @@ from ...results.units.regions import is_box
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets
-from ..explain import sink_note
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed import Completed
