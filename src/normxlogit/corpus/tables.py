@@ -220,7 +220,7 @@ def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge:
 def _positions(scored: ScoreColumns) -> FloatArray:
     """Return the one position that each text explains, (R,); NaN for whole texts, and for labels at several."""
     if scored.places is None:
-        return np.full(len(scored.lengths), np.nan, np.float32)
+        return np.full(len(scored.ids), np.nan, np.float32)
     if scored.places.ndim == 1:
         return scored.places
     chosen = np.take_along_axis(scored.places, scored.ids.astype(np.int64), 1)  # (R, K), of (R, 2) for start and end

@@ -67,7 +67,7 @@ class FrozenRunner:
 
     def __init__(self, model: TaskModel) -> None:
         self.model = model
-        self.pool = Pool(model.module, with_constant_weights)
+        self.pool: Pool[nn.Module] = Pool(model.module, with_constant_weights)
         self.lock = threading.RLock()
         self.encoder_layers: set[str] = set()
         self._careful = False

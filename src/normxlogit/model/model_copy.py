@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory
-from ..copies.pool import Pool, kind_of, model_pool
+from ..copies.pool import Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
@@ -64,7 +64,7 @@ class ModelCopy:
         self.module = cast(PreTrainedModel, clone(unwrapped_model))
         self.is_adapted = self.wrapped is not self.unmodified
         self.outputs: int | None = None
-        self.pool = model_pool(self.module)
+        self.pool = Pool(self.module)
         self.parts: Parts | None = None
         self.known_answer: tuple[dict[str, Any], Tensor] | None = None
         self.padding = ProvedLengths()
@@ -88,7 +88,7 @@ class ModelCopy:
     @cached_property
     def recording_pool(self) -> Pool[PreTrainedModel]:
         """A pool for passes that return all layers: the hooks that transformers adds for them slow other passes."""
-        return model_pool(self.module)
+        return Pool(self.module)
 
     def run(
         self,

@@ -171,7 +171,6 @@ class ScoreColumns:
         bias: What belongs to no token, (B, K, L); None where scores do not add up.
         sink: What attention sinks contribute, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
-        lengths: The number of tokens of each text, B of them, which add up to N.
     """
 
     scores: FloatArray
@@ -187,7 +186,6 @@ class ScoreColumns:
     bias: FloatArray | None
     sink: FloatArray | None
     sinks: FloatArray | None
-    lengths: tuple[int, ...]
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
@@ -219,7 +217,6 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         model.check_finite(predictions[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
     spans = model.task.answers(run) if extractive else None
-    lengths = tuple(len(encoding) for encoding in batch.encodings)
     return ScoreColumns(
         values,
         ids,
@@ -234,7 +231,6 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         bias,
         sink,
         sinks,
-        lengths,
     )
 
 

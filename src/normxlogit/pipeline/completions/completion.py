@@ -25,7 +25,6 @@ from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media import appended, check_reads_media, with_media
 from ..options import Options, provenance
-from ..predictions import predictions_of
 from ..progress import progress_bar
 from .completed import Completed
 
@@ -37,6 +36,9 @@ NO_SOURCE = (
     "the source is read by the encoder, whose states never reach the head: it has no scores, only the decoder's own "
     "tokens have; frozen-gradient scores both"
 )
+
+ROWS_AT_ONCE = 256
+"""Places whose full vocabulary logits are held at once."""
 
 
 class CompletionRequest(NamedTuple):
@@ -385,3 +387,28 @@ def _one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[i
         later = len(completion.context) - completion.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)
+
+
+def predictions_of(
+    model: TaskModel, states: Tensor, written: Sequence[int]
+) -> tuple[list[Prediction], list[Prediction]]:
+    """Return the top prediction at each generated token, and the token itself as a prediction.
+
+    Args:
+        model: The model.
+        states: What the head reads where the model answers, (G, H).
+        written: The generated tokens.
+    """
+    best: list[Prediction] = []
+    generated: list[Prediction] = []
+    ids = torch.tensor(written)  # (G,)
+    for part, chosen in zip(states.split(ROWS_AT_ONCE), ids.split(ROWS_AT_ONCE), strict=True):
+        logits = model.head.tokens(part).float()  # (G', V)
+        top = logits.max(-1)
+        values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
+        for described, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
+            chances = (values - top.values).exp() / total  # (G',)
+            for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
+                described.append(Prediction(model.task.output_name(index), index, value, chance))
+    return best, generated

@@ -109,7 +109,7 @@ class SignalTask(Classification):
             HeadMismatchError: If the head gives no number for a single token.
         """
         if self._patches is not None:
-            return Parts.of_embedding(self._patches, _no_states(model), parts.unverified)
+            return Parts(head_error=_no_states(model), embedding_output=self._patches, unverified=parts.unverified)
         width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
         if width is None or parts.headpiece is None:
             return parts
