@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
+from ..copies.plain_module import forward_arguments
 from ..errors import InputError
 from ..inputs.encoder import UNLIMITED
 
@@ -195,20 +196,12 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
     that the tokenizer gives to every model, are read.
     """
-    names, takes_any = _forward_arguments(model)
+    names, takes_any = forward_arguments(model)
     if not takes_any:
         return frozenset((*names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
     parts = [
-        name for part in model.modules() if isinstance(part, PreTrainedModel) for name in _forward_arguments(part)[0]
+        name for part in model.modules() if isinstance(part, PreTrainedModel) for name in forward_arguments(part)[0]
     ]
     return frozenset((*parts, *getattr(tokenizer, "model_input_names", ())))
-
-
-def _forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
-    """Return the names of a forward's arguments, and whether it takes any others."""
-    parameters = inspect.signature(model.forward).parameters.values()
-    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
-    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
@@ -97,7 +97,6 @@ class ModelCopy:
         record: Iterable[Site] = (),
         replace: Mapping[str, Replace] | None = None,
         stop: Site | None = None,
-        on: nn.Module | None = None,
         states: bool = False,
     ) -> Pass:
         """Run one forward pass of the model that is explained, in its own precision.
@@ -107,13 +106,14 @@ class ModelCopy:
             record: As for `copies.run`, as `replace` and `stop` are.
             replace: What takes the place of which modules' outputs.
             stop: Where the pass ends.
-            on: A copy that the caller has leased; one is leased for the pass if there is none.
             states: Whether the model is to return every layer's output.
         """
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
-        leased = nullcontext(on) if on is not None else pool.lease(kind_of(inputs, stop))
-        with reading(self.module, inputs, gradients=torch.is_grad_enabled()), leased as copy:
+        with (
+            reading(self.module, inputs, gradients=torch.is_grad_enabled()),
+            pool.lease(kind_of(inputs, stop)) as copy,
+        ):
             return run(copy, inputs, record=record, replace=replace, stop=stop)
 
     @property

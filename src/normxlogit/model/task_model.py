@@ -21,7 +21,7 @@ from ..inputs.texts import counted
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
-from ..parts.headpiece import Head, answer_of
+from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
@@ -33,9 +33,6 @@ from .input_limits import filler_id
 from .model_copy import ModelCopy, reading
 from .proof_sample import compare, first_alone, sample_of
 from .version import ModelVersion, ThreadVersion, read_version
-
-TEXTS_AT_ONCE = 256
-"""Texts whose logits of the whole vocabulary are computed at once."""
 
 
 class TaskModel:
@@ -282,7 +279,6 @@ class TaskModel:
         rows: Tensor | None = None,
         *,
         replace: Mapping[str, Replace] | None = None,
-        on: nn.Module | None = None,
     ) -> Tensor:
         """Return the model's logits and nothing else; differentiable where gradients are on.
 
@@ -291,17 +287,16 @@ class TaskModel:
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
             rows: For vocabulary heads, the entries to compute, (R,), instead of the whole vocabulary.
             replace: What takes the place of which modules' outputs, see `copies.run`.
-            on: A copy that the caller has leased, to be run.
 
         Returns:
             (B, C), or (B, R).
         """
         if rows is not None and positions is not None and self.parts.trunk is not None:
-            hidden = self.run_trunk(inputs, replace=replace, on=on)
+            hidden = self.run_trunk(inputs, replace=replace)
             texts = torch.arange(len(hidden), device=hidden.device)
             logits = self.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
             return logits.float()
-        answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
+        answer = answer_of(self.copy.run(inputs, replace=replace).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         answer = answer if positions is None else logits_at(answer, positions)
@@ -340,7 +335,7 @@ class TaskModel:
         # A difference needs no other logit.
         rows, target = (None, target) if target.contrast is None else target.vocabulary_rows()
         values = []
-        for states, texts_of_states in zip(hidden.split(TEXTS_AT_ONCE), texts.split(TEXTS_AT_ONCE), strict=True):
+        for states, texts_of_states in zip(hidden.split(TOKENS_AT_ONCE), texts.split(TOKENS_AT_ONCE), strict=True):
             logits = self.head.tokens(states, rows).float()  # (n, V) or (n, R)
             values.append(quantity_of(target, logits, texts_of_states))
         return torch.cat(values)
@@ -350,17 +345,11 @@ class TaskModel:
         self.prepare(batch)
         return self.copy.by_token(self.run_trunk(batch.inputs), batch.mask.shape[1])
 
-    def run_trunk(
-        self,
-        inputs: Mapping[str, Tensor],
-        *,
-        replace: Mapping[str, Replace] | None = None,
-        on: nn.Module | None = None,
-    ) -> Tensor:
+    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
         _ = self.parts.head  # without one, its error says why there is no trunk
         trunk = self.parts.trunk_site
-        result = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
+        result = self.copy.run(inputs, replace=replace, stop=trunk)
         return self.parts.hidden(self.module, result.last(trunk))
 
     def finish(

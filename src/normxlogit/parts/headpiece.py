@@ -21,6 +21,9 @@ from ..errors import UnsupportedModelError
 
 Inputs = Mapping[str, Any]
 
+TOKENS_AT_ONCE = 256
+"""Tokens whose logits of the whole vocabulary are held at once."""
+
 LOGITS_AT_ONCE = 65_536_000
 """Logits computed at once where single rows of the output embedding cannot be computed."""
 

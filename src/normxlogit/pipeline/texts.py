@@ -24,6 +24,7 @@ from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.given_outputs import read_outputs
 from ..model.task_model import TaskModel
+from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
@@ -263,7 +264,7 @@ def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | Non
     with torch.inference_mode():
         if run.token_logits is not None:
             return model.task.top(run.token_logits)
-        parts = run.batch.real(run.hidden).split(256)  # the logits of a vocabulary are wide
+        parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
         return torch.cat([model.task.top(model.head.tokens(part)) for part in parts])  # (N, 3)
 
 

@@ -18,6 +18,7 @@ from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
+from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
@@ -36,9 +37,6 @@ NO_SOURCE = (
     "the source is read by the encoder, whose states never reach the head: it has no scores, only the decoder's own "
     "tokens have; frozen-gradient scores both"
 )
-
-ROWS_AT_ONCE = 256
-"""Places whose full vocabulary logits are held at once."""
 
 
 class CompletionRequest(NamedTuple):
@@ -402,7 +400,7 @@ def predictions_of(
     best: list[Prediction] = []
     generated: list[Prediction] = []
     ids = torch.tensor(written)  # (G,)
-    for part, chosen in zip(states.split(ROWS_AT_ONCE), ids.split(ROWS_AT_ONCE), strict=True):
+    for part, chosen in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
         values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
