@@ -20,7 +20,6 @@ from .task_model import TaskModel
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
     states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
-    model.refresh()
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)

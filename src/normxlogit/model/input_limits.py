@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.models.auto import modeling_auto as auto
 
 from ..copies.plain_module import forward_arguments
 from ..errors import InputError
@@ -137,13 +136,6 @@ def _length_hint(model: nn.Module, tokens: int) -> str:
         f"; its configuration says {', '.join(settings_reached)}: if the text is too long, set the tokenizer's "
         "model_max_length to what the model reads, and longer texts are cut or read in windows, see long_text="
     )
-
-
-def autoregressive(config: PretrainedConfig) -> bool:
-    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
-    is_causal = config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    is_masked = config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
 
 
 def vocabulary_limit(model: nn.Module) -> int | None:

@@ -26,8 +26,7 @@ from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
-from .removable import removable
-from .verification import Answer, MeasuredQuantity, Tokens, run_searches
+from .verification import Answer, MeasuredQuantity, Tokens, removable, run_searches
 
 
 class Side(NamedTuple):

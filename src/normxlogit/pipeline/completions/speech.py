@@ -33,7 +33,7 @@ from ..verification import NOT_VERIFIED
 from .completed import Completed
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
-from .speech_verification import with_speech_verification
+from .verification import with_speech_verification
 from .writing import generation_config, most_new_tokens
 
 DECODER_PROMPT = 4
