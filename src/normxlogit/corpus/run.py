@@ -182,8 +182,7 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
     """Return the first default method that works on the model, which a trial input shows if there are several."""
     model = explainer._model
-    use = model.task.use
-    methods = default_methods(use)
+    methods = default_methods(model.task.use)
     if len(methods) == 1:
         return methods[0]
     trial = model.task.example_input(model)
@@ -193,7 +192,7 @@ def _default_method(explainer: Explainer, layers: Layers) -> Method:
         return method
 
     try:
-        return first_working(use, explain)[0]
+        return first_working(methods, explain)[0]
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return methods[0]
 

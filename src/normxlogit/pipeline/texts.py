@@ -16,9 +16,9 @@ from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
-from ..methods import Request, check_finite, run_method
+from ..methods import Request, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.defaults import first_working
+from ..methods.defaults import DEFAULTS, first_working
 from ..methods.registry import alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.forward_pass import ForwardPass, to_host
@@ -37,11 +37,21 @@ from .progress import progress_bar
 from .verification import with_verifications
 
 
-def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain inputs by the first default method that works on the model; results note why others did not."""
+def explain_by_default(
+    model: TaskModel, inputs: Any, arguments: Mapping[str, Any]
+) -> Attribution | Attributions[Attribution]:
+    """Explain inputs by the first default method that works on the model; results note why others did not.
+
+    Args:
+        model: The model.
+        inputs: Whatever its task reads.
+        arguments: The caller's, of `Options`.
+    """
+    methods = DEFAULTS[model.task.use].methods
+    options = Options.of(arguments, method=method_named(methods[0]))
     inputs = repeatable(inputs)  # each method that is tried reads them
     results, notes = first_working(
-        model.task.use, lambda method: explain_inputs(model, inputs, replace(options, method=method))
+        methods, lambda method: explain_inputs(model, inputs, replace(options, method=method))
     )
     if not notes:
         return results
