@@ -118,7 +118,8 @@ def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declare
         return task
     copy.is_adapted |= task.adapt(module)
     if declared is not None and declared not in declared_tasks(unwrapped_model):
-        answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
+        with torch.inference_mode():
+            answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
         if answer is not None:
             task.check_answer(answer, name)
     return task

@@ -1,14 +1,14 @@
 """The arguments of an explanation, checked once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.texts import counted
-from ..methods import Method, method_named
+from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
 from ..tasks.positions import Position
@@ -27,11 +27,11 @@ class Options:
         verify: How many units of the highest scores are removed, see `keywords.Verify`.
     """
 
+    method: Method
     target: TargetSpec = None
     targets: Sequence[Choice] | None = None
     contrast: Choice | None = None
     layers: Layers = None
-    method: Method = field(default_factory=lambda: method_named("normxlogit"))
     position: Position = None
     long_text: LongText | None = None
     token_predictions: bool | None = None
