@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from normxlogit.errors import DataError
 from normxlogit.evaluation.faithfulness import Protocol
 from normxlogit.methods import Method, Request, check_finite, method_named, run_method
-from normxlogit.model.map_batches import map_batches
+from normxlogit.model.batch_attempts import batch_attempts
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, index_of
 
@@ -243,7 +242,7 @@ def _scored(
 ) -> Iterator[tuple[int, Array, tuple[int, ...]]]:
     """Yield each item's index, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
     info = method.info
-    fixed = [index_of(model, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
+    fixed = [index_of(model.task, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
 
     def work(chunk: Sequence[Item], places: list[int]) -> list[tuple[Array, tuple[int, ...]]]:
@@ -264,9 +263,12 @@ def _scored(
 
     for start in range(0, len(items), CHUNK):
         chunk = items[start : start + CHUNK]
-        results = map_batches(model, [item.encoding for item in chunk], partial(work, chunk))
-        for index, (scores, layers) in enumerate(results, start):
-            yield index, scores, layers
+        results: dict[int, tuple[Array, tuple[int, ...]]] = {}
+        for attempt in batch_attempts(model, [item.encoding for item in chunk]):
+            with attempt as places:
+                results.update(zip(places, work(chunk, places), strict=True))
+        for place in range(len(chunk)):
+            yield start + place, *results[place]
         if on_progress is not None:
             on_progress(method.spec, min(start + CHUNK, len(items)), len(items))
 

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
-from .copies.clone import unwrapped
-from .copies.recorders import without_recording_hooks
+from .copies.clone import unwrapped, without_recording_hooks
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
@@ -18,7 +17,7 @@ from .inputs.media.sounds import Recording
 from .inputs.texts import Text, repeatable
 from .loading.load import load
 from .loading.wrappers import wrapped_state
-from .methods import Method
+from .methods import Method, method_named
 from .methods.defaults import completion_methods, named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
@@ -160,8 +159,9 @@ class Explainer:
             UnsupportedModelError: If the method does not work on the model, or a proof fails (`HeadMismatchError`).
         """
         method = options.get("method")
-        explained = Options.of(options, method=named_or_default(method, self._model.task.use))
-        return (explain_by_default if method is None else explain_inputs)(self._model, inputs, explained)
+        if method is None:
+            return explain_by_default(self._model, inputs, options)
+        return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
 
     @overload
     def compare(  # type: ignore[overload-overlap]  # a string is one text, not its letters

@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit.copies.autocast import without_autocast
 from normxlogit.copies.clone import clone
-from normxlogit.copies.pool import MAX_IDLE_COPIES, model_pool
-from normxlogit.copies.run import run
+from normxlogit.copies.pool import MAX_IDLE_COPIES, Pool
+from normxlogit.copies.run import run, without_autocast
 
 
 class Growing(nn.Module):
@@ -43,9 +42,9 @@ def answer(pool, length):
 @pytest.mark.parametrize("how", ["attribute", "buffer", "in place"])
 def test_a_pass_does_not_see_what_another_wrote_also_when_that_failed(how):
     model = clone(Growing(how))
-    pool = model_pool(model)
+    pool = Pool(model)
     with torch.inference_mode():
-        expected = [answer(model_pool(clone(Growing(how))), length) for length in (3, 9, 3, 12, 9)]
+        expected = [answer(Pool(clone(Growing(how))), length) for length in (3, 9, 3, 12, 9)]
         results = [answer(pool, length) for length in (3, 9, 3, 12, 9)]
         with pytest.raises(ValueError, match="seven"):
             answer(pool, 7)
@@ -56,7 +55,7 @@ def test_a_pass_does_not_see_what_another_wrote_also_when_that_failed(how):
 
 
 def test_a_clean_copy_is_lent_again_and_each_thread_has_its_own():
-    pool = model_pool(clone(Growing("in place")))
+    pool = Pool(clone(Growing("in place")))
     with pool.lease() as copy, pool.lease() as other:
         assert copy is not other
     with pool.lease() as again:

@@ -5,8 +5,7 @@ import torch
 
 from normxlogit import ALL
 from normxlogit.copies.clone import clone
-from normxlogit.copies.run import Site, run
-from normxlogit.copies.trace import tensor_of
+from normxlogit.copies.run import Site, run, tensor_of
 from normxlogit.frozen import runner
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel
@@ -59,7 +58,7 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     task, batch = made(family, "SequenceClassification", TEXTS[1:2])
     places, count = (1, 2, 3), len(batch.encodings[0])
     frozen_pass = FrozenModel.of(task).run(batch, places)
-    found = FrozenModel.of(task).contributions(frozen_pass, resolve(task, frozen_pass, ALL), places)
+    found = FrozenModel.of(task).contributions(frozen_pass, resolve(task.task, frozen_pass, ALL), places)
     with torch.no_grad():
         states = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
     copy = clone(task.module)
@@ -103,7 +102,7 @@ def test_it_is_proved_on_weights_that_were_trained_since_the_first_call():
 def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeypatch):
     task, batch = made("llama", "CausalLM")
     frozen = FrozenModel.of(task)
-    target = resolve(task, frozen.run(batch, (0,)), None)
+    target = resolve(task.task, frozen.run(batch, (0,)), None)
     kept = frozen.contributions(frozen.run(batch, (0,)), target, (0,)).values[0]
     calls = []
     inside = frozen.module.get_submodule(sorted(frozen._passes.layers)[-1])

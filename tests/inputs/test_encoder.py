@@ -6,8 +6,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from normxlogit import InputError
-from normxlogit.inputs.encoder import Encoder
-from normxlogit.inputs.private_tokenizer import private_tokenizer
+from normxlogit.inputs.encoder import Encoder, private_tokenizer
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5

@@ -141,7 +141,7 @@ def answering(values):
 def test_scores_of_another_shape_are_refused(explainer, values):
     model = explainer._model
     forward = model.run(model.batch(explainer.encode(tiny.TEXTS[:2]), [0, 1]))
-    request = Request(model, forward, resolve(model, forward, ALL))
+    request = Request(model, forward, resolve(model.task, forward, ALL))
     width = forward.batch.mask.shape[1]
     with pytest.raises(MethodError, match=rf"given gives scores of shape \(.*\), not \(2, 3, 1, {width}\)"):
         run(answering(values), request)

@@ -5,7 +5,8 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError
-from normxlogit.model.proof_sample import reading, sample_of
+from normxlogit.model.model_copy import reading
+from normxlogit.model.proof_sample import sample_of
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
 from tools.survey.base import build

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from normxlogit.copies.trace import Form
+from normxlogit.copies.run import Form
 from normxlogit.model.given_outputs import read_outputs
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts import layer_to_head

@@ -7,7 +7,7 @@ import torch
 
 from normxlogit.copies.clone import clone, override_forward
 from normxlogit.copies.plain_module import as_task_model
-from normxlogit.copies.pool import model_pool
+from normxlogit.copies.pool import Pool
 from normxlogit.copies.run import run
 from normxlogit.parts.find_parts import find_parts
 from normxlogit.parts.proofs import head_reads_tokens_alone
@@ -21,7 +21,7 @@ TRUNKS["xlnet"] = "transformer"  # its states have time before texts
 @pytest.mark.parametrize("family", TRUNKS)
 def test_trunk_layers_and_embedding_output(family):
     model = clone(tiny.model(family))
-    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, 3)
     assert parts.trunk == TRUNKS[family]
     assert parts.layers == 3
     assert parts.tokenwise
@@ -52,7 +52,7 @@ def test_what_could_not_be_tried_is_noted(monkeypatch):
         return own(self, input_ids=input_ids, **inputs)
 
     override_forward(model, lambda forwards, **inputs: forward(forwards.__self__, **inputs))
-    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, 3)
     assert parts.unverified == (
         "the model was not tried on a second text: it does not read this one's tokens in another order",
     )
@@ -76,6 +76,6 @@ class Bag(torch.nn.Module):
 def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
     model = clone(plain.grown(kind()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    parts, _ = find_parts(model_pool(model), INPUTS, 3)
+    parts, _ = find_parts(Pool(model), INPUTS, 3)
     assert (parts.trunk, parts.layers) == (trunk, layers)
     assert (parts.early_exit is not None) == (layers is not None)

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from normxlogit import TargetError
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.language import CausalLM
-from normxlogit.tasks.targets import BatchTargets, describe_targets, index_of, name_of, output_count, resolve
+from normxlogit.tasks.targets import BatchTargets, describe_targets, index_of, resolve
 from tests import tiny
 
 
@@ -26,9 +26,9 @@ def test_a_token_is_the_start_of_a_word_where_there_is_one():
     task = TaskModel(
         tiny.model("llama", "CausalLM"), PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
     )
-    assert index_of(task, "good", tiny.SIZE) == 2
-    assert index_of(task, " good", tiny.SIZE) == 2
-    assert index_of(task, "ly", tiny.SIZE) == 3, "a piece that begins no word"
+    assert index_of(task.task, "good", tiny.SIZE) == 2
+    assert index_of(task.task, " good", tiny.SIZE) == 2
+    assert index_of(task.task, "ly", tiny.SIZE) == 3, "a piece that begins no word"
 
 
 LOGITS = torch.tensor([[1.0, 2, 4, 8], [10, 20, 40, 80], [100, 200, 400, 800]])
@@ -48,36 +48,32 @@ def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
 def test_targets_are_described_by_kind_name_and_place():
     task, _ = ran(num_labels=3)
     first, second = describe_targets(
-        task, BatchTargets(None, None, None, True, task.task), np.array([[0, 2], [1, 1]]), np.array([1, 1]), None
+        BatchTargets(None, None, None, True, task.task), np.array([[0, 2], [1, 1]]), np.array([1, 1]), None
     )
     assert [(t.kind, t.name, t.id) for t in first] == [("label", "LABEL_0", 0), ("label", "LABEL_2", 2)]
     assert {(t.contrast, t.contrast_id, t.position) for t in first} == {("LABEL_1", 1, None)}
     assert [t.name for t in second] == ["LABEL_1", "LABEL_1"]
     words, _ = ran("llama", "CausalLM")
     ((one,),) = describe_targets(
-        words, BatchTargets(None, None, None, False, words.task), np.array([[7]]), None, np.array([4])
+        BatchTargets(None, None, None, False, words.task), np.array([[7]]), None, np.array([4])
     )
     assert (one.kind, one.name, one.contrast, one.contrast_id, one.position) == ("token", "movie", None, None, 4)
     reader, _ = ran(kind="QuestionAnswering")
     places = np.array([[3, 5], [6, 6]])
     for ids, positions in (([0], [[3], [6]]), ([1], [[5], [6]]), ([0, 1], [[3, 5], [6, 6]])):
-        found = describe_targets(
-            reader, BatchTargets(None, None, None, True, reader.task), np.array([ids] * 2), None, places
-        )
+        found = describe_targets(BatchTargets(None, None, None, True, reader.task), np.array([ids] * 2), None, places)
         assert [[one.position for one in targets] for targets in found] == positions
     values, _ = ran(num_labels=1)
-    ((one,), _) = describe_targets(
-        values, BatchTargets(None, None, None, True, values.task), np.array([[0]] * 2), None, None
-    )
+    ((one,), _) = describe_targets(BatchTargets(None, None, None, True, values.task), np.array([[0]] * 2), None, None)
     assert one.kind == "value"
 
 
 def test_names_of_tokens():
     task, run = ran("llama", "CausalLM")
-    assert output_count(task) == tiny.SIZE
-    assert name_of(task, 7) == "movie"
-    assert index_of(task, "##ly", tiny.SIZE) == tiny.VOCABULARY["##ly"], "a piece by its own name"
+    assert task.output_count == tiny.SIZE
+    assert task.task.output_name(7) == "movie"
+    assert index_of(task.task, "##ly", tiny.SIZE) == tiny.VOCABULARY["##ly"], "a piece by its own name"
     for text, said in [("cats", "'cats' is not one token for this model but 'cat', '##s'"), ("zzz", r"but '\[UNK\]'")]:
         with pytest.raises(TargetError, match=said):
-            index_of(task, text, tiny.SIZE)
-    assert resolve(task, run, "movie", "film").contrast.tolist() == [8, 8]
+            index_of(task.task, text, tiny.SIZE)
+    assert resolve(task.task, run, "movie", "film").contrast.tolist() == [8, 8]

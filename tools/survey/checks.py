@@ -151,7 +151,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
             wanted.append(embedded[0, place].norm() * logit)
         loop = torch.stack(wanted)  # (T,)
         run = explainer._model.run(batch)
-        target = resolve(explainer._model, run, label)
+        target = resolve(explainer._model.task, run, label)
         alone = NormXLogit().score(Request(explainer._model, run, target)).values[0, 0, 0]  # (T,)
         near(alone, loop, "NormXLogit against a plain loop")
         near(torch.tensor(together.scores), loop, "NormXLogit among others")

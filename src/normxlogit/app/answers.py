@@ -107,7 +107,9 @@ class App:
         if not task_model.task.reads_one_text:
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
         named = [target for target in targets if target.strip()]
-        options: dict[str, Any] = typed_targets(task_model, named, contrast) | ({"layers": ALL} if every_layer else {})
+        options: dict[str, Any] = typed_targets(task_model.task, named, contrast) | (
+            {"layers": ALL} if every_layer else {}
+        )
         results: list[Attribution] = []
         costs_by_method, curves, refused = [], [], {}
         forward = [_forward_seconds(explainer, model_input)]

@@ -243,7 +243,7 @@ def attribute(
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
         if kind is Predictions:
-            given |= typed_targets(explainer._model, target or [], contrast, all_labels=all_labels)
+            given |= typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels)
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
             given.setdefault("words", bool(has_words))
         cluster = None

@@ -18,8 +18,8 @@ from ..results.storage.files import replacing, write_text
 from ..results.units.characters import safe_output
 
 if TYPE_CHECKING:
-    from ..model.layers import Layers
     from ..render.blocks import Block
+    from ..tasks.targets import Layers
 
 
 class OnceEach(TyperCommand):

@@ -99,7 +99,7 @@ def explain(
         common: Explain = {"layers": chosen, "verify": _verify(verify, kind, calls, inputs)}
         if not explainer._model.task.compares or long_text != "truncate":
             common["long_text"] = long_text
-        common |= cast(Any, typed_targets(explainer._model, target or [], contrast, all_labels=all_labels))
+        common |= cast(Any, typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels))
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
         if merge is not None:

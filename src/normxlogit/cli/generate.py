@@ -71,7 +71,7 @@ def generate(
         from ..tasks.targets import typed_targets
 
         explainer = options.load(model, device, dtype, gguf_file)
-        keywords |= typed_targets(explainer._model, [] if target is None else [target], contrast)
+        keywords |= typed_targets(explainer._model.task, [] if target is None else [target], contrast)
         if completion is None:
             with status("generating, and explaining each token"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)

@@ -10,15 +10,15 @@ from ..errors import InputError
 
 Result = TypeVar("Result")
 
+PHRASES = ("DefaultCPUAllocator", "can't allocate memory")
+"""What torch's errors say that have no class of their own."""
 
-def out_of_memory(error: BaseException) -> bool:
+
+def out_of_memory(error: BaseException | None) -> bool:
     """Return whether an error means that the device or the machine had too little memory."""
-    text = str(error)
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "DefaultCPUAllocator" in text
-        or "can't allocate memory" in text
-    )
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in PHRASES)
 
 
 def reraise_out_of_memory(error: BaseException) -> None:
@@ -31,12 +31,17 @@ def result_or_none(work: Callable[[], Result]) -> Result | None:
     """Return the result of a call, None if memory ran out, after which the device's cache is emptied."""
     try:
         return work()
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:
         if not out_of_memory(error):
             raise
+    empty_cache()
+    return None
+
+
+def empty_cache() -> None:
+    """Give back what torch keeps of a device's memory."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    return None
 
 
 @contextmanager
@@ -44,7 +49,7 @@ def enough_memory(purpose: str) -> Iterator[None]:
     """Turn an out-of-memory error into an `InputError` that says what there was too little memory for."""
     try:
         yield
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:
         if not out_of_memory(error):
             raise
         raise InputError(

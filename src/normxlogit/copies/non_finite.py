@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 from ..errors import UnsupportedModelError
 from .memory import reraise_out_of_memory
 from .pool import private_clone
-from .trace import Call, tensor_of, trace
+from .run import tensor_of
+from .trace import Call, trace
 
 EXCLUDED = 1e4
 """Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""

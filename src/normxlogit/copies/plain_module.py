@@ -32,7 +32,8 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
     Raises:
         UnsupportedModelError: If it cannot be called like this, or returns no logits.
     """
-    names, takes_any = _forward_arguments(model)
+    _check_arguments(model)
+    names, takes_any = forward_arguments(model)
     ids_name = "input_ids" if "input_ids" in names or not names else names[0]
 
     def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:
@@ -86,23 +87,26 @@ def logits_of(output: Any) -> Tensor:
     return logits[:, None] if logits.ndim == 1 else logits
 
 
-def _forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
-    """Return the names of the forward's arguments, and whether it takes any others."""
+def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
+    """Return the names of a forward's arguments, and whether it takes any others."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
+    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
+def _check_arguments(model: nn.Module) -> None:
+    """Refuse a module whose forward needs more than token ids and what a tokenizer returns with them."""
+    names, _ = forward_arguments(model)
     parameters = inspect.signature(model.forward).parameters
-    named = {
-        name: parameter
-        for name, parameter in parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
-    needed = [name for name, parameter in named.items() if parameter.default is parameter.empty]
-    first = "input_ids" if "input_ids" in named else next(iter(named), "input_ids")
-    missing = sorted({*needed} - {first, "attention_mask", "token_type_ids", "position_ids"})
+    needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    first = "input_ids" if "input_ids" in names else next(iter(names), "input_ids")
+    missing = sorted(needed - {first, "attention_mask", "token_type_ids", "position_ids"})
     if missing:
         raise UnsupportedModelError(
             f"the forward of {type(model).__name__} needs {', '.join(missing)}; it must be called with input_ids, and "
             "attention_mask if it takes one"
         )
-    return list(named), any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:

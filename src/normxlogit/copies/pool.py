@@ -28,44 +28,28 @@ MAX_CLEAN_SHAPES = 4096
 """Most kinds of passes that are remembered as changing nothing."""
 
 Model = TypeVar("Model", bound=nn.Module)
-Leased = TypeVar("Leased")
 
 
-class WriteWatch:
-    """Tells whether passes have changed attributes or buffers of a model's modules."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._snapshot = Snapshot(model, configs=False)
-        self._private_buffers = list(model.buffers())
-        self._first_counts = self._change_counts()
-
-    def written(self) -> bool:
-        """Return whether anything has changed since the watch began."""
-        return self._change_counts() != self._first_counts or not self._snapshot.unchanged()
-
-    def _change_counts(self) -> list[int]:
-        """Return the in-place change counter of each buffer."""
-        return [0 if buffer.is_inference() else buffer._version for buffer in self._private_buffers]
-
-
-class Lease(Generic[Leased]):
+class Lease(Generic[Model]):
     """A copy that is leased to one pass until it is released.
 
     If a lease is dropped without being released, its copy is discarded.
 
     Attributes:
-        leased: What the pass gets: the copy, or what was made of it.
+        leased: The copy.
         active: Whether it was not released yet.
     """
 
-    def __init__(self, leased: Leased, copy: nn.Module, model: nn.Module) -> None:
-        self.leased = leased
+    def __init__(self, copy: Model, model: Model) -> None:
+        self.leased = copy
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
-        # As data, so that the watch counts only what passes write.
+        # As data, so that only what passes write is counted.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
         parameters = zip(copy.parameters(), model.parameters(), strict=True)
         self._private_weights = [(copied, original) for copied, original in parameters if copied is not original]
-        self._watch = WriteWatch(copy)
+        self._snapshot = Snapshot(copy, configs=False)
+        self._buffers = list(copy.buffers())
+        self._first_counts = self._change_counts()
         self.active = True
 
     def refresh(self) -> None:
@@ -78,37 +62,43 @@ class Lease(Generic[Leased]):
 
     @property
     def clean(self) -> bool:
-        """Whether no pass changed the copy."""
-        return not self._watch.written()
+        """Whether no pass changed an attribute or a buffer of the copy."""
+        return self._change_counts() == self._first_counts and self._snapshot.unchanged()
+
+    def _change_counts(self) -> list[int]:
+        """Return the in-place change counter of each buffer."""
+        return [0 if buffer.is_inference() else buffer._version for buffer in self._buffers]
 
 
-class Pool(Generic[Leased]):
+class Pool(Generic[Model]):
     """Lends private clones of a model, and makes new ones when all are lent.
 
     Args:
         model: The model that is cloned.
-        prepare: Makes of a new clone what is lent.
+        prepare: Is called with each new clone, to change it; None to lend clones as they are.
     """
 
-    def __init__(self, model: nn.Module, prepare: Callable[[nn.Module], Leased]) -> None:
+    def __init__(self, model: Model, prepare: Callable[[Model], object] | None = None) -> None:
         self.model = model
         self._prepare = prepare
-        self._idle: list[Lease[Leased]] = []
+        self._idle: list[Lease[Model]] = []
         self._clean_shapes: set[Hashable] = set()
 
-    def take(self) -> Lease[Leased]:
+    def take(self) -> Lease[Model]:
         """Lease a copy whose buffers have the owner's values."""
         try:
             lease = self._idle.pop()
         except IndexError:
             copy = private_clone(self.model)
-            lease = Lease(self._prepare(copy), copy, self.model)
+            if self._prepare is not None:
+                self._prepare(copy)
+            lease = Lease(copy, self.model)
         else:
             lease.refresh()
             lease.active = True
         return lease
 
-    def release(self, lease: Lease[Leased], kind: Hashable = None) -> None:
+    def release(self, lease: Lease[Model], kind: Hashable = None) -> None:
         """Return a copy to the pool, once; it is discarded if it was changed.
 
         Args:
@@ -125,7 +115,7 @@ class Pool(Generic[Leased]):
             self._idle.append(lease)
 
     @contextmanager
-    def lease(self, kind: Hashable = None) -> Iterator[Leased]:
+    def lease(self, kind: Hashable = None) -> Iterator[Model]:
         """Lease a copy for one pass; `kind` is as for `release`."""
         lease = self.take()
         try:
@@ -134,11 +124,6 @@ class Pool(Generic[Leased]):
             self.release(lease)
             raise
         self.release(lease, kind)
-
-
-def model_pool(model: Model) -> Pool[Model]:
-    """Return a pool that lends private clones of a model as they are."""
-    return Pool(model, lambda copy: cast(Model, copy))
 
 
 def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:

@@ -1,5 +1,7 @@
 """Run a forward pass of a copy with hooks: record, replace or stop at modules, or call something instead.
 
+It runs in the model's own precision, whatever autocast the caller has on.
+
 Hooks are registered here and nowhere else, for one pass, and are removed when it ends, also by an error. So nothing of
 one pass is seen by another, and no thread needs a state of its own: a copy is run by one thread at a time (see `pool`).
 
@@ -7,13 +9,15 @@ The backward pass outlives `run`: what runs again in it, as layers under gradien
 hooks. `FrozenRunner.forward` therefore refuses to replace anything inside such layers.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from transformers.utils.generic import ModelOutput
 
 Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Gets what a module returned and its arguments; returns what takes its place, or None to leave it."""
@@ -112,7 +116,8 @@ def run(
             # Looked up by torch's wrapper of calls; the module's hooks and a forward of its owner's stay as they are.
             module.__dict__["_call_impl"] = partial(function, module._call_impl)
             replaced.append(module)
-        result.output = (copy if call is None else call)(**inputs)
+        with without_autocast(inputs):
+            result.output = (copy if call is None else call)(**inputs)
     except _Stop:
         pass
     finally:
@@ -139,11 +144,6 @@ def _apply_in_turn(first: Replace, second: Replace, output: Any, args: tuple[Any
     after_first = first(output, args, kwargs)
     after_second = second(output if after_first is None else after_first, args, kwargs)
     return after_first if after_second is None else after_second
-
-
-def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a module's main input, among its arguments."""
-    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
 
 
 def _register_hooks(
@@ -179,3 +179,126 @@ def _stop_at(site: Site, count: int, stop: Site | None) -> None:
     """End the pass if a site is where it is to stop, at the call that `count` gives."""
     if site == stop and count >= site.call:
         raise _Stop
+
+
+# --- the model's own precision --------------------------------------------------------------------------------------
+
+
+def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """Switch autocast off where it is on, for the device that the inputs are on."""
+    device = _device_of(inputs)
+    if not torch.is_autocast_enabled(device):
+        return contextlib.nullcontext()
+    return torch.autocast(device, enabled=False)
+
+
+def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
+    """Return a note where the caller has autocast on, in which the model would answer otherwise.
+
+    Args:
+        inputs: The model's inputs.
+        dtype: The precision of the model's weights, if it is known.
+    """
+    if not torch.is_autocast_enabled(_device_of(inputs)):
+        return ()
+    precision = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
+    return (f"explained in the model's own precision{precision}; in autocast, which is on here, it answers otherwise",)
+
+
+def _device_of(inputs: Mapping[str, Any]) -> str:
+    """Return the type of the device that the inputs are on."""
+    with torch._C.DisableTorchFunction():  # nothing of it is for a mode that records the pass
+        return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
+
+
+# --- what a module is given, and what it returns --------------------------------------------------------------------
+
+
+def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a module's main input, among its arguments."""
+    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
+
+    Attributes:
+        kind: The type of what it returns.
+        length: Length of the tuple or list.
+        pooled: Whether a pooled state is returned beside it.
+    """
+
+    kind: Any
+    length: int = 1
+    pooled: bool = False
+
+    @classmethod
+    def of(cls, output: Any) -> "Form":
+        """Return the form of what a module returned."""
+        pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
+        return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
+
+    def wrap(self, state: Tensor) -> Any:
+        """Return a state as the module returns it."""
+        if issubclass(self.kind, Tensor):
+            return state
+        if issubclass(self.kind, ModelOutput):
+            return self.kind(last_hidden_state=state)
+        values = [state, *[None] * (self.length - 1)]
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+
+    def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
+        """Skip a module: return its main input as it returns a state."""
+        return self.wrap(main_input(args, kwargs))
+
+
+def tensor_of(output: Any) -> Tensor | None:
+    """Return the main tensor in what a module returned, None if there is none."""
+    if isinstance(output, ModelOutput):
+        output = output.get("last_hidden_state")
+    elif isinstance(output, tuple | list) and output:
+        output = output[0]
+    return output if isinstance(output, Tensor) else None
+
+
+def with_tensor(output: Any, tensor: Tensor) -> Any:
+    """Return what a module returned with its main tensor replaced, see `tensor_of`."""
+    if isinstance(output, ModelOutput):
+        return type(output)(**{**output, "last_hidden_state": tensor})
+    if not isinstance(output, tuple | list):
+        return tensor
+    values = [tensor, *output[1:]]
+    return type(output)(*values) if hasattr(output, "_fields") else type(output)(values)
+
+
+def several_states(output: Any) -> bool:
+    """Return whether a module returns more than one state, as reversible layers do."""
+    main = tensor_of(output)
+    if main is None or isinstance(output, Tensor):
+        return False
+    values = output.values() if isinstance(output, Mapping) else output
+    return sum(isinstance(part, Tensor) and part.shape == main.shape for part in values) > 1
+
+
+def hidden_of(output: Any) -> Tensor | None:
+    """Return the (B, T, H) hidden states in a trunk's output, None if there are none."""
+    hidden = tensor_of(output)
+    return hidden if hidden is not None and hidden.ndim == 3 else None
+
+
+def states_of(output: Any) -> tuple[Tensor, ...] | None:
+    """Return the `hidden_states` in a model's output, of an encoder-decoder model the decoder's; None if none."""
+    if not isinstance(output, Mapping):
+        return None
+    return output.get("hidden_states") or output.get("decoder_hidden_states") or None
+
+
+def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
+    """Return the embedding layer's output for the text: of an encoder-decoder model, its encoder's.
+
+    Returns:
+        (B, T, H); None if there is none of this shape, as in trunks that carry several streams from the start.
+    """
+    states = output.get("encoder_hidden_states") or states_of(output)
+    return states[0] if states and states[0].ndim == 3 else None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import main_input, run
+from .run import hidden_of, main_input, run
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -71,40 +71,6 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
     return calls, result.output
 
 
-@dataclass(frozen=True)
-class Form:
-    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
-
-    Attributes:
-        kind: The type of what it returns.
-        length: Length of the tuple or list.
-        pooled: Whether a pooled state is returned beside it.
-    """
-
-    kind: Any
-    length: int = 1
-    pooled: bool = False
-
-    @classmethod
-    def of(cls, output: Any) -> "Form":
-        """Return the form of what a module returned."""
-        pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
-        return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
-
-    def wrap(self, state: Tensor) -> Any:
-        """Return a state as the module returns it."""
-        if issubclass(self.kind, Tensor):
-            return state
-        if issubclass(self.kind, ModelOutput):
-            return self.kind(last_hidden_state=state)
-        values = [state, *[None] * (self.length - 1)]
-        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
-
-    def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
-        """Skip a module: return its main input as it returns a state."""
-        return self.wrap(main_input(args, kwargs))
-
-
 def path_of(model: nn.Module, part: object) -> str | None:
     """Return the path of a module in a model, None if it is not there."""
     return next((path for path, module in model.named_modules() if module is part), None)
@@ -116,57 +82,6 @@ def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
     for call in calls:
         by_family.setdefault(call.family, []).append(call)
     return by_family
-
-
-def tensor_of(output: Any) -> Tensor | None:
-    """Return the main tensor in what a module returned, None if there is none."""
-    if isinstance(output, ModelOutput):
-        output = output.get("last_hidden_state")
-    elif isinstance(output, tuple | list) and output:
-        output = output[0]
-    return output if isinstance(output, Tensor) else None
-
-
-def with_tensor(output: Any, tensor: Tensor) -> Any:
-    """Return what a module returned with its main tensor replaced, see `tensor_of`."""
-    if isinstance(output, ModelOutput):
-        return type(output)(**{**output, "last_hidden_state": tensor})
-    if not isinstance(output, tuple | list):
-        return tensor
-    values = [tensor, *output[1:]]
-    return type(output)(*values) if hasattr(output, "_fields") else type(output)(values)
-
-
-def several_states(output: Any) -> bool:
-    """Return whether a module returns more than one state, as reversible layers do."""
-    main = tensor_of(output)
-    if main is None or isinstance(output, Tensor):
-        return False
-    values = output.values() if isinstance(output, Mapping) else output
-    return sum(isinstance(part, Tensor) and part.shape == main.shape for part in values) > 1
-
-
-def hidden_of(output: Any) -> Tensor | None:
-    """Return the (B, T, H) hidden states in a trunk's output, None if there are none."""
-    hidden = tensor_of(output)
-    return hidden if hidden is not None and hidden.ndim == 3 else None
-
-
-def states_of(output: Any) -> tuple[Tensor, ...] | None:
-    """Return the `hidden_states` in a model's output, of an encoder-decoder model the decoder's; None if none."""
-    if not isinstance(output, Mapping):
-        return None
-    return output.get("hidden_states") or output.get("decoder_hidden_states") or None
-
-
-def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
-    """Return the embedding layer's output for the text: of an encoder-decoder model, its encoder's.
-
-    Returns:
-        (B, T, H); None if there is none of this shape, as in trunks that carry several streams from the start.
-    """
-    states = output.get("encoder_hidden_states") or states_of(output)
-    return states[0] if states and states[0].ndim == 3 else None
 
 
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:

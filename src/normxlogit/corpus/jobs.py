@@ -11,7 +11,6 @@ from ..inputs.chat import Prompt
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.encoder import LongText
 from ..inputs.texts import counted
-from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
@@ -24,7 +23,7 @@ from ..results.citations import Citations
 from ..results.storage.columns import CONVERSATION, TESTED
 from ..results.units.spans import PartKind, PartSpec, SourceKind, SourceSpec
 from ..results.units.words import MERGES, Merge
-from ..tasks.targets import All, Choice, TargetSpec
+from ..tasks.targets import All, Choice, Layers, TargetSpec
 from .rows.cells import conversation_cell, documents_cell, prompt_cell, text_cell
 from .rows.media import BESIDE, DEFAULTS
 from .rows.shards import InputColumns, TextColumn

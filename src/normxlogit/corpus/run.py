@@ -12,10 +12,10 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.defaults import completion_methods, default_methods, first_working
 from ..model.identity import identity_of
-from ..model.layers import Layers
 from ..pipeline.arguments import advised_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.columns import CORPUS
+from ..tasks.targets import Layers
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
@@ -182,8 +182,7 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
     """Return the first default method that works on the model, which a trial input shows if there are several."""
     model = explainer._model
-    use = model.task.use
-    methods = default_methods(use)
+    methods = default_methods(model.task.use)
     if len(methods) == 1:
         return methods[0]
     trial = model.task.example_input(model)
@@ -193,7 +192,7 @@ def _default_method(explainer: Explainer, layers: Layers) -> Method:
         return method
 
     try:
-        return first_working(use, explain)[0]
+        return first_working(methods, explain)[0]
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return methods[0]
 

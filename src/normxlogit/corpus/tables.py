@@ -11,13 +11,14 @@ from .._version import __version__
 from ..inputs.columns import SPECIAL, EncodingColumns
 from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import Method
+from ..methods.base import sink_note
 from ..model.task_model import TaskModel
-from ..pipeline.explain import ScoreColumns, sink_note
+from ..pipeline.texts import ScoreColumns
 from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.files import json_text
 from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
 from ..results.units.words import Merge, merge_words
-from ..tasks.targets import contrast_note, index_of, name_of, output_count
+from ..tasks.targets import contrast_note, index_of
 from .jobs import Predictions
 from .rows.formats import arrow_module
 from .rows.shards import KEPT
@@ -81,12 +82,12 @@ def _shared_by_predictions(
     """Return the values that all texts, pictures or sounds of a run share."""
     layers = [scored.layers for _, scored in explained.batches]
     layers += [getattr(result, "layers", None) or () for result in explained.results.values()]
-    contrast = None if job.contrast is None else index_of(model, job.contrast, output_count(model))
+    contrast = None if job.contrast is None else index_of(model.task, job.contrast, model.output_count)
     return {
         "labels": list(model.task.labels),
         "target": {
             "kind": model.task.target_kind,
-            "contrast": None if contrast is None else name_of(model, contrast),
+            "contrast": None if contrast is None else model.task.output_name(contrast),
             "contrast_id": contrast,
         },
         "quantity": model.task.quantity,
@@ -219,7 +220,7 @@ def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge:
 def _positions(scored: ScoreColumns) -> FloatArray:
     """Return the one position that each text explains, (R,); NaN for whole texts, and for labels at several."""
     if scored.places is None:
-        return np.full(len(scored.lengths), np.nan, np.float32)
+        return np.full(len(scored.ids), np.nan, np.float32)
     if scored.places.ndim == 1:
         return scored.places
     chosen = np.take_along_axis(scored.places, scored.ids.astype(np.int64), 1)  # (R, K), of (R, 2) for start and end
@@ -234,7 +235,7 @@ def _notes(
     notes = [list(encodings.notes.get(i, ())) for i in range(len(encodings))]
     if scored.contrast is not None:
         contrast = int(scored.contrast[0])
-        name = name_of(model, contrast)
+        name = model.task.output_name(contrast)
         for note, ids in zip(notes, scored.ids.astype(int).tolist(), strict=True):
             note += contrast_note(ids, contrast, name)
     for i in (i for i, tokens in enumerate(sinks) if tokens):
@@ -279,7 +280,9 @@ def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -
     arrow = arrow_module()
     distinct, places = np.unique(ids, return_inverse=True)
     ids_listed = [int(i) for i in distinct]
-    names = readable_tokens(model.tokenizer, ids_listed) if readable else [name_of(model, i) for i in ids_listed]
+    names = (
+        readable_tokens(model.tokenizer, ids_listed) if readable else [model.task.output_name(i) for i in ids_listed]
+    )
     return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
 
 

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.columns import EncodingColumns, lengths_of
+from ..inputs.batching import lengths_of
+from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
-from ..model.layers import layer_numbers
-from ..model.map_batches import run_batches
+from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
-from ..pipeline.explain import ScoreColumns, score_batch
-from ..pipeline.texts import explain_encodings
+from ..pipeline.texts import ScoreColumns, explain_encodings, score_batch
 from ..results.attribution import Attribution
 from ..results.base import Record
-from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
+from ..tasks.targets import Choice, check_target, choice_from_text, index_of
 from .halving import Halving
 from .jobs import Predictions
 from .rows.media import media_of
@@ -118,8 +117,8 @@ class ShardWorker:
     def _target(self, name: str) -> int | str:
         """Return the index of a target, or its problem."""
         try:
-            index = index_of(self.model, choice_from_text(self.model, name), output_count(self.model))
-            check_target(self.model, index, self.job.contrast)
+            index = index_of(self.model.task, choice_from_text(self.model.task, name), self.model.output_count)
+            check_target(self.model.task, self.model.output_count, index, self.job.contrast)
             return index
         except TargetError as error:
             return str(error)
@@ -153,8 +152,9 @@ class ShardWorker:
             def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
                 return self._halving(score, places, lambda i, reason: report(short[i], reason))
 
-            for _, scored in run_batches(model, single_window, score_all, options.method.memory):
-                batches += scored
+            for attempt in batch_attempts(model, single_window, options.method.memory):
+                with attempt as places:
+                    batches += score_all(places)
 
         def explain(places: list[int]) -> list[Any]:
             explained = explain_encodings(model, [encodings[i] for i in places], options.some(places))
@@ -174,11 +174,11 @@ def _check_job(model: TaskModel, job: Predictions) -> None:
         raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
     if job.words and not model.tokenizer.is_fast:
         raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
-    check_target(model, job.target, job.contrast)
+    check_target(model.task, model.output_count, job.target, job.contrast)
     if job.layers is None:
         return
     try:
         model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0], [0]))
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
-    layer_numbers(job.layers, model)
+    model.layer_numbers(job.layers)

@@ -3,19 +3,17 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from ..copies.autocast import without_autocast
 from ..copies.pool import private_clone
-from ..copies.run import Replace, in_turn
-from ..copies.trace import path_of, states_of, trace
-from ..errors import UnsupportedModelError
+from ..copies.run import Replace, in_turn, states_of, without_autocast
+from ..copies.trace import path_of, trace
+from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
-from ..model.layers import ReadAt, layers_read
 from ..model.task_model import TaskModel
 from ..parts.headpiece import answer_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs
@@ -28,6 +26,9 @@ from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints
 from .head_answers import contrasted_logits, head_answers
 from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers, read_out, token_norms
 from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
+
+ReadAt = int | Literal["first-half", "middle", "all"]
+"""Where the frozen network is read, see `FrozenGradient`."""
 
 
 class FrozenModel:
@@ -377,3 +378,22 @@ def _entries(places: Sequence[int]) -> list[int]:
         [place for place in places if place == MEDIA],
     )
     return [min(side) for side in sides if side]
+
+
+def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
+    """Return the layers at whose outputs the frozen network is read, 0 for the embeddings.
+
+    Args:
+        read_at: As in `FrozenGradient`.
+        count: How many layers the model has.
+        first: The first layer that several of them begin with, 0 or 1.
+    """
+    if read_at == "middle":
+        return (count // 2,)
+    if isinstance(read_at, str):
+        last = count - 1 if read_at == "all" else min(max(count // 2, 1), count - 1)
+        return tuple(range(first, last + 1)) or (0,)
+    layer = count + read_at if read_at < 0 else read_at
+    if not 0 <= layer <= count:
+        raise MethodError(f"read_at={read_at}: there are layers 1 to {count}")
+    return (layer,)

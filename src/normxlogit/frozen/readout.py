@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ..copies.run import Replace
-from ..copies.trace import Axes, tensor_of, with_tensor
+from ..copies.run import Replace, tensor_of, with_tensor
+from ..copies.trace import Axes
 from ..parts.layer_outputs import LayerOutput
 
 BackwardSettings = tuple[Tensor | None, Tensor | None]

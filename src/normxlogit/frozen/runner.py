@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.autocast import without_autocast
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Lease, Pool, kind_of
-from ..copies.run import Pass, Replace, Site, run
+from ..copies.run import Pass, Replace, Site, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
-from ..model.proof_sample import reading
+from ..model.model_copy import reading
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
@@ -95,7 +94,7 @@ class FrozenRunner:
 
     def __init__(self, model: TaskModel) -> None:
         self.model = model
-        self.pool = Pool(model.module, with_constant_weights)
+        self.pool: Pool[nn.Module] = Pool(model.module, with_constant_weights)
         self.lock = threading.RLock()
         self.encoder_layers: set[str] = set()
         self._careful = False

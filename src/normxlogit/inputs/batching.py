@@ -1,4 +1,4 @@
-"""Encodings as padded tensors, in groups under a token budget."""
+"""Batches: encodings in groups of similar length, under a token budget, as padded tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .columns import EncodingColumns, lengths_of, sizes_of
+from .columns import EncodingColumns
 from .encoding import EncodedMedium, Encoding
 
 MAX_PADDING_SHARE = 0.04
@@ -17,6 +17,9 @@ MAX_PADDING_SHARE = 0.04
 
 FREE_PADDING_TOKENS = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
+
+GROWS_AFTER = 32
+"""Batches that must fit, one after the other, before a larger one is tried again."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,21 @@ class Batch:
         return self.real(rows.expand(self.mask.shape))  # (N,)
 
 
+def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
+    """Return how many tokens each encoding has."""
+    if isinstance(encodings, EncodingColumns):
+        lengths: list[int] = encodings.lengths.tolist()
+        return lengths
+    return [len(encoding) for encoding in encodings]
+
+
+def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
+    """Return the number of tokens that are read for each encoding, those of its source included."""
+    if isinstance(encodings, EncodingColumns):
+        return lengths_of(encodings)
+    return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]
+
+
 def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> Iterator[list[int]]:
     """Yield groups of encodings of similar length, longest first.
 
@@ -131,3 +149,50 @@ def collate(
         full[mask] = values
         inputs[name] = torch.from_numpy(full).to(device)
     return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)
+
+
+class TokenBudget:
+    """Most tokens, padding included, in one forward pass.
+
+    Memory may run out because a batch is too large for the device, or because another process had it just then. So the
+    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted. When a batch
+    fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
+
+    Args:
+        limit: What the caller set; the budget never exceeds it.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.tokens = limit
+        self._failed = 0
+        self._fitted = 0
+
+    def shrink(self, tokens: int, failed: int) -> None:
+        """Set the budget to fewer tokens.
+
+        Args:
+            tokens: The budget.
+            failed: Tokens of the batch that memory did not suffice for.
+        """
+        self.tokens, self._failed, self._fitted = tokens, failed, 0
+
+    def restore(self, tokens: int) -> None:
+        """Restore the original budget."""
+        self.tokens, self._fitted = tokens, 0
+
+    def fitted(self, tokens: int) -> bool:
+        """Record that a batch of this many tokens fitted into memory.
+
+        Returns:
+            Whether the budget has grown.
+        """
+        if self.tokens >= self.limit:
+            return False
+        self._fitted += 1
+        if tokens >= self._failed:
+            self.restore(self.limit)
+        elif self._fitted >= GROWS_AFTER:
+            self.restore(min(2 * self.tokens, self.limit))
+        else:
+            return False
+        return True

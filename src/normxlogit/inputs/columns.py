@@ -138,21 +138,6 @@ class EncodingColumns(Sequence[Encoding]):
         )
 
 
-def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return how many tokens each encoding has."""
-    if isinstance(encodings, EncodingColumns):
-        lengths: list[int] = encodings.lengths.tolist()
-        return lengths
-    return [len(encoding) for encoding in encodings]
-
-
-def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return the number of tokens that are read for each encoding, those of its source included."""
-    if isinstance(encodings, EncodingColumns):
-        return lengths_of(encodings)
-    return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]
-
-
 def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:
     """Return the indices of some rows' tokens, one row after the other.
 

@@ -1,5 +1,6 @@
 """Texts to encodings, without changing the user's tokenizer."""
 
+import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -8,12 +9,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Tokenizer
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
-from .private_tokenizer import private_tokenizer
 from .texts import Text, counted, read_texts
 from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids
 
@@ -347,6 +348,44 @@ class Encoder:
             "is it the tokenizer of this model, and the text in its language?"
         )
         return replace(encoding, notes=(*encoding.notes, note))
+
+
+def private_tokenizer(tokenizer: Any) -> Any:
+    """Return a copy of the user's tokenizer that shares no setting with it, such as truncation and padding.
+
+    A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: the user's own setting
+    would be overwritten, also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other
+    tokens. The copy shares the vocabulary, so it is made in microseconds and needs no memory.
+
+    Args:
+        tokenizer: The user's tokenizer; slow ones keep nothing of a call and are returned as they are.
+
+    Raises:
+        InputError: If a copy of the backend would give its added tokens other ids.
+    """
+    backend = getattr(tokenizer, "_tokenizer", None)
+    if not isinstance(backend, Tokenizer):
+        return tokenizer
+    private = copy.copy(tokenizer)
+    private._tokenizer = _copy_backend(backend)
+    return private
+
+
+def _copy_backend(backend: Tokenizer) -> Tokenizer:
+    """Return a new backend around the components of another."""
+    private = Tokenizer(backend.model)
+    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        if (component := getattr(backend, name)) is not None:
+            setattr(private, name, component)
+    private.encode_special_tokens = backend.encode_special_tokens
+    added_tokens = backend.get_added_tokens_decoder()
+    private.add_tokens([added_tokens[index] for index in sorted(added_tokens)])
+    if private.get_added_tokens_decoder() != added_tokens:
+        raise InputError(
+            "the tokenizer numbers its added tokens in a way that it loses when it is saved: its vocabulary was "
+            "replaced after they were added; build it again, with the tokens added last"
+        )
+    return private
 
 
 def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:

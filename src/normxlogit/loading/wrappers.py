@@ -17,7 +17,7 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..errors import InputError, UnsupportedModelError
 from ..tasks import is_bare
-from ..tasks.label_names import label_names
+from ..tasks.classification import label_names
 from ..tasks.similarity.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from ..tasks.zero_shot import hypotheses_of
 from .pipeline_settings import settings_of

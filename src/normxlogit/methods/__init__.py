@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .gradient import GradientNorm, GradientXInput, IntegratedGradients
     from .guided_lime import GuidedLime
     from .normxlogit import InputNorm, LogAt, NormXLogit, Random
-    from .occlusion import Occlusion
+    from .perturbation import Occlusion
     from .surrogates import ContextCite, KernelShap, Lime
 
 __all__ = [
@@ -57,7 +57,7 @@ _MODULES = {
     "FrozenGradient": "frozen",
     "GlobEnc": "decomposition.globenc",
     "GuidedLime": "guided_lime",
-    "Occlusion": "occlusion",
+    "Occlusion": "perturbation",
     "ValueZeroing": "decomposition.value_zeroing",
     **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
     **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),

@@ -14,14 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..copies.autocast import without_autocast
+from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
-from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..tasks import Task
-from ..tasks.targets import BatchTargets
+from ..tasks.targets import BatchTargets, Layers
 from .settings import check, format_value, settings_of, unknown_setting
 
 if TYPE_CHECKING:
@@ -37,11 +36,11 @@ class Request:
 
     Attributes:
         model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
-            weights: read it, do not change it), `model.head` (the proved head), `model.answer`, `model.run`,
-            `model.layer_as_final`, `model.head_logits`, `model.embeddings`, `model.batch`, `model.task` and
-            `model.tokenizer`.
+            weights: read it, do not change it), `model.head` (the proved head), `model.answer`, `model.measure`,
+            `model.run`, `model.layer_as_final`, `model.head_logits`, `model.embeddings`, `model.batch`, `model.task`
+            and `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
-        target: What to explain, K targets for each text; see `BatchTargets.quantity` and `BatchTargets.measure`.
+        target: What to explain, K targets for each text; see `BatchTargets.quantity`.
         layers: The requested layers, L of them, counted from 1; empty for the model's answer as it is.
     """
 
@@ -235,6 +234,15 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
             f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )
+
+
+def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> tuple[str, ...]:
+    """Return a note that names attention sinks, if there are any but special tokens."""
+    words = [i for i in sinks if not special[i]]
+    if not words:
+        return ()
+    names = ", ".join(repr(tokens[i]) for i in words)
+    return (f"attention sink: {names}; what a sink contributes is reported separately and in no score",)
 
 
 def import_package(name: str) -> Any:

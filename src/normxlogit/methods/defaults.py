@@ -1,6 +1,6 @@
 """The default method and settings of each entry point, with the reason."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
@@ -123,8 +123,8 @@ def completion_methods(method: "str | Method | None") -> CompletionMethods:
     return {"method": named_or_default(method, "completions"), "media_method": named_or_default(method, "media")}
 
 
-def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
-    """Explain by the first default method of a use that works on a model.
+def first_working(methods: "Sequence[str | Method]", explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
+    """Explain by the first of the default methods of a use that works on a model; the others need not be imported.
 
     Returns:
         What `explain` returned, and a note if that was not by the first method.
@@ -132,12 +132,12 @@ def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[
     Raises:
         UnsupportedModelError: If no method works.
     """
-    *preferred, last = DEFAULTS[use].methods
+    *preferred, last = methods
     note: tuple[str, ...] = ()
     for name in preferred:
         method = method_named(name)
         try:
             return explain(method), note
-        except UnsupportedModelError as error:
+        except UnsupportedModelError as error:  # the next method is tried
             note = (f"{method.info.name}, the default, does not work on this model: {error}",)
     return explain(method_named(last)), note

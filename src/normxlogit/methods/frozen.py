@@ -6,17 +6,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..copies.autocast import without_autocast
+from ..copies.run import without_autocast
 from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions
 from ..frozen.entry_points import MEDIA, WORDS
-from ..frozen.frozen_model import FrozenModel
+from ..frozen.frozen_model import FrozenModel, ReadAt
 from ..frozen.runner import FrozenPass
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass, has_graph
-from ..model.layers import Layers, ReadAt, layer_numbers
 from ..model.task_model import TaskModel
+from ..tasks.targets import Layers
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register
@@ -99,7 +99,7 @@ class FrozenGradient(Method):
         if not self._is_at_text:
             return super().forward(model, batch, predict=predict)
         model.prepare(batch)
-        return self._run(model, batch, layer_numbers(layers, model), predict=predict and not batch.has_source)
+        return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
 
     @property
     def _is_at_text(self) -> bool:

@@ -69,7 +69,7 @@ class _AnswerToEmbeddings:
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as embedding_replacement:
-            values = target.measure(self.model, inputs, positions, texts, replace=embedding_replacement)  # (N, 1)
+            values = self.model.measure(target, inputs, positions, texts, replace=embedding_replacement)  # (N, 1)
             answers = values[:, 0]  # (N,)
         if blocked := operations_without_gradient(answers):
             raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")

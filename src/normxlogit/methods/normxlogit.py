@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from ..copies.trace import tensor_of
+from ..copies.run import tensor_of
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..parts.embeddings import table_of

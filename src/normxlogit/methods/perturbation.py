@@ -2,7 +2,7 @@
 
 The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
 `pipeline/completions/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed
-input) and a regressor (`fit`); `PerturbedAnswers` runs the model.
+input) and a regressor (`fit`); `PerturbedAnswers` runs the model. The simplest of them, occlusion, stands here too.
 """
 
 from abc import abstractmethod
@@ -15,12 +15,13 @@ import torch
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..model.batch_attempts import batch_attempts
 from ..model.forward_pass import ForwardPass
-from ..model.layers import Layers
-from ..model.map_batches import map_batches
 from ..model.masking import check_words, masks, moved_position, remove_tokens
 from ..model.task_model import TaskModel
+from ..tasks.targets import Layers
 from .base import Method, Request, Scores, remainder, run_method
+from .registry import LOGITS, register
 
 Booleans = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -59,12 +60,11 @@ class PerturbedAnswers(Generic[Key, Answer]):
     def _run(self, keys: list[Key]) -> None:
         """Run the model on the inputs of some keys, and keep its answers."""
         inputs = [self.perturb(key) for key in keys]
-
-        def run_batch(places: list[int]) -> Iterable[Answer]:
-            with torch.inference_mode():
-                return self.answer_batch([inputs[place] for place in places], [keys[place] for place in places])
-
-        self._known.update(zip(keys, map_batches(self.model, inputs, run_batch), strict=True))
+        for attempt in batch_attempts(self.model, inputs):
+            with attempt as places, torch.inference_mode():
+                batch_keys = [keys[place] for place in places]
+                answers = self.answer_batch([inputs[place] for place in places], batch_keys)
+                self._known.update(zip(batch_keys, answers, strict=True))
 
 
 class TokenSubsets:
@@ -145,7 +145,7 @@ class TokenSubsets:
             ]
             moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
             positions = (moved_positions + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
-        values = self.target.measure(self.model, batch.inputs, positions, texts, log_probability=self._log_odds)
+        values = self.model.measure(self.target, batch.inputs, positions, texts, log_probability=self._log_odds)
         on_host = values.float().cpu().numpy()  # (B, K)
         self.model.check_finite(on_host, batch)
         answers = on_host.astype(np.float64)  # (B, K)
@@ -222,6 +222,34 @@ class Perturbation(Method):
                 r2[row] = torch.from_numpy(fit.r2)
         bias = remainder(request, scores) if self.adds_up else None
         return Scores(scores, {} if self.prior is None else {"r2": r2}, bias)
+
+
+@register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward")
+class Occlusion(Perturbation):
+    """The decrease of the logit when a token is masked, or deleted from an autoregressive model's input.
+
+    score_i = logit_p(text) - logit_p(text without token i)  (Zeiler and Fergus, 2014; Li et al., 2016, equation 3)
+
+    Args:
+        window: How many neighbouring tokens are left out at a time; a token's score is the mean over its windows.
+    """
+
+    def __init__(self, window: int = 1) -> None:
+        if window < 1:
+            raise ValueError("window must be positive")
+        self.window = window
+
+    def subsets(self, players: int) -> Booleans:
+        """Return the whole input, then the input without each window, (1 + M - window + 1, M)."""
+        window = min(self.window, players)
+        starts = np.arange(players - window + 1)[:, None]  # (N - 1, 1)
+        outside = (np.arange(players) < starts) | (np.arange(players) >= starts + window)  # (N - 1, M)
+        return np.concatenate([np.ones((1, players), bool), outside])
+
+    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+        """Return the mean loss over the windows of each player."""
+        absent = ~present[1:]  # (N - 1, M)
+        return Fit((answers[:1] - answers[1:]).T @ absent / absent.sum(0))
 
 
 def random_subsets(players: int, samples: int, seed: int) -> Booleans:

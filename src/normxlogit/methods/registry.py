@@ -228,6 +228,8 @@ def method_named(method: "str | Method") -> "Method":
         return method
     name, _, settings_text = method.partition(":")
     info = describe(name.strip())
+    if not settings_text:
+        return info.cls()
     settings: dict[str, Any] = {}
     try:
         parts = split_settings(settings_text)

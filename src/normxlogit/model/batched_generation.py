@@ -12,9 +12,8 @@ from ..copies.pool import private_clone
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import prompts_are_continued_as_alone
-from ..parts.proved_lengths import ProvedLengths, lengths_to_try
-from .map_batches import map_batches
-from .proof_sample import reading
+from .batch_attempts import batch_attempts
+from .model_copy import ProvedLengths, lengths_to_try, reading
 from .task_model import TaskModel
 
 PADDING_SAFE = {
@@ -68,11 +67,12 @@ def batched_generation(
             rows if len(rows) == 1 else [_without_padding(ids, ends, padding) for ids in rows] for rows in generated
         ]
 
-    def generate(places: list[int]) -> list[list[list[int]]]:
-        generated = _generate_together(model, [prompts[place] for place in places], config)
-        return [[until_end(ids, ends)] for ids in generated]
-
-    return map_batches(model, prompts, generate, share=2)  # keys and values are kept
+    by_place: dict[int, list[list[int]]] = {}
+    for attempt in batch_attempts(model, prompts, share=2):  # keys and values are kept
+        with attempt as places:
+            together = _generate_together(model, [prompts[place] for place in places], config)
+            by_place.update((place, [until_end(ids, ends)]) for place, ids in zip(places, together, strict=True))
+    return [by_place[place] for place in range(len(prompts))]
 
 
 def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:

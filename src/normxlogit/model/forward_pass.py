@@ -85,6 +85,20 @@ class ForwardPass:
         )
 
 
+def to_host(*tensors: Tensor | None) -> list[Any]:
+    """Bring tensors from the device as float32 arrays, all in one transfer.
+
+    Args:
+        *tensors: Of any shape and type; None stays None. Indices below 2^24 stay exact.
+    """
+    on_device = [t for t in tensors if t is not None and t.device.type != "cpu"]
+    if not on_device:
+        return [None if t is None else t.float().numpy() for t in tensors]
+    flat = torch.cat([t.float().to(on_device[0].device).flatten() for t in tensors if t is not None]).cpu()
+    parts = iter(flat.split([t.numel() for t in tensors if t is not None]))
+    return [None if t is None else next(parts).view(t.shape).numpy() for t in tensors]
+
+
 def no_states(module: nn.Module) -> UnsupportedModelError:
     """Return the error for a model that does not give its layers' outputs."""
     return UnsupportedModelError(f"{type(module).__name__} does not give its layers' outputs")

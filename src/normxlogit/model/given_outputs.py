@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..copies.trace import embedded_of, states_of, tensor_of
+from ..copies.run import embedded_of, states_of, tensor_of
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of
@@ -20,7 +20,6 @@ from .task_model import TaskModel
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
     states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
-    model.refresh()
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)

@@ -3,13 +3,14 @@
 import inspect
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.models.auto import modeling_auto as auto
 
+from ..copies.plain_module import forward_arguments
+from ..errors import InputError
 from ..inputs.encoder import UNLIMITED
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
@@ -105,11 +106,36 @@ def _first_position_row(module: Any) -> int:
     return 0 if padding is None else int(padding) + 1
 
 
-def autoregressive(config: PretrainedConfig) -> bool:
-    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
-    is_causal = config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    is_masked = config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
+def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exception, doing: str) -> InputError:
+    """Return the error that names the input on which a model failed.
+
+    Args:
+        model: Names it.
+        inputs: What it was given.
+        error: What it raised.
+        doing: What it was to do with the input, such as "read".
+    """
+    texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
+    reason = (str(error).strip().splitlines() or [""])[0] + _length_hint(model, tokens)
+    described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
+    return InputError(f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}")
+
+
+def _length_hint(model: nn.Module, tokens: int) -> str:
+    """Return the settings that bound the model's length, if a text reaches one, and what to do."""
+    config = getattr(model, "config", None)
+    settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
+    settings_reached = [
+        f"{name}={value}"
+        for name, value in settings.items()
+        if type(value) is int and 1 < value <= tokens + MAX_OFFSET_ROWS and re.search(r"position|seq_?len|n_ctx", name)
+    ]
+    if not settings_reached:
+        return ""
+    return (
+        f"; its configuration says {', '.join(settings_reached)}: if the text is too long, set the tokenizer's "
+        "model_max_length to what the model reads, and longer texts are cut or read in windows, see long_text="
+    )
 
 
 def vocabulary_limit(model: nn.Module) -> int | None:
@@ -162,20 +188,12 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
     that the tokenizer gives to every model, are read.
     """
-    names, takes_any = _forward_arguments(model)
+    names, takes_any = forward_arguments(model)
     if not takes_any:
         return frozenset((*names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
     parts = [
-        name for part in model.modules() if isinstance(part, PreTrainedModel) for name in _forward_arguments(part)[0]
+        name for part in model.modules() if isinstance(part, PreTrainedModel) for name in forward_arguments(part)[0]
     ]
     return frozenset((*parts, *getattr(tokenizer, "model_input_names", ())))
-
-
-def _forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
-    """Return the names of a forward's arguments, and whether it takes any others."""
-    parameters = inspect.signature(model.forward).parameters.values()
-    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
-    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from transformers import PretrainedConfig
+from transformers.models.auto import modeling_auto as auto
+
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.media.removed_signals import without_parts
-from .input_limits import autoregressive
 from .task_model import TaskModel
 
 
@@ -21,7 +23,14 @@ def check_words(model: TaskModel) -> None:
 
 def masks(model: TaskModel) -> bool:
     """Return whether removed tokens are masked in place, not deleted: with a mask token, unless autoregressive."""
-    return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or autoregressive(model.config))
+    return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or _autoregressive(model.config))
+
+
+def _autoregressive(config: PretrainedConfig) -> bool:
+    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
+    is_causal = config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    is_masked = config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
 
 
 def remove_tokens(

@@ -1,30 +1,30 @@
 """Copies of the caller's model at one moment, and the parts found in them."""
 
 import threading
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.autocast import without_autocast
-from ..copies.clone import clone, is_wrapped, unwrapped
-from ..copies.pool import Pool, kind_of, model_pool
-from ..copies.recorders import register_recorders
+from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
+from ..copies.memory import out_of_memory
+from ..copies.pool import Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
-from ..errors import UnsupportedModelError
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Head
 from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
 from ..parts.proofs import quantises_by_batch
-from ..parts.proved_lengths import ProvedLengths
 from ..parts.token_pooling import token_state_indices
+from .input_limits import unreadable_input
 
 
 class ModelCopy:
@@ -64,7 +64,7 @@ class ModelCopy:
         self.module = cast(PreTrainedModel, clone(unwrapped_model))
         self.is_adapted = self.wrapped is not self.unmodified
         self.outputs: int | None = None
-        self.pool = model_pool(self.module)
+        self.pool = Pool(self.module)
         self.parts: Parts | None = None
         self.known_answer: tuple[dict[str, Any], Tensor] | None = None
         self.padding = ProvedLengths()
@@ -88,7 +88,7 @@ class ModelCopy:
     @cached_property
     def recording_pool(self) -> Pool[PreTrainedModel]:
         """A pool for passes that return all layers: the hooks that transformers adds for them slow other passes."""
-        return model_pool(self.module)
+        return Pool(self.module)
 
     def run(
         self,
@@ -97,7 +97,6 @@ class ModelCopy:
         record: Iterable[Site] = (),
         replace: Mapping[str, Replace] | None = None,
         stop: Site | None = None,
-        on: nn.Module | None = None,
         states: bool = False,
     ) -> Pass:
         """Run one forward pass of the model that is explained, in its own precision.
@@ -107,13 +106,14 @@ class ModelCopy:
             record: As for `copies.run`, as `replace` and `stop` are.
             replace: What takes the place of which modules' outputs.
             stop: Where the pass ends.
-            on: A copy that the caller has leased; one is leased for the pass if there is none.
             states: Whether the model is to return every layer's output.
         """
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
-        leased = nullcontext(on) if on is not None else pool.lease(kind_of(inputs, stop))
-        with leased as copy, without_autocast(inputs):
+        with (
+            reading(self.module, inputs, gradients=torch.is_grad_enabled()),
+            pool.lease(kind_of(inputs, stop)) as copy,
+        ):
             return run(copy, inputs, record=record, replace=replace, stop=stop)
 
     @property
@@ -176,3 +176,81 @@ class ModelCopy:
             UnsupportedModelError: If the model has no table of them.
         """
         return WordEmbeddings(self.module, () if self.parts is None else self.parts.tables)
+
+
+# --- the lengths for which a property of a model was proved ---------------------------------------------------------
+
+
+class ProvedLengths:
+    """Ranges of lengths at whose two ends the property was proved.
+
+    What changes with the length of a text or of a batch (rotary embeddings that stretch, attention that turns sparse)
+    changes from some length on, so what is alike at the ends of a range is alike within it. It need not be alike beyond
+    it, nor between two ranges, not even where they overlap: small differences would add up. A range that is inside a
+    range that was proved needs no proof of its own, so a model that reads texts of ordinary lengths is tried a few
+    times and then no more.
+
+    Attributes:
+        refuted: Whether some trial failed, after which fewer are made.
+    """
+
+    def __init__(self) -> None:
+        self._ranges: tuple[tuple[int, int], ...] = ()
+        self.refuted = False
+
+    def covers(self, shortest: int, longest: int) -> bool:
+        """Return whether a range of lengths is inside one that was proved."""
+        return any(low <= shortest and longest <= high for low, high in self._ranges)
+
+    def add(self, shortest: int, longest: int) -> None:
+        """Record that the property holds from one length to another."""
+        inside = [(low, high) for low, high in self._ranges if shortest <= low and high <= longest]
+        self._ranges = (*(bounds for bounds in self._ranges if bounds not in inside), (shortest, longest))
+
+
+def lengths_to_try(lengths: Iterable[int]) -> list[int]:
+    """Return the lengths of the texts to try in a batch with the longest, the shortest first.
+
+    A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
+    whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
+    of the tokens that it changes is among them.
+
+    Args:
+        lengths: Of all texts, of more than one length.
+    """
+    *shorter, longest = sorted(set(lengths))
+    chosen, bound = set(), shorter[0]
+    while bound < 2 * longest:
+        chosen.add(max(length for length in shorter if length <= bound))
+        bound *= 2
+    return sorted(chosen)
+
+
+# --- errors of the model's own code ---------------------------------------------------------------------------------
+
+
+@contextmanager
+def reading(
+    model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
+) -> Iterator[None]:
+    """Name the input in the error of a model that fails on it.
+
+    Args:
+        model: Names it.
+        inputs: What it reads.
+        gradients: Whether gradients are computed: then the failure may be of another kind, and is not changed.
+        doing: What the model does with it.
+    """
+    try:
+        yield
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        if out_of_memory(error) or gradients:
+            raise
+        raise unreadable_input(model, inputs, error, doing) from error
+
+
+def failed_inside(error: InputError) -> bool:
+    """Return whether an error says that the model's own code failed on its input, see `reading`."""
+    return error.__cause__ is not None

@@ -1,32 +1,22 @@
 """The small sample of a batch that proofs run on, and the comparison with the caller's own model."""
 
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
-from torch import Tensor, nn
-from transformers import PretrainedConfig
+from torch import Tensor
 
-from ..copies.memory import out_of_memory
 from ..copies.non_finite import is_finite
 from ..copies.pool import private_clone
-from ..errors import HeadMismatchError, InputError, NormXLogitError
+from ..errors import HeadMismatchError
 from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of
 from ..parts.proofs import copy_answers_as_the_model
 from ..tasks import Task
-from .input_limits import MAX_OFFSET_ROWS
 from .model_copy import ModelCopy
 
 MAX_TEXTS = 2
 MAX_TOKENS = 64
 """Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""
-
-
-def failed_inside(error: InputError) -> bool:
-    """Return whether an error says that the model's own code failed on its input, see `reading`."""
-    return error.__cause__ is not None
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
@@ -82,47 +72,3 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
             f"own by {difference:.2g}"
         )
     return None
-
-
-@contextmanager
-def reading(
-    model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
-) -> Iterator[None]:
-    """Name the input in the error of a model that fails on it.
-
-    Args:
-        model: Names it.
-        inputs: What it reads.
-        gradients: Whether gradients are computed: then the failure may be of another kind, and is not changed.
-        doing: What the model does with it.
-    """
-    try:
-        yield
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        if out_of_memory(error) or gradients:
-            raise
-        texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        reason = (str(error).strip().splitlines() or [""])[0] + _length_hint(model, tokens)
-        described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-        raise InputError(
-            f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}"
-        ) from error
-
-
-def _length_hint(model: nn.Module, tokens: int) -> str:
-    """Return the settings that bound the model's length, if a text reaches one, and what to do."""
-    config = getattr(model, "config", None)
-    settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
-    settings_reached = [
-        f"{name}={value}"
-        for name, value in settings.items()
-        if type(value) is int and 1 < value <= tokens + MAX_OFFSET_ROWS and re.search(r"position|seq_?len|n_ctx", name)
-    ]
-    if not settings_reached:
-        return ""
-    return (
-        f"; its configuration says {', '.join(settings_reached)}: if the text is too long, set the tokenizer's "
-        "model_max_length to what the model reads, and longer texts are cut or read in windows, see long_text="
-    )

@@ -1,5 +1,6 @@
 """A task model, taken apart, and its forward passes."""
 
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,29 +11,27 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.autocast import without_autocast
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
-from ..copies.run import Replace
-from ..copies.trace import embedded_of, states_of
-from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..copies.run import Replace, embedded_of, states_of, without_autocast
+from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
+from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
-from ..inputs.token_budget import TokenBudget
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
-from ..parts.headpiece import Head, answer_of
+from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
+from ..tasks.targets import All, BatchTargets, Layers, is_choice
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy
-from .proof_sample import compare, first_alone, reading, sample_of
+from .model_copy import ModelCopy, reading
+from .proof_sample import compare, first_alone, sample_of
 from .version import ModelVersion, ThreadVersion, read_version
 
 
@@ -106,7 +105,7 @@ class TaskModel:
     @property
     def encoder(self) -> Encoder:
         """What makes encodings of texts."""
-        return self.version.encoder
+        return self.task.encoder
 
     @property
     def pad_left(self) -> bool:
@@ -162,6 +161,11 @@ class TaskModel:
         return self.copy.outputs or int(self.config.get_text_config().vocab_size)
 
     @property
+    def output_count(self) -> int:
+        """How many outputs a target can be: labels, or entries of the vocabulary."""
+        return self.vocabulary_size if self.task.vocabulary else len(self.task.labels)
+
+    @property
     def parts(self) -> Parts:
         """The parts that were found; known after the first batch."""
         return self.copy.known_parts
@@ -197,8 +201,12 @@ class TaskModel:
         """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
-            self.prepare(self.task.collate(self, encodings, indices))  # what was found before went with the copy before
-        return self.task.collate(self, encodings, indices, encode_sources=encode_sources)
+            self.prepare(self._collate(encodings, indices))  # what was found before went with the copy before
+        return self._collate(encodings, indices, encode_sources=encode_sources)
+
+    def _collate(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
+        batch = collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
+        return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch) -> ModelCopy:
         """Take the model apart and prove the head, on the first batch only.
@@ -248,8 +256,7 @@ class TaskModel:
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
         sites = [site for site in (trunk, tap) if site is not None]
-        with reading(self.module, batch.inputs):
-            result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
+        result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
         outputs: Mapping[str, Any] = result.output or {}
         trunk_output, embedded = result.last(trunk), result.last(tap)
         states = states_of(outputs or trunk_output) if keep else None
@@ -272,7 +279,6 @@ class TaskModel:
         rows: Tensor | None = None,
         *,
         replace: Mapping[str, Replace] | None = None,
-        on: nn.Module | None = None,
     ) -> Tensor:
         """Return the model's logits and nothing else; differentiable where gradients are on.
 
@@ -281,40 +287,69 @@ class TaskModel:
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
             rows: For vocabulary heads, the entries to compute, (R,), instead of the whole vocabulary.
             replace: What takes the place of which modules' outputs, see `copies.run`.
-            on: A copy that the caller has leased, to be run.
 
         Returns:
             (B, C), or (B, R).
         """
         if rows is not None and positions is not None and self.parts.trunk is not None:
-            hidden = self.run_trunk(inputs, replace=replace, on=on)
+            hidden = self.run_trunk(inputs, replace=replace)
             texts = torch.arange(len(hidden), device=hidden.device)
             logits = self.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
             return logits.float()
-        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
-            answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
+        answer = answer_of(self.copy.run(inputs, replace=replace).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         answer = answer if positions is None else logits_at(answer, positions)
         return (answer if rows is None else answer[..., rows]).float()
+
+    def measure(
+        self,
+        target: BatchTargets,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None,
+        texts: Tensor,
+        *,
+        replace: Mapping[str, Replace] | None = None,
+        log_probability: bool = False,
+    ) -> Tensor:
+        """Return what is explained of the model's answers to inputs; differentiable where gradients are on.
+
+        Args:
+            target: What is explained of B texts, K targets each.
+            inputs: Model inputs, (N, T).
+            positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
+            texts: Which of the B texts each of the N belongs to, (N,).
+            replace: What takes the place of which modules' outputs, see `copies.run`.
+            log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
+
+        Returns:
+            (N, K).
+        """
+        quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
+        if not self.task.vocabulary or positions is None or self.parts.trunk is None:
+            logits = self.answer(inputs, positions, replace=replace)  # (N, C)
+            return quantity_of(target, logits, texts.to(logits.device))
+        hidden = self.run_trunk(inputs, replace=replace)  # (N, T, H)
+        indices = torch.arange(len(hidden), device=hidden.device)  # (N,)
+        hidden, texts = hidden[indices, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H), (N,)
+        # A difference needs no other logit.
+        rows, target = (None, target) if target.contrast is None else target.vocabulary_rows()
+        values = []
+        for states, texts_of_states in zip(hidden.split(TOKENS_AT_ONCE), texts.split(TOKENS_AT_ONCE), strict=True):
+            logits = self.head.tokens(states, rows).float()  # (n, V) or (n, R)
+            values.append(quantity_of(target, logits, texts_of_states))
+        return torch.cat(values)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
         return self.copy.by_token(self.run_trunk(batch.inputs), batch.mask.shape[1])
 
-    def run_trunk(
-        self,
-        inputs: Mapping[str, Tensor],
-        *,
-        replace: Mapping[str, Replace] | None = None,
-        on: nn.Module | None = None,
-    ) -> Tensor:
+    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
         _ = self.parts.head  # without one, its error says why there is no trunk
         trunk = self.parts.trunk_site
-        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
-            result = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
+        result = self.copy.run(inputs, replace=replace, stop=trunk)
         return self.parts.hidden(self.module, result.last(trunk))
 
     def finish(
@@ -401,6 +436,33 @@ class TaskModel:
         tower_model = self._towers.get(type(reader).__name__)
         tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.budget.limit)
         return self._towers.setdefault(type(reader).__name__, tower_model)
+
+    def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
+        """Return the caller's layers as numbers from 1; () for the model's answer as it is.
+
+        Raises:
+            MethodError: If the model has no such layer, or these are no layers.
+            UnsupportedModelError: If the model's layers cannot be read.
+        """
+        if layers is None:
+            return ()
+        if isinstance(layers, All):
+            return tuple(range(1, self.layer_count() + 1))
+        choices: Sequence[Any] = (
+            layers if isinstance(layers, Sequence) and not isinstance(layers, str | bytes) else [layers]
+        )
+        if not choices:
+            raise MethodError("the list of layers is empty; None explains the model's answer as it is")
+        numbers = []
+        for layer in choices:
+            if not is_choice(layer) or isinstance(layer, str):
+                raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
+            numbers.append(operator.index(layer))
+        count = self.layer_count()
+        for number in numbers:
+            if not 1 <= number <= count:
+                raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
+        return tuple(numbers)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""

@@ -16,7 +16,6 @@ from ..parts.headpiece import answer_of
 from ..tasks import Task, TaskName, choose_task, declared_tasks, task_of
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
-from .proof_sample import reading
 
 
 class ModelVersion(NamedTuple):
@@ -26,8 +25,7 @@ class ModelVersion(NamedTuple):
         caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
         copy: The copies of it.
         config: Its configuration; an empty one of a model without.
-        task: What it is for, with everything that differs by it.
-        encoder: What makes encodings of texts.
+        task: What it is for, with everything that differs by it, and what makes encodings of texts.
         pad_left: Whether padding stands before a text.
         pad_id: The token id for padding.
     """
@@ -36,7 +34,6 @@ class ModelVersion(NamedTuple):
     copy: ModelCopy
     config: PretrainedConfig
     task: Task
-    encoder: Encoder
     pad_left: bool
     pad_id: int
 
@@ -85,7 +82,7 @@ def read_version(
     limit = task.limit(unwrapped_model, position_limit(None, unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
-    encoder = Encoder(
+    task.encoder = Encoder(
         tokenizer,
         config,
         limit,
@@ -98,7 +95,7 @@ def read_version(
     pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
     if not (is_configured or task.per_token or pad_left):
         copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
-    return ModelVersion(caller_model, copy, config, task, encoder, pad_left, pad_id)
+    return ModelVersion(caller_model, copy, config, task, pad_left, pad_id)
 
 
 def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None) -> Task:
@@ -121,7 +118,7 @@ def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declare
         return task
     copy.is_adapted |= task.adapt(module)
     if declared is not None and declared not in declared_tasks(unwrapped_model):
-        with reading(module, {"input_ids": ids}):
+        with torch.inference_mode():
             answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
         if answer is not None:
             task.check_answer(answer, name)

@@ -17,8 +17,8 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool
-from ..copies.run import main_input
-from ..copies.trace import Call, tensor_of
+from ..copies.run import main_input, tensor_of
+from ..copies.trace import Call
 from .layer_to_head import run_trunk
 from .proofs import early_exit_ends_in_what_the_head_read
 

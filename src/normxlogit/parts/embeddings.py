@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.run import Replace, main_input
-from ..copies.trace import path_of, tensor_of, with_tensor
+from ..copies.run import Replace, main_input, tensor_of, with_tensor
+from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,8 @@ from transformers.utils.generic import ModelOutput
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
-from ..copies.trace import Call, Form, axes_of, embedded_of, path_of, states_of, tensor_of, trace
+from ..copies.run import Form, embedded_of, states_of, tensor_of
+from ..copies.trace import Call, axes_of, path_of, trace
 from ..errors import HeadMismatchError
 from .early_exit import chained_layers, find_early_exit
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
@@ -36,7 +37,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         HeadMismatchError: If the model returns no logits.
         UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
     """
-    model = cast(PreTrainedModel, pool.model)
+    model = pool.model
     is_plain_module = not _is_transformers_model(model)  # whose trunk has no name
     if is_plain_module:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
@@ -62,7 +63,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     else:
         candidates = _trunk_candidates(model, calls, states)
     pads_inside = _model_pads_inside(calls, ids)
-    parts = replace(Parts.of_embedding(None, ""), states_lack_embeddings=layer_input is not None)
+    parts = Parts(states_lack_embeddings=layer_input is not None)
     try:
         head, trunk, tokenwise = _find_head(pool, candidates, inputs, logits, filler, layer_forms)
         unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not pads_inside)
@@ -301,7 +302,7 @@ def _prove_head(
     Returns:
         The head, and whether it answers at single tokens.
     """
-    model, hidden = cast(PreTrainedModel, pool.model), trunk.hidden
+    model, hidden = pool.model, trunk.hidden
     if hidden is None:
         raise HeadMismatchError("no hidden states")
     time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)

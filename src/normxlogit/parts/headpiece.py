@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.autocast import without_autocast
 from ..copies.pool import Pool, kind_of
-from ..copies.run import Instead, run
-from ..copies.trace import Form, path_of
+from ..copies.run import Form, Instead, run
+from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 
 Inputs = Mapping[str, Any]
+
+TOKENS_AT_ONCE = 256
+"""Tokens whose logits of the whole vocabulary are held at once."""
 
 LOGITS_AT_ONCE = 65_536_000
 """Logits computed at once where single rows of the output embedding cannot be computed."""
@@ -124,7 +126,7 @@ class Head:
         skipped = {path: form.return_input for path, form in piece.skipped.items()}
         trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}
         kind = kind_of(inputs, "head", hidden.shape[1:], *instead)
-        with self.pool.lease(kind) as copy, without_autocast(inputs):
+        with self.pool.lease(kind) as copy:
             logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **instead}).output)
         if logits is None:
             raise UnsupportedModelError(f"{type(self.pool.model).__name__} returns no logits")

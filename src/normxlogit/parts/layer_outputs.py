@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..copies.trace import Axes, Call, axes_of, families, several_states, tensor_of
+from ..copies.run import several_states, tensor_of
+from ..copies.trace import Axes, Call, axes_of, families
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite
 from ..copies.pool import Pool
-from ..copies.run import Pass, Site, run
-from ..copies.trace import hidden_of
+from ..copies.run import Pass, Site, hidden_of, run
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
 from .proofs import SUM_ERROR, beyond_rounding, largest_difference, proof, quantises_by_batch, tolerance_for

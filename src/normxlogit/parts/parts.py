@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..copies.run import Site
-from ..copies.trace import Axes, hidden_of, tensor_of
+from ..copies.run import Site, hidden_of, tensor_of
+from ..copies.trace import Axes
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .early_exit import EarlyExit
 from .headpiece import Headpiece
@@ -69,47 +69,21 @@ class Parts:
         unverified: What could not be proved because it could not be tried, as notes on results.
     """
 
-    headpiece: Headpiece | None
-    head_error: str
-    tokenwise: bool
-    trunk: str | None
-    trunk_gives_states: bool
-    embedding_tap: EmbeddingTap | None
-    states_lack_embeddings: bool
-    tail: Tail | None
-    early_exit: EarlyExit | None
-    layers: int | None
-    token_pooling: TokenPooling | None
-    outputs: tuple[LayerOutput, ...] | None
-    embedding_output: LayerOutput | None
+    headpiece: Headpiece | None = None
+    head_error: str = ""
+    tokenwise: bool = False
+    trunk: str | None = None
+    trunk_gives_states: bool = False
+    embedding_tap: EmbeddingTap | None = None
+    states_lack_embeddings: bool = False
+    tail: Tail | None = None
+    early_exit: EarlyExit | None = None
+    layers: int | None = None
+    token_pooling: TokenPooling | None = None
+    outputs: tuple[LayerOutput, ...] | None = None
+    embedding_output: LayerOutput | None = None
     tables: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
-
-    @classmethod
-    def of_embedding(cls, output: LayerOutput | None, head_error: str, unverified: tuple[str, ...] = ()) -> "Parts":
-        """Return the parts of a model of which only the embedding layer's output can be read.
-
-        Args:
-            output: Where it is returned; None where it cannot be, either.
-            head_error: Why nothing else can be.
-            unverified: As in the class.
-        """
-        return cls(
-            headpiece=None,
-            head_error=head_error,
-            tokenwise=False,
-            trunk=None,
-            trunk_gives_states=False,
-            embedding_tap=None,
-            states_lack_embeddings=False,
-            tail=None,
-            early_exit=None,
-            layers=None,
-            token_pooling=None,
-            outputs=None,
-            embedding_output=output,
-            unverified=unverified,
-        )
 
     @property
     def head(self) -> Headpiece:

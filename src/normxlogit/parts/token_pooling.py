@@ -12,7 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.pool import Pool
-from ..copies.trace import Call, Form, tensor_of
+from ..copies.run import Form, tensor_of
+from ..copies.trace import Call
 from .layer_to_head import run_trunk
 
 ROWS = 64

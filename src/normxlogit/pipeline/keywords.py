@@ -8,11 +8,10 @@ from typing import Annotated, Any, TypedDict
 
 from ..inputs.encoder import LongText
 from ..methods import Method
-from ..model.layers import Layers
 from ..results.units.grouping import Merging
 from ..results.units.spans import PartSpec, SourceKind
 from ..tasks.positions import Position
-from ..tasks.targets import Choice, TargetSpec
+from ..tasks.targets import Choice, Layers, TargetSpec
 from .options import Verify
 
 Contrast = Annotated[Choice | None, "A label or token whose logit is subtracted."]

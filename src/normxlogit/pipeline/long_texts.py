@@ -1,58 +1,21 @@
-"""Texts beyond the model's length: read in overlapping windows, explained as one."""
+"""Windows of a text beyond the model's length, and the result of the whole text from those of its windows."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
-from ..copies.memory import enough_memory
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..model.map_batches import forward_passes
-from ..model.task_model import TaskModel
+from ..methods.base import sink_note
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..tasks.base import units_of_tokens
-from .explain import explain_batch, sink_note, to_host
-from .options import Options
 
 OVERLAP = 4
 """Neighbouring windows share one part in this many of the room for text."""
 
 Places = list[int]
-
-
-@enough_memory("explain this text in windows")
-def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Explain a text that is longer than the model reads.
-
-    A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
-    score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
-    answers at a token has answered from one window, and that one is explained: the window around the chosen token, the
-    last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
-    the answer score zero.
-
-    Raises:
-        InputError: If the shorter text of a pair leaves no room for the longer.
-    """
-    limit = model.encoder.limit or len(encoding)
-    position = model.task.known_position(encoding)
-    kept_windows = windows(encoding, limit) if position is None else [_around(encoding, limit, position)]
-    parts = [encoding.take(places) for places in kept_windows]
-    runs = forward_passes(model, parts, layers=options.layers is not None)
-    if model.task.per_token:
-        chosen = model.task.answering_window(runs)
-        result = explain_batch(model, runs[chosen], options)[0]
-        answer = model.task.in_whole_text(result.predictions[0], kept_windows[chosen])
-        result = replace(result, predictions=(answer,))
-        return _spread(encoding, kept_windows[chosen], result, limit)
-    mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
-    prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
-    if options.target is None:
-        options = replace(options, target=int(model.task.default_target(mean)))
-    results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(_merged(encoding, kept_windows, results, limit), predictions=(prediction,))
 
 
 def windows(encoding: Encoding, limit: int) -> list[Places]:
@@ -93,7 +56,7 @@ def _window_places(encoding: Encoding, content: Places, start: int, room: int) -
     return [i for i in range(len(encoding)) if i not in left_out]
 
 
-def _around(encoding: Encoding, limit: int, position: int) -> Places:
+def window_around(encoding: Encoding, limit: int, position: int) -> Places:
     """Return the window with a token in its middle, as far as the text's ends allow."""
     content, room = _content(encoding, limit)
     middle = sum(i < position for i in content)
@@ -101,7 +64,7 @@ def _around(encoding: Encoding, limit: int, position: int) -> Places:
     return _window_places(encoding, content, start, room)
 
 
-def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:
+def spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:
     """Return the result of one window, with scores for the whole text."""
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., places] = result.scores
@@ -115,7 +78,7 @@ def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int)
     return _whole(encoding, result, scores, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
-def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int) -> Attribution:
+def merged(encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int) -> Attribution:
     """Merge the scores of overlapping windows; take a token's prediction from the window where it is most central.
 
     The prediction is the mean of W windows' logits, so a token whose scores add up to them has the sum of its windows'

@@ -1,7 +1,7 @@
 """The arguments of an explanation, checked once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from .._version import __version__
@@ -9,12 +9,11 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium
 from ..inputs.texts import counted
-from ..methods import Method, method_named
+from ..methods import Method
 from ..methods.defaults import default_methods
-from ..model.layers import Layers
 from ..model.task_model import TaskModel
 from ..tasks.positions import Position
-from ..tasks.targets import Choice, TargetSpec, is_choice
+from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
 
 Verify = int | Literal["auto"] | None
 """How many units are removed one at a time; with "auto" a set is looked for among all of them; None for none."""
@@ -29,11 +28,11 @@ class Options:
         verify: How many units of the highest scores are removed, see `keywords.Verify`.
     """
 
+    method: Method
     target: TargetSpec = None
     targets: Sequence[Choice] | None = None
     contrast: Choice | None = None
     layers: Layers = None
-    method: Method = field(default_factory=lambda: method_named("normxlogit"))
     position: Position = None
     long_text: LongText | None = None
     token_predictions: bool | None = None

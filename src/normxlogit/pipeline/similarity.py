@@ -12,8 +12,8 @@ from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
+from ..model.batch_attempts import batch_attempts
 from ..model.forward_pass import ForwardPass
-from ..model.map_batches import map_batches
 from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -26,8 +26,7 @@ from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, with_media
 from .options import Verify, provenance
-from .removable import removable
-from .verification import Answer, MeasuredQuantity, Tokens, run_searches
+from .verification import Answer, MeasuredQuantity, Tokens, removable, run_searches
 
 
 class Side(NamedTuple):
@@ -114,7 +113,7 @@ def _explain(
         raise InputError("compare with texts or with pictures, one kind at a time")
     (query,) = _read(reader, reader.task.encode_each(reader, [first]))
     encodings = other_reader.task.encode_each(other_reader, second_items)
-    documents = map_batches(other_reader, encodings, lambda places: _read(other_reader, [encodings[i] for i in places]))
+    documents = _read(other_reader, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
     (query_shares,) = _score(reader, [query], method, vectors)
     directions = query.vector[None]  # (1, C)
@@ -123,20 +122,18 @@ def _explain(
         eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
         rows = _score(reader, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
         directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
-    each = map_batches(
-        other_reader,
-        [d.encoding for d in documents],
-        lambda places: _score(
-            other_reader, [documents[i] for i in places], method, directions.expand(len(places), -1, -1)
-        ),
-        share=method.memory,
-    )
+    shares_of_documents: dict[int, Shares] = {}
+    for attempt in batch_attempts(other_reader, [d.encoding for d in documents], method.memory):
+        with attempt as places:
+            expanded = directions.expand(len(places), -1, -1)
+            scored = _score(other_reader, [documents[i] for i in places], method, expanded)
+            shares_of_documents.update(zip(places, scored, strict=True))
     results = []
-    for k, (document, shares) in enumerate(zip(documents, each, strict=True)):
+    for k, document in enumerate(documents):
         shares_of_query = Shares(
             query_shares.scores[k], None if query_shares.bias is None else query_shares.bias[k], query_shares.sinks
         )
-        results.append(_result(model, (query, document), (shares_of_query, shares), method))
+        results.append(_result(model, (query, document), (shares_of_query, shares_of_documents[k]), method))
     return results if verify is None else _verified((reader, other_reader), query, documents, results, verify)
 
 
@@ -152,7 +149,7 @@ def _verified(
 
     def vectors_without(model: TaskModel, texts: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
         encodings = [remove_tokens(model, text.encoding, removed, masked=False) for text, removed in texts if removed]
-        shortened = iter(map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places])))
+        shortened = iter(_read(model, encodings))
         return [next(shortened).vector if removed else text.vector for text, removed in texts]
 
     def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
@@ -180,7 +177,16 @@ def _verified(
     return verified
 
 
-def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
+def _read(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
+    """Read texts in batches."""
+    sides: dict[int, Side] = {}
+    for attempt in batch_attempts(model, encodings):
+        with attempt as places:
+            sides.update(zip(places, _read_batch(model, [encodings[i] for i in places]), strict=True))
+    return [sides[i] for i in range(len(encodings))]
+
+
+def _read_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     """Read texts in one batch."""
     batch = model.batch(encodings, list(range(len(encodings))))
     with torch.inference_mode():

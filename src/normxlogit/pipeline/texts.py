@@ -1,39 +1,57 @@
-"""From inputs, or a forward pass over them, to results."""
+"""From inputs, or a forward pass over them, to attributions: read from the top, the story of one call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..copies.memory import enough_memory
-from ..errors import InputError
+from ..copies.run import autocast_note
+from ..errors import HeadMismatchError, InputError
 from ..frozen.conservation import Balance
 from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
-from ..methods.defaults import first_working
+from ..methods import Request, check_finite, method_named, run_method
+from ..methods.base import sink_note
+from ..methods.defaults import DEFAULTS, first_working
+from ..methods.registry import alternatives
+from ..model.batch_attempts import batch_attempts, forward_passes
+from ..model.forward_pass import ForwardPass, to_host
 from ..model.given_outputs import read_outputs
-from ..model.map_batches import map_batches
 from ..model.task_model import TaskModel
+from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..tasks.targets import Choice, check_target, resolve
-from .choices import explain_choices
-from .explain import explain_batch
-from .long_texts import explain_long
-from .options import Options
+from ..results.storage.schema import FloatArray
+from ..results.targets import Prediction
+from ..tasks.choice import Alternatives, Comparing
+from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .long_texts import merged, spread, window_around, windows
+from .options import Options, provenance
 from .progress import progress_bar
 from .verification import with_verifications
 
 
-def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain inputs by the first default method that works on the model; results note why others did not."""
+def explain_by_default(
+    model: TaskModel, inputs: Any, arguments: Mapping[str, Any]
+) -> Attribution | Attributions[Attribution]:
+    """Explain inputs by the first default method that works on the model; results note why others did not.
+
+    Args:
+        model: The model.
+        inputs: Whatever its task reads.
+        arguments: The caller's, of `Options`.
+    """
+    methods = DEFAULTS[model.task.use].methods
+    options = Options.of(arguments, method=method_named(methods[0]))
     inputs = repeatable(inputs)  # each method that is tried reads them
     results, notes = first_working(
-        model.task.use, lambda method: explain_inputs(model, inputs, replace(options, method=method))
+        methods, lambda method: explain_inputs(model, inputs, replace(options, method=method))
     )
     if not notes:
         return results
@@ -58,7 +76,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
-    check_target(model, options.target, options.contrast, options.targets)
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
     if options.verify is not None:
@@ -86,33 +104,256 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
             )
         results[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
-        for places in groups.values():
-
-            def work(group: list[int], places: list[int] = places) -> list[Attribution]:
-                batch = model.batch([encodings[places[i]] for i in group], [places[i] for i in group])
-                explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
-                advance(len(group))
-                return explained
-
-            explained = map_batches(model, [encodings[i] for i in places], work, options.method.memory)
-            results.update(zip(places, explained, strict=True))
+        for indices in groups.values():
+            for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
+                with attempt as places:
+                    group = [indices[place] for place in places]
+                    batch = model.batch([encodings[i] for i in group], group)
+                    explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
+                    results.update(zip(group, explained, strict=True))
+                    advance(len(group))
     return [results[i] for i in range(len(encodings))]
 
 
-@torch.inference_mode(False)
-def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
-    """Add up what a text and each module's constants contribute to an answer."""
-    model.refresh()
-    model.task.check_explains_inputs(model)
-    if not model.task.reads_one_text:
-        raise InputError(f"{model.task.purpose} has no report of a frozen network: it is of single texts")
-    encodings = model.task.locate(model.encoder([text]), None)
-    check_target(model, target, None, None)
-    batch = model.batch(encodings, [0])
-    model.prepare(batch)
-    frozen = FrozenModel.of(model)
-    run = frozen.run(batch, frozen.places(batch, 0))
-    return frozen.balance(run, resolve(model, run, target, None, None))
+# --- one forward pass --------------------------------------------------------------------------------------------
+
+
+def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
+    """Explain a forward pass.
+
+    Returns:
+        B results.
+    """
+    method, columns = options.method, score_batch(model, run, options)
+    texts = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
+    tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
+    target = columns.target
+    infos = describe_targets(target, columns.ids, columns.contrast, columns.places)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified)
+    results, start = [], 0
+    for row, encoding in enumerate(run.batch.encodings):
+        part = slice(start, start + len(encoding))
+        axes = (slice(None) if target.labelled else 0, slice(None) if columns.layers else 0)
+        values = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
+        sinks = () if columns.sinks is None else tuple(columns.sinks[part].nonzero()[0].tolist())
+        bias, sink = (
+            None if values is None else np.array(values[row][axes], np.float32, order="C")
+            for values in (columns.bias, columns.sink if sinks else None)
+        )
+        targets, inputs = infos[row], model.task.result_inputs(encoding)
+        ids = [chosen.id for chosen in targets if chosen.id is not None]
+        same_note = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
+        notes = (*inputs.pop("notes"), *precision, *same_note, *sink_note(encoding.tokens, encoding.special, sinks))
+        results.append(
+            Attribution(
+                scores=np.array(values, np.float32, order="C"),
+                **inputs,
+                notes=notes,
+                predictions=(texts[row],),  # type: ignore[index]
+                targets=targets,
+                quantity=model.task.quantity,
+                layers=columns.layers or None,
+                token_predictions=None if tokens is None else tokens[part],
+                **provenance(model, method),
+                diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
+                bias=bias,
+                sink=sink,
+                sinks=sinks,
+                merge=method.word_merge,
+            )
+        )
+        start = part.stop
+    return results
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """Scores and predictions of B texts of N tokens, as arrays on the host.
+
+    Attributes:
+        scores: (N, K, L): K labels, L layers (one where no layers are requested).
+        ids: Classes or vocabulary entries explained, (B, K).
+        contrast: The entry subtracted, (B,), None without contrast.
+        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
+        predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
+        token_predictions: The same of each token alone, (N, 3); None where it was not computed.
+        spans: The answers of a model that answers with spans.
+        diagnostics: What the method measured of itself, (B, K) each, as lists.
+        bias: What belongs to no token, (B, K, L); None where scores do not add up.
+        sink: What attention sinks contribute, (B, K, L); None without sinks.
+        sinks: Which tokens are attention sinks, (N,); None without sinks.
+    """
+
+    scores: FloatArray
+    ids: FloatArray
+    contrast: FloatArray | None
+    places: FloatArray | None
+    predictions: FloatArray | None
+    token_predictions: FloatArray | None
+    spans: list[Prediction] | None
+    target: BatchTargets
+    layers: tuple[int, ...]
+    diagnostics: dict[str, list[list[float]]]
+    bias: FloatArray | None
+    sink: FloatArray | None
+    sinks: FloatArray | None
+
+
+def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
+    """Score the tokens of a forward pass, without an object for each of them."""
+    method, batch = options.method, run.batch
+    batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
+    target = resolve(model.task, run, options.target, options.contrast, batch_targets)
+    try:
+        layers = model.layer_numbers(options.layers)
+        request = Request(model, run, target, layers)
+        scores = run_method(method, request)
+    except HeadMismatchError as error:
+        raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
+    extractive = model.task.extractive
+    values, *optional_arrays = to_host(
+        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
+        target.ids,
+        target.contrast,
+        _places(run),
+        None if extractive else model.task.top(run.logits),
+        _token_predictions(model, run, options.token_predictions),
+        scores.bias,
+        scores.sink,
+        None if scores.sinks is None else batch.real(scores.sinks),
+    )
+    measured = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
+    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = optional_arrays
+    if predictions is not None:
+        model.check_finite(predictions[:, 0], batch)
+    check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
+    spans = model.task.answers(run) if extractive else None
+    return ScoreColumns(
+        values,
+        ids,
+        contrast,
+        places,
+        predictions,
+        token_predictions,
+        spans,
+        target,
+        layers,
+        measured,
+        bias,
+        sink,
+        sinks,
+    )
+
+
+def _places(run: ForwardPass) -> Tensor | None:
+    """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
+    if run.positions is None or not run.batch.padded:
+        return run.positions
+    before = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
+    places = before.gather(1, run.positions.reshape(len(before), -1).to(before.device))  # (B, 1) or (B, 2)
+    return places.view_as(run.positions)
+
+
+def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str, Any]:
+    """Return what the method measured of itself on one text: a number, or a tuple of them along the label axis."""
+    of_row = {name: tuple(values[row]) for name, values in measured.items()}
+    return {name: values if labelled else values[0] for name, values in of_row.items()}
+
+
+def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | None) -> Tensor | None:
+    """Return the head's prediction at each real token, (N, 3): class, value and probability.
+
+    Args:
+        model: The model.
+        run: A forward pass of it.
+        requested: Whether they are asked for; None returns them where they are nearly free, so not of a vocabulary.
+    """
+    nearly_free = isinstance(run.final, Tensor) and not model.task.vocabulary
+    if not (nearly_free if requested is None else requested) or not model.task.head_reads_tokens:
+        return None
+    with torch.inference_mode():
+        if run.token_logits is not None:
+            return model.task.top(run.token_logits)
+        parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
+        return torch.cat([model.task.top(model.head.tokens(part)) for part in parts])  # (N, 3)
+
+
+# --- texts beyond the model's length -----------------------------------------------------------------------------
+
+
+@enough_memory("explain this text in windows")
+def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+    """Explain a text that is longer than the model reads.
+
+    A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
+    score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
+    answers at a token has answered from one window, and that one is explained: the window around the chosen token, the
+    last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
+    the answer score zero.
+
+    Raises:
+        InputError: If the shorter text of a pair leaves no room for the longer.
+    """
+    limit = model.encoder.limit or len(encoding)
+    position = model.task.known_position(encoding)
+    kept_windows = windows(encoding, limit) if position is None else [window_around(encoding, limit, position)]
+    parts = [encoding.take(places) for places in kept_windows]
+    runs = forward_passes(model, parts, layers=options.layers is not None)
+    if model.task.per_token:
+        chosen = model.task.answering_window(runs)
+        result = explain_batch(model, runs[chosen], options)[0]
+        answer = model.task.in_whole_text(result.predictions[0], kept_windows[chosen])
+        result = replace(result, predictions=(answer,))
+        return spread(encoding, kept_windows[chosen], result, limit)
+    mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
+    prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
+    if options.target is None:
+        options = replace(options, target=int(model.task.default_target(mean)))
+    results = [explain_batch(model, run, options)[0] for run in runs]
+    return replace(merged(encoding, kept_windows, results, limit), predictions=(prediction,))
+
+
+# --- several texts for an input ----------------------------------------------------------------------------------
+
+
+def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+    """Explain which of several texts a model chooses.
+
+    Returns:
+        One result for one input, otherwise a list.
+
+    Raises:
+        InputError: If an input cannot be read, or an option is not for texts that are compared.
+        TargetError: If there is no such choice or label.
+    """
+    task = cast(Comparing, model.task)
+    task.locate([], options.position)
+    questions, single = task.alternatives(inputs)
+    options.check_count(len(questions))
+    results = []
+    with progress_bar(len(questions), options.progress) as advance:
+        for index, question in enumerate(questions):
+            results.append(_explain_one(model, task, question, options.only(index)))
+            advance(1)
+    return results[0] if single else Attributions(results)
+
+
+@enough_memory("explain this input")
+def _explain_one(model: TaskModel, task: Comparing, question: Alternatives, options: Options) -> Attribution:
+    if options.long_text == "window":
+        raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
+    encodings = model.encoder(list(question.pairs), long_text=options.long_text)
+    runs = forward_passes(model, encodings, layers=options.layers is not None)
+    values = task.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
+    index = task.chosen(question.names, values, options.target, options.contrast)
+    result = explain_batch(model, runs[index], replace(options, **task.pair_options()))[0]
+    compared = replace(result, **task.compared(result, question.names, values, index))
+    if options.verify is None:
+        return compared
+    return replace(compared, notes=(*compared.notes, "not verified: the choices are compared on several texts"))
+
+
+# --- forward passes of the caller, and reports -------------------------------------------------------------------
 
 
 @enough_memory("explain this forward pass")
@@ -129,7 +370,7 @@ def explain_outputs(
         )
     encodings = model.task.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))
-    check_target(model, options.target, options.contrast, options.targets)
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     names_read = {"attention_mask", *encodings[0].inputs}
     tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in names_read}
     tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)
@@ -141,3 +382,19 @@ def explain_outputs(
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)
     return Attributions(explain_batch(model, run, options))
+
+
+@torch.inference_mode(False)
+def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
+    """Add up what a text and each module's constants contribute to an answer."""
+    model.refresh()
+    model.task.check_explains_inputs(model)
+    if not model.task.reads_one_text:
+        raise InputError(f"{model.task.purpose} has no report of a frozen network: it is of single texts")
+    encodings = model.task.locate(model.encoder([text]), None)
+    check_target(model.task, model.output_count, target, None)
+    batch = model.batch(encodings, [0])
+    model.prepare(batch)
+    frozen = FrozenModel.of(model)
+    run = frozen.run(batch, frozen.places(batch, 0))
+    return frozen.balance(run, resolve(model.task, run, target))

@@ -11,9 +11,9 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
 from ..inputs.append_tokens import append_tokens
-from ..inputs.batching import Batch, collate
+from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import LongText
+from ..inputs.encoder import Encoder, LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
@@ -65,6 +65,7 @@ class Task:
         tokenizer: The model's tokenizer, image processor, feature extractor or processor.
 
     Attributes:
+        encoder: What makes encodings of texts for the model; set when the model is read.
         name: Its name in transformers' terms.
         mapping: transformers' mapping of the classes of its models.
         ending: The usual ending of their class names.
@@ -124,6 +125,7 @@ class Task:
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""
 
+    encoder: Encoder
     target_kind: Literal["label", "token", "value"] = "label"
     quantity: Literal["logit", "value"] = "logit"
     measured: Literal["probability", "value"] = "probability"
@@ -233,11 +235,9 @@ class Task:
         """Return the parts of a model with what else belongs to them; `pool` lends copies of its module."""
         return parts
 
-    def collate(
-        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
-    ) -> Batch:
-        """Return encodings as tensors; see `TaskModel.batch`."""
-        return collate(encodings, indices, pad_id=model.pad_id, left=model.pad_left, device=model.device)
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
+        return batch
 
     # What is read
 
@@ -249,7 +249,7 @@ class Task:
         Raises:
             InputError: If something cannot be read.
         """
-        return model.encoder.encode_input(inputs, long_text=long_text)
+        return self.encoder.encode_input(inputs, long_text=long_text)
 
     def encode_rows(
         self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
@@ -259,7 +259,7 @@ class Task:
         Returns:
             The encodings of the rows that can be read, in their order, and what is wrong with the others by place.
         """
-        return model.encoder.columns(rows, long_text=long_text)
+        return self.encoder.columns(rows, long_text=long_text)
 
     def example_input(self, model: ModelInterface) -> Any:
         """Return an input on which a model shows what works on it before there is any other."""
@@ -344,7 +344,7 @@ class Task:
 
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Return the encodings of items to compare, as an embedding model reads them."""
-        return model.encoder(list(items))
+        return self.encoder(list(items))
 
     # Where the answer is read
 

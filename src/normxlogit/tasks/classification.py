@@ -1,6 +1,6 @@
 """Classification of texts and of pairs of texts: one label of several, several labels at once, or a value."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -9,7 +9,6 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .base import Task, TaskName
-from .label_names import label_names
 
 Problem = Literal["single-label", "multi-label", "regression"]
 
@@ -97,6 +96,16 @@ class Classification(Task):
         if self.problem == "regression":
             return None
         return logits.sigmoid() if self.problem == "multi-label" else super().probabilities(logits)
+
+
+def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names that a caller gave, in any container that has an order."""
+    # The names in a set have no order, and a mapping may count them in another.
+    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
+    names = () if labels is None or not ordered else tuple(labels)
+    if not ordered or not all(isinstance(name, str) for name in names):
+        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
+    return tuple(map(str, names))
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

@@ -1,37 +1,22 @@
 """The interfaces of models and forward passes that tasks may use."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.run import Replace
 from ..inputs.batching import Batch
-from ..inputs.encoder import Encoder
-from ..parts.headpiece import Head
-from ..parts.parts import Parts
-
-if TYPE_CHECKING:
-    from .base import Task
 
 
 class ModelInterface(Protocol):
     """The interface of a model that tasks may use; `TaskModel` has more."""
 
     name: str
-    reader: Any
-    tokenizer: Any
 
     @property
     def config(self) -> PretrainedConfig:
         """The configuration of the caller's model."""
-        ...
-
-    @property
-    def encoder(self) -> Encoder:
-        """What makes encodings of texts."""
         ...
 
     @property
@@ -45,11 +30,6 @@ class ModelInterface(Protocol):
         ...
 
     @property
-    def task(self) -> "Task":
-        """The model's task."""
-        ...
-
-    @property
     def module(self) -> PreTrainedModel:
         """The copy of the caller's model that is explained."""
         ...
@@ -60,37 +40,8 @@ class ModelInterface(Protocol):
         ...
 
     @property
-    def parts(self) -> Parts:
-        """The parts that were found in `module`."""
-        ...
-
-    @property
     def device(self) -> torch.device:
         """Where the inputs go."""
-        ...
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of outputs of a language model's head."""
-        ...
-
-    @property
-    def head(self) -> Head:
-        """The proved head."""
-        ...
-
-    def answer(
-        self,
-        inputs: Mapping[str, Tensor],
-        positions: Tensor | None = None,
-        *,
-        replace: Mapping[str, Replace] | None = None,
-    ) -> Tensor:
-        """Return the model's logits, (B, C)."""
-        ...
-
-    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
-        """Return what the head reads, (B, T, H)."""
         ...
 
 

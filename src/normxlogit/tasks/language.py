@@ -8,9 +8,8 @@ from torch import Tensor
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt, is_chat, read_prompt
-from ..inputs.encoder import LongText
+from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Encoding, readable_tokens
-from ..inputs.private_tokenizer import private_tokenizer
 from .base import MAX_LISTED_LABELS, Task, TaskName
 from .interfaces import ModelInterface
 from .positions import last_tokens, locate, with_chosen_positions
@@ -80,7 +79,7 @@ class CausalLM(LanguageTask):
         chats = [inputs] if single else inputs
         if not isinstance(chats, list | tuple) or not chats or not all(map(is_chat, chats)):
             return super().encode(model, inputs, long_text=long_text)
-        prompts = [read_prompt(model.reader, chat) for chat in chats]
+        prompts = [read_prompt(self.processor, chat) for chat in chats]
         if kinds := [medium.kind for prompt in prompts for medium in prompt.media]:
             raise InputError(
                 f"what rests on a {kinds[0]} is explained by generate(messages) or explain_completion"
@@ -115,7 +114,7 @@ class CausalLM(LanguageTask):
 
     def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
         """Encode a text that begins with a prompt, without the special tokens that would end it."""
-        encoding = model.encoder.opening(text, special=special)
+        encoding = self.encoder.opening(text, special=special)
         marked = special_tokens(self.tokenizer, encoding, prompt)
         return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))
 

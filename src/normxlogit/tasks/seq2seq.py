@@ -9,12 +9,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from ..copies.autocast import without_autocast
 from ..copies.clone import override_forward
 from ..copies.pool import private_clone
+from ..copies.run import without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.append_tokens import append_tokens
-from ..inputs.batching import Batch, collate
+from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.token_ids import check_ids
@@ -75,8 +75,8 @@ class Seq2Seq(LanguageTask):
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Return the decoder's first token, before anything is generated, with the source beside it."""
         self._cached_source = None  # the encoder's weights may have changed since
-        source = model.encoder([prompt.text], long_text="window")[0]
-        limit = model.encoder.limit
+        source = self.encoder([prompt.text], long_text="window")[0]
+        limit = self.encoder.limit
         if limit is not None and len(source) > limit:
             raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
         first_token = self._decoder_start(model)
@@ -102,20 +102,17 @@ class Seq2Seq(LanguageTask):
         ids = self._target_ids(model, completion)
         if ids == self._target_ids(model, ""):  # nothing but what ends every text
             raise InputError("the completion is empty")
-        check_ids(ids, model.encoder.vocabulary, "the completion")
+        check_ids(ids, self.encoder.vocabulary, "the completion")
         return append_tokens(self.tokenizer, before, ids), len(before)
 
     def _target_ids(self, model: ModelInterface, text: str) -> list[int]:
         """Return a text's token ids as the decoder generates them, without its first token."""
-        ids = model.encoder.target_ids(text)
+        ids = self.encoder.target_ids(text)
         return ids[1:] if ids and ids[0] == self._decoder_start(model) else ids
 
-    def collate(
-        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
-    ) -> Batch:
-        """Return the decoder's tokens, padded on the right, with the encoder's states of their sources or these."""
-        batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
-        sources = [_source_ids(encoding) for encoding in encodings]
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return the decoder's tokens with the encoder's states of their sources, or these."""
+        sources = [_source_ids(encoding) for encoding in batch.encodings]
         longest = max(map(len, sources))
         mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]  # (B, S)
         padded = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]  # (B, S)
@@ -126,7 +123,7 @@ class Seq2Seq(LanguageTask):
             source_inputs["encoder_states"] = self._encoder_states(model, sources, source, source_mask)  # (B, S, H)
         else:
             source_inputs["source"] = source[..., None]
-        return Batch(batch.inputs | source_inputs, batch.mask, encodings, indices)
+        return replace(batch, inputs=batch.inputs | source_inputs)
 
     def _encoder_states(
         self, model: ModelInterface, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 from ..errors import InputError
 from ..inputs.texts import read_texts
 from .choice import Alternatives, Comparing
-from .classification import Classification
-from .label_names import label_names
+from .classification import Classification, label_names
 
 TEMPLATE = "This example is {}."
 """The default of transformers' pipeline."""

@@ -6,8 +6,10 @@ small letter, too, and before the same word with a capital. Number words and opp
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
+
+from transformers import PreTrainedTokenizerBase
 
 ValueKind = Literal["number", "name", "unit", "number word", "opposite"]
 """What a value is: only values of one kind take each other's place."""
@@ -44,14 +46,14 @@ def values_in(text: str, known_names: frozenset[str] = frozenset()) -> list[Valu
     return sorted(values, key=lambda value: (value.start, value.end))
 
 
-def names_of(text: str, token_ids: Callable[[str], Sequence[int]]) -> frozenset[str]:
+def names_of(text: str, tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:
     """Return the words of a text that are names.
 
     Words with a capital inside a sentence are; those that begin one where the vocabulary of a tokenizer says so.
 
     Args:
         text: A text of several sentences.
-        token_ids: Returns the tokens of a text, without special ones.
+        tokenizer: The tokenizer, a private one.
     """
     inside_sentences: set[str] = set()
     sentence_starts: set[str] = set()  # of sentences
@@ -62,23 +64,25 @@ def names_of(text: str, token_ids: Callable[[str], Sequence[int]]) -> frozenset[
             (sentence_starts if begins_sentence else inside_sentences).add(word)
         begins_sentence = word[-1] in _ENDS or "\n" in text[match.end() : match.end() + 1]
     return frozenset(
-        inside_sentences | {word for word in sentence_starts - inside_sentences if _is_name(word, token_ids)}
+        inside_sentences | {word for word in sentence_starts - inside_sentences if _is_name(word, tokenizer)}
     )
 
 
-def _is_name(word: str, token_ids: Callable[[str], Sequence[int]]) -> bool:
+def _is_name(word: str, tokenizer: PreTrainedTokenizerBase) -> bool:
     """Return whether the vocabulary of a tokenizer has a word as a name, by how it reads it inside a sentence.
 
     Tokenizers learn frequent strings first: of a common word the form with a small letter is one token, and comes
     before the one with a capital. Rare words, in several tokens either way, count as names; letter by letter, none do.
     """
-    prefix = list(token_ids("a"))
-    capital_ids, small_ids = (list(token_ids(f"a {spelling}")) for spelling in (word, word[0].lower() + word[1:]))
+    prefix, capital_ids, small_ids = (
+        tokenizer.encode(text, add_special_tokens=False, verbose=False)
+        for text in ("a", f"a {word}", f"a {word[0].lower()}{word[1:]}")
+    )
     if capital_ids == small_ids or capital_ids[: len(prefix)] != prefix or small_ids[: len(prefix)] != prefix:
         return False
     capital_ids, small_ids = capital_ids[len(prefix) :], small_ids[len(prefix) :]
     if len(capital_ids) == len(small_ids) == 1:
-        return capital_ids[0] < small_ids[0]
+        return bool(capital_ids[0] < small_ids[0])
     return len(small_ids) > len(capital_ids) or 1 < len(small_ids) < len(word)
 
 

@@ -11,11 +11,10 @@ from transformers import Cache, PretrainedConfig, PreTrainedModel
 
 from ...copies.clone import clone
 from ...copies.memory import reraise_out_of_memory
-from ...copies.run import Site, run
-from ...copies.trace import hidden_of, several_states
+from ...copies.run import Site, hidden_of, run, several_states
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
-from ...model.proof_sample import reading
+from ...model.model_copy import reading
 from ...model.task_model import TaskModel
 
 

@@ -12,7 +12,7 @@ from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.named_documents import documents_by_name
-from ...inputs.private_tokenizer import private_tokenizer
+from ...inputs.encoder import private_tokenizer
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
 from ...methods import Method
 from ...model.task_model import TaskModel

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...inputs.documents.values import Value, candidates, names_of, values_in
-from ...inputs.private_tokenizer import private_tokenizer
+from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.units.spans import NamedSpan
 from ...results.verification import Swap
@@ -58,7 +58,7 @@ class SwappedValues:
         self.sentences = [sequence.text[part.start : part.end] for part in parts]
         self._tokenizer = private_tokenizer(model.tokenizer)
         texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
-        named = names_of(sequence.text, self.token_ids)
+        named = names_of(sequence.text, self._tokenizer)
         self.source_values = {name: values_in(text, named) for name, text in texts.items()}
         every = [value for values in self.source_values.values() for value in values]
         self.questions = [

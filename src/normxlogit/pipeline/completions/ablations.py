@@ -13,6 +13,7 @@ from ...inputs.encoding import Encoding
 from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
 from ...model.task_model import TaskModel
+from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.units.spans import NamedSpan
 from .completed import Completed
 
@@ -26,9 +27,6 @@ MARGIN = 2.0
 
 VERIFIED_AT_ONCE = 2
 """Sources that are left out in one batch."""
-
-PLACES_AT_ONCE = 256
-"""Places whose full vocabulary logits are held at once."""
 
 
 class Ablations:
@@ -164,7 +162,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
 def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
     parts = []
-    for states, tokens in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
+    for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(states).float()  # (G', V)
         chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
         parts.append(chosen - logits.logsumexp(-1))  # (G',)

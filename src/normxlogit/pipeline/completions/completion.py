@@ -8,25 +8,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...copies.autocast import autocast_note
 from ...copies.memory import enough_memory
+from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
+from ...methods.base import sink_note
+from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
-from ...model.layers import layer_numbers
-from ...model.map_batches import map_batches
 from ...model.task_model import TaskModel
+from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
-from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice, name_of
-from ..explain import sink_note
+from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media import appended, check_reads_media, with_media
 from ..options import Options, provenance
-from ..predictions import predictions_of
 from ..progress import progress_bar
 from .completed import Completed
 
@@ -104,15 +103,17 @@ def explain_completions(
     if any(completion.context.media for completion in requests):  # read one by one
         return [_explain(model, [completion])[0] for completion in requests]
 
-    def work(places: list[int]) -> list[Attribution]:
-        batch = [requests[i] for i in places]
-        results = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
-        advance(len(places))
-        return results
-
+    results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]
+    share = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        return map_batches(model, contexts, work, share=options[0].method.memory if len(requests) > 1 else 1)
+        for attempt in batch_attempts(model, contexts, share):
+            with attempt as places:
+                parts = _parts([requests[place] for place in places], model.vocabulary_size)
+                explained = [result for part in parts for result in _explain(model, part)]
+                results.update(zip(places, explained, strict=True))
+                advance(len(places))
+    return [results[place] for place in range(len(requests))]
 
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
@@ -224,7 +225,7 @@ def _explain_both_sides(model: TaskModel, completion: CompletionRequest, method:
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
-        layers = layer_numbers(batch[0].options.layers, model)
+        layers = model.layer_numbers(batch[0].options.layers)
         described = [
             predictions_of(model, states[completion.start - 1 :], completion.generated_ids)
             for states, completion in zip(_rows(run, run.hidden), batch, strict=True)
@@ -325,11 +326,11 @@ def _result(
 def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
     """Return what each generated token is explained for, with its own place in the text."""
     sequence = completion.completed.encoding
-    contrast_name = None if completion.contrast is None else name_of(model, completion.contrast)
+    contrast_name = None if completion.contrast is None else model.task.output_name(completion.contrast)
     targets = []
     for position, index in enumerate(completion.ids, start=completion.start):
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
-        name = name_of(model, index)
+        name = model.task.output_name(index)
         targets.append(ExplainedTarget("token", name, index, contrast_name, completion.contrast, position - 1, span))
     return tuple(targets)
 
@@ -338,19 +339,19 @@ def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[i
     """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
     if options.target is None or is_choice(options.target):
-        check_target(model, options.target, options.contrast, options.targets)
-    contrast = None if options.contrast is None else index_of(model, options.contrast, width)
+        check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    contrast = None if options.contrast is None else index_of(model.task, options.contrast, width)
     if options.targets is not None:
         if len(options.targets) != len(ids):
             raise TargetError(
                 f"{len(options.targets)} targets for {len(ids)} generated tokens; targets= takes one each"
             )
-        return [index_of(model, choice, width) for choice in options.targets], contrast
+        return [index_of(model.task, choice, width) for choice in options.targets], contrast
     if options.target is None:
         return ids, contrast
     if not is_choice(options.target):
         raise TargetError("target= is one token for all places; targets= takes one for each generated token")
-    return [index_of(model, options.target, width)] * len(ids), contrast
+    return [index_of(model.task, options.target, width)] * len(ids), contrast
 
 
 def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
@@ -384,3 +385,28 @@ def _one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[i
         later = len(completion.context) - completion.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)
+
+
+def predictions_of(
+    model: TaskModel, states: Tensor, written: Sequence[int]
+) -> tuple[list[Prediction], list[Prediction]]:
+    """Return the top prediction at each generated token, and the token itself as a prediction.
+
+    Args:
+        model: The model.
+        states: What the head reads where the model answers, (G, H).
+        written: The generated tokens.
+    """
+    best: list[Prediction] = []
+    generated: list[Prediction] = []
+    ids = torch.tensor(written)  # (G,)
+    for part, chosen in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
+        logits = model.head.tokens(part).float()  # (G', V)
+        top = logits.max(-1)
+        values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
+        for described, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
+            chances = (values - top.values).exp() / total  # (G',)
+            for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
+                described.append(Prediction(model.task.output_name(index), index, value, chance))
+    return best, generated

@@ -41,7 +41,8 @@ def explain_generation(
         raise InputError("states of a generation are read for causal language models")
     prompts, states, logits, written = _checked(model, inputs, outputs)
     every = []
-    for encoding, ids in zip(model.encoder.from_batch(_given(inputs)), written, strict=True):
+    tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+    for encoding, ids in zip(model.encoder.from_batch(tokens), written, strict=True):
         sequence = append_tokens(model.tokenizer, encoding, ids)
         every.append(completion_request(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
     batch = _as_read(model, inputs, prompts, every)
@@ -84,10 +85,6 @@ def _checked(
     return prompts, states, torch.stack(list(logits), 1), written
 
 
-def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-
-
 def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[CompletionRequest]) -> Batch:
     """Return the tokens that the model read: all but each row's last."""
     generated_ids = [completion.generated_ids for completion in every]
@@ -110,7 +107,6 @@ def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every
 
 def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) -> ForwardPass:
     """Make a `ForwardPass` from the states of the caller's run."""
-    model.refresh()
     model.prepare(batch)
     length = batch.mask.shape[1]
     states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each

@@ -10,9 +10,9 @@ import torch
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError
 from ...methods import FrozenGradient, Method, Request
+from ...methods.base import sink_note
 from ...methods.perturbation import Perturbation
 from ...model.causality import is_causal
-from ...model.layers import layer_numbers
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
@@ -21,7 +21,6 @@ from ...results.units.regions import is_box
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets
-from ..explain import sink_note
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed import Completed
@@ -210,7 +209,7 @@ def _token_scores(
     target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
     predicted_at = torch.tensor([read_places]) + start - 1  # (1, G + C): a token is predicted at the one before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K + J, G + C)
-    scores = method.score_each(Request(model, run, target, layer_numbers(None, model)), predicted_at, sums)
+    scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
     bias, sink_share = (

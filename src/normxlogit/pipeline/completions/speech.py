@@ -18,7 +18,7 @@ from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
 from ...inputs.media.items import media_items
 from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ...methods import FrozenGradient, Request, check_finite, run_method
-from ...model.proof_sample import reading
+from ...model.model_copy import reading
 from ...model.task_model import TaskModel
 from ...parts.embeddings import table_of
 from ...results.attribution import Attribution
@@ -33,7 +33,7 @@ from ..verification import NOT_VERIFIED
 from .completed import Completed
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
-from .speech_verification import with_speech_verification
+from .verification import with_speech_verification
 from .writing import generation_config, most_new_tokens
 
 DECODER_PROMPT = 4

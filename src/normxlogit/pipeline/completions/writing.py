@@ -12,8 +12,8 @@ from transformers import GenerationConfig
 from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
+from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...inputs.private_tokenizer import private_tokenizer
 from ...inputs.texts import counted
 from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation

@@ -13,7 +13,7 @@ from transformers.utils.generic import ModelOutput
 
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.batching import Batch
+from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
@@ -136,17 +136,15 @@ class MultimodalLM(CausalLM):
         }
         return replace(appended, inputs={**appended.inputs, **of_tokens})
 
-    def collate(
-        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
-    ) -> Batch:
-        """Return encodings as tensors, with the pictures and sounds of the only one beside them.
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the pictures and sounds of the only text.
 
         Raises:
             InputError: If there are several texts, one of them with a picture or a sound.
         """
+        encodings = batch.encodings
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures or sounds is read by itself")
-        batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
         values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
         media_inputs = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
         return replace(batch, inputs=batch.inputs | media_inputs) if media_inputs else batch
@@ -269,7 +267,8 @@ class MultimodalLM(CausalLM):
         """Return where an input of a processor enters the model, found once for each shape."""
         shape = tuple(encoding.extra_inputs[name].shape)
         if shape not in self._entries:
-            inputs = self.collate(model, [encoding], [0]).inputs
+            tokens = collate([encoding], [0], pad_id=model.pad_id, left=model.pad_left, device=model.device)
+            inputs = self.add_inputs(tokens, model).inputs
             self._entries[shape] = find_signal_entry(private_clone(model.unmodified), inputs)
         return self._entries[shape]
 

@@ -14,8 +14,7 @@ from transformers import PreTrainedModel
 from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
-from ...copies.run import Site, run
-from ...copies.trace import tensor_of
+from ...copies.run import Site, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
@@ -110,7 +109,7 @@ class SignalTask(Classification):
             HeadMismatchError: If the head gives no number for a single token.
         """
         if self._patches is not None:
-            return Parts.of_embedding(self._patches, _no_states(model), parts.unverified)
+            return Parts(head_error=_no_states(model), embedding_output=self._patches, unverified=parts.unverified)
         width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
         if width is None or parts.headpiece is None:
             return parts
@@ -125,15 +124,12 @@ class SignalTask(Classification):
                     )
         return replace(parts, headpiece=head.piece)
 
-    def collate(
-        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
-    ) -> Batch:
-        """Return signals of one shape as tensors."""
-        signals = [encoding.signal.inputs for encoding in encodings]
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the signals, which are of one shape, in the place of tokens."""
+        signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
         inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
-        mask = torch.ones(len(signals), len(encodings[0]), dtype=torch.long, device=model.device)  # (B, T)
-        tokens = {"input_ids": torch.zeros_like(mask), "attention_mask": mask}
-        return Batch(tokens | inputs, mask.bool(), list(encodings), indices)
+        no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)
+        return replace(batch, inputs=batch.inputs | {"input_ids": no_tokens} | inputs)
 
     def encode(
         self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None

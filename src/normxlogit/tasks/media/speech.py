@@ -1,7 +1,6 @@
 """Speech to text: encoder-decoders such as Whisper, and models that answer at every frame such as Wav2Vec2 (CTC)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from transformers import AutoProcessor
 
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.batching import Batch, collate
+from ...inputs.batching import Batch
 from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.sounds import Sound, feature_extractor_of
 from ..base import TaskName
@@ -58,12 +57,9 @@ class SpeechSeq2Seq(Seq2Seq):
             "decoder_input_ids": inputs["input_ids"]
         }
 
-    def collate(
-        self, model: ModelInterface, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
-    ) -> Batch:
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
         """Return the decoder's tokens of one sound, with the encoder's states of it, or itself."""
-        batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
-        signal = _signal_of(encodings[0])
+        signal = _signal_of(batch.encodings[0])
         source = next(iter(signal.inputs.values()))[None].to(model.device)  # (1, ...)
         mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
         source_inputs = {"source_mask": mask}
@@ -71,7 +67,7 @@ class SpeechSeq2Seq(Seq2Seq):
             source_inputs["encoder_states"] = encoder_states(model, source)  # (1, S, H)
         else:
             source_inputs["source"] = source
-        return Batch(batch.inputs | source_inputs, batch.mask, encodings, indices)
+        return replace(batch, inputs=batch.inputs | source_inputs)
 
 
 class CTC(AudioClassification):

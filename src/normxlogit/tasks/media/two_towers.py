@@ -68,12 +68,11 @@ class TextTower(Task):
 
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts; SigLIP reads every text with its padding, up to a fixed length."""
-        encodings = model.encoder(list(items))
+        encodings = self.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
         return [
-            _with_padding(encoding, int(model.config.max_position_embeddings), model.tokenizer)
-            for encoding in encodings
+            _with_padding(encoding, int(model.config.max_position_embeddings), self.tokenizer) for encoding in encodings
         ]
 
 

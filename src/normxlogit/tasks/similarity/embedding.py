@@ -58,7 +58,7 @@ class Embedding(Task):
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts as the model's own files say: with its prompt, in lower case."""
         prompted = [self.steps.prompt + text for text in items]
-        return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
+        return self.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
-from normxlogit.model.map_batches import run_batches
+from normxlogit.model.batch_attempts import batch_attempts
 from tests import tiny
 from tools.survey.base import build, stir
 
@@ -12,8 +12,10 @@ TEXTS = ["a great film with charm", "the movie is never bad , but the plot was a
 TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
 
 
-def groups(explainer, encodings, work=lambda places: places):
-    return [places for places, _ in run_batches(explainer._model, encodings, work)]
+def groups(explainer, encodings, work):
+    for attempt in batch_attempts(explainer._model, encodings):
+        with attempt as places:
+            yield work(places)
 
 
 @pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])

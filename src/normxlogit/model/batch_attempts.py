@@ -1,46 +1,68 @@
-"""Run a model over many encodings in batches, which shrink when memory runs out."""
+"""Work through many encodings in batches, which shrink when memory runs out."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from ..copies.memory import result_or_none
+from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
-from ..inputs.batching import Batch, batches
-from ..inputs.columns import sizes_of
+from ..inputs.batching import Batch, batches, sizes_of
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
-from ..parts.proved_lengths import lengths_to_try
 from .forward_pass import ForwardPass
-from .proof_sample import failed_inside
+from .model_copy import failed_inside, lengths_to_try
 from .task_model import TaskModel
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+
+class BatchAttempt:
+    """The work on one batch, in a `with` block: without memory for it, it ends there, to be tried again in parts.
+
+    So does work on texts that the model cannot read together, as BART's classifier with different numbers of end
+    tokens. All other errors go on.
+
+    Attributes:
+        places: The places of its encodings.
+        out_of_memory: Whether memory ran out.
+        unreadable: Whether the model cannot read the texts together.
+    """
+
+    def __init__(self, places: list[int]) -> None:
+        self.places = places
+        self.out_of_memory = self.unreadable = False
+
+    def __enter__(self) -> list[int]:
+        return self.places
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if error is not None:
+            self.out_of_memory = out_of_memory(error)
+            self.unreadable = len(self.places) > 1 and isinstance(error, InputError) and failed_inside(error)
+        return self.out_of_memory or self.unreadable
 
 
-def run_batches(
-    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result], share: int = 1
-) -> Iterator[tuple[list[int], Result]]:
-    """Yield the results of work on encodings in batches; when memory runs out, go on with half the token budget.
+def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int = 1) -> Iterator[BatchAttempt]:
+    """Yield batches of encodings to be worked on in a `with` block; when memory runs out, smaller ones.
 
-    The model keeps the smaller budget for the calls that follow, see `TokenBudget`, unless not even a single text fits,
-    which says nothing of others. Models whose states change with padding get batches without any, so that a text's
-    scores are the same alone and among others. Texts that the model cannot read together, as BART's classifier with
-    different numbers of end tokens, are read one by one.
+        for attempt in batch_attempts(model, encodings):
+            with attempt as places:
+                results.update(zip(places, work(places)))
+
+    The model keeps the smaller token budget for the calls that follow, see `TokenBudget`, unless not even a single text
+    fits, which says nothing of others. Models whose states change with padding get batches without any, so that a
+    text's scores are the same alone and among others. Texts that the model cannot read together are read one by one.
 
     Args:
         model: Holds the token budget.
         encodings: What to work through.
-        work: Does the work on the encodings at some places.
         share: How many times the memory of a plain pass the work takes.
 
     Yields:
-        The places of each batch and the result of the work.
+        Batches until each encoding was in one whose work was not cut short.
+
+    Raises:
+        InputError: If there is not enough memory for a single text.
     """
     pad = _may_pad(model, encodings)
     lengths = sizes_of(encodings)
@@ -53,22 +75,19 @@ def run_batches(
 
     remaining_batches = deque(batches(encodings, current_budget(), pad=pad))
     while remaining_batches:
-        places = remaining_batches[0]
-        try:
-            result = result_or_none(partial(work, places))
-        except InputError as error:
-            if len(places) == 1 or not failed_inside(error):
-                raise
-            remaining_batches.popleft()
+        places = remaining_batches.popleft()
+        attempt = BatchAttempt(places)
+        yield attempt
+        if attempt.unreadable:
             remaining_batches.extendleft([index] for index in reversed(places))
             continue
         longest = max(lengths[place] for place in places)
         tokens = longest * len(places)
-        if result is not None:
-            remaining_batches.popleft()
-            yield places, result
+        if not attempt.out_of_memory:
             regroup = budget.fitted(tokens * share)
         else:
+            empty_cache()
+            remaining_batches.appendleft(places)
             if len(places) == 1:  # what a method does with one text may be cut by the budget too
                 tokens = budget.tokens
             smaller = max(min(budget.tokens, tokens) // 2, longest)
@@ -85,32 +104,14 @@ def run_batches(
             )
 
 
-def map_batches(
-    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Iterable[Item]], share: int = 1
-) -> list[Item]:
-    """Return the results of work on encodings in batches, as `run_batches` does it, one for each encoding.
-
-    Returns:
-        The results in the order of the encodings.
-
-    Raises:
-        InputError: If there is not enough memory for a single text.
-    """
-    by_index: dict[int, Item] = {}
-    for places, results in run_batches(model, encodings, work, share):
-        by_index.update(zip(places, results, strict=True))
-    return [by_index[index] for index in range(len(encodings))]
-
-
 def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
     """Return the forward pass of each encoding; with every layer's output if `layers`."""
-
-    def work(group: list[int]) -> list[ForwardPass]:
-        with torch.inference_mode():
-            run = model.run(model.batch([encodings[place] for place in group], group), layers=layers)
-        return [run.row(row) for row in range(len(group))]
-
-    return map_batches(model, encodings, work)
+    passes: dict[int, ForwardPass] = {}
+    for attempt in batch_attempts(model, encodings):
+        with attempt as places, torch.inference_mode():
+            run = model.run(model.batch([encodings[place] for place in places], places), layers=layers)
+            passes.update((place, run.row(row)) for row, place in enumerate(places))
+    return [passes[place] for place in range(len(encodings))]
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
