@@ -51,6 +51,8 @@ STARS = ("1", "2", "3", "4", "5")
 YES = ("no", "yes")
 SPELLED = {
     "names": (STARS, lambda i, labels: labels[i]),
+    "names in other capitals": (YES, lambda i, labels: f" {labels[i].upper()} "),
+    "names that differ in capitals": (("Yes", "yes"), lambda i, labels: labels[i]),
     "names that are numbers": (STARS, lambda i, labels: int(labels[i])),
     "names that are decimals": (STARS, lambda i, labels: Decimal(labels[i])),
     "names that are floats": (STARS, lambda i, labels: float(labels[i])),
