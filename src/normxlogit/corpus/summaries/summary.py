@@ -31,6 +31,9 @@ EXAMPLES = 3
 CHANCE = 0.05
 """Highest probability with which chance would put a listed unit into so many wrong answers."""
 
+LISTED = 5
+"""Most labels that an error lists."""
+
 NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
 
@@ -365,6 +368,13 @@ class _Run(RunTables):
             )
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
+        if isinstance(named, list) and (
+            outside := [g.id for g in gold_labels if g.id is not None and g.id >= len(named)]
+        ):
+            raise DataError(
+                f"column {gold!r} holds {min(outside)}, and the model has {len(named)} labels, counted from 0: "
+                f"{', '.join(map(str, named[:LISTED]))}{', ...' if len(named) > LISTED else ''}"
+            )
         arrow = arrow_module()
         names = dict(labels)
         gold_names = [label.name if label.name is not None else names.get(label.id, label.id) for label in gold_labels]
