@@ -54,7 +54,7 @@ def methods(explainer) -> str:
 
 def summary(explainer, folder) -> str:
     attribute(explainer, [{"text": text} for text in TEXTS * 3], folder / "out", keep_text=True)
-    return summary_page(summarize(folder / "out", min_count=1))
+    return summary_page(summarize(folder / "out", min_count=1, verify=2, explainer=explainer))
 
 
 PAGES = {
@@ -153,6 +153,23 @@ def test_tables_sort_filter_and_open_cards(watched, pages):
         page.goto(pages["methods"])
         page.get_by_role("button", name="frozen-gradient").click()
         assert page.locator(".nxl-sort tbody th").first.inner_text() == "mediocre"
+
+
+def test_columns_of_numbers_with_something_behind_them_are_sorted_as_numbers(watched, pages):
+    """Such as "2.05 ± 0.35", or "12 (40.0%)"; what is missing comes last."""
+    with watched.page() as page:
+        page.goto(pages["summary"])
+        table = page.locator("table", has=page.get_by_role("button", name="mean score")).first
+        for column in ("mean score", "deleting it takes"):
+            index = [head.strip() for head in table.locator("thead th, thead td").all_inner_texts()].index(column)
+            for _ in range(2):
+                table.get_by_role("button", name=column).click()
+                shown = [row.locator("th, td").nth(index).inner_text() for row in table.locator("tbody tr").all()]
+                values = [float(text.split()[0]) for text in shown]
+                descending = table.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
+                assert values == sorted(values, reverse=descending)
+            assert any("±" in text for text in shown)
+            assert min(values) < 0 < max(values)
 
 
 def test_pointing_at_tokens_and_sources(watched, pages):

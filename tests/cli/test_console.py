@@ -1,5 +1,7 @@
 import re
 import shlex
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +63,14 @@ def test_what_a_command_is_at_stays_on_one_line(capsys, monkeypatch):
     shown = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
     assert shown
     assert all("loading /a-long" in line and line.endswith("\u2026") and len(line) <= 40 for line in shown)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_line(capsys, monkeypatch):
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        code, _, said = run(capsys, "methods")
+        with suppress(OSError):
+            full.close()
+    assert code == 2
+    assert said == "error: cannot write to standard output: No space left on device\n"

@@ -51,6 +51,8 @@ STARS = ("1", "2", "3", "4", "5")
 YES = ("no", "yes")
 SPELLED = {
     "names": (STARS, lambda i, labels: labels[i]),
+    "names in other capitals": (YES, lambda i, labels: f" {labels[i].upper()} "),
+    "names that differ in capitals": (("Yes", "yes"), lambda i, labels: labels[i]),
     "names that are numbers": (STARS, lambda i, labels: int(labels[i])),
     "names that are decimals": (STARS, lambda i, labels: Decimal(labels[i])),
     "names that are floats": (STARS, lambda i, labels: float(labels[i])),
@@ -183,6 +185,10 @@ def test_what_can_be_no_label_is_refused(results, tmp_path):
     attribute(model, pa.table({"text": TEXTS, "gold": [-1] * len(TEXTS)}), tmp_path, keep=["gold"])
     with pytest.raises(DataError, match="column 'gold': gold label -1"):
         summarize(tmp_path, gold="gold")
+    stars = pa.table({"text": TEXTS, "gold": [1 + i % 5 for i in range(len(TEXTS))]})
+    attribute(model, stars, tmp_path / "stars", keep=["gold"])
+    with pytest.raises(DataError, match="'gold' holds 2, and the model has 2 labels, counted from 0: no, yes"):
+        summarize(tmp_path / "stars", gold="gold")
     wide = pa.array([Decimal(1)] * len(TEXTS), pa.decimal256(40, 3))
     attribute(model, pa.table({"text": TEXTS, "gold": wide}), tmp_path / "wide", keep=["gold"])
     with pytest.raises(DataError, match="Decimal"):

@@ -37,14 +37,15 @@ def test_a_column_that_a_file_has_not_is_refused(tmp_path, bert, named, kind):
         attribute(bert, source, tmp_path / "out", input_format=kind, **named)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "arrow"])
 def test_tables_in_memory_are_read_as_files_are(tmp_path, bert, kind):
     import pandas
     import polars
 
     rows = [{"text": None if i == 2 else text, "key": f"k{i}", "stars": i} for i, text in enumerate(texts(20))]
     frame = pandas.DataFrame(rows)
-    table = {"pandas": frame, "polars": polars.DataFrame(rows), "arrow": pa.Table.from_pylist(rows)}[kind]
+    tables = {"pandas": frame, "polars": polars.DataFrame(rows), "lazy": polars.LazyFrame(rows)}
+    table = (tables | {"arrow": pa.Table.from_pylist(rows)})[kind]
     done = run(bert, table, tmp_path / "out", id_column="key", keep=["stars"])
     assert (done.rows, done.errors) == (20, 1)
     assert results(tmp_path / "out")["id"].to_pylist() == [f"k{i}" for i in range(20) if i != 2]

@@ -7,7 +7,7 @@ import pytest
 
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
-from normxlogit.evaluation.faithfulness import evaluate
+from normxlogit.evaluation.faithfulness import checked_labels, evaluate
 
 datasets = pytest.importorskip("datasets")
 
@@ -98,6 +98,33 @@ def test_other_formats_and_columns(tmp_path, kind):
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     found = load_examples(path, columns=["review"], label_column="stars")
     assert found == [Example("fine", 1), Example("bad", 0)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_texts_of_tables_that_look_like_something_else_are_texts(tmp_path, kind):
+    """pandas takes "NA" for missing, 1984 for a number, and drops the zeros before another."""
+    texts, separator = ["NA", "None", "nan", "1984", "007", " ", "x"], "\t" if kind == "tsv" else ","
+    lines = [f"{text}{separator}{i % 2}" for i, text in enumerate(texts)]
+    path = tmp_path / f"mine.{kind}"
+    path.write_text("\n".join([f"\ufefftext{separator}label", *lines]), encoding="utf-8")
+    with pytest.raises(DataError, match=r"row 5, column 'text': expected a text, got ' '"):
+        load_examples(path)
+    path.write_text("\n".join([f"\ufefftext{separator}label", *lines[:5]]), encoding="utf-8")
+    assert load_examples(path) == [Example(text, i % 2) for i, text in enumerate(texts[:5])]
+
+
+@pytest.mark.parametrize(
+    "labels", [["POSITIVE", "Negative"], [True, False], ["True", "false"], ["1", "0"], [1.0, 0.0], ["1.0", "0.0"]]
+)
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_gold_labels_are_read_as_in_summaries(tmp_path, labels, kind):
+    texts, path = ["fine", "bad"], tmp_path / f"mine.{kind}"
+    if kind == "jsonl":
+        write(path, [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)])
+    else:
+        path.write_text("text,label\n" + "".join(f"{t},{gold}\n" for t, gold in zip(texts, labels, strict=True)))
+    model = Explainer.from_pretrained()._model
+    assert checked_labels(model, load_examples(path)) == [1, 0]
 
 
 def test_rows_in_memory_and_labels_by_name():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from typer.core import TyperCommand
 
-from ..errors import InputError
+from ..errors import DataError, InputError
 from ..results.storage.files import replacing, write_text
 from ..results.units.characters import safe_output
 
@@ -56,11 +56,20 @@ _SUFFIXES: dict[str, Kind] = {
 
 
 def write(text: str) -> None:
-    """Write to standard output: no control sequences but colours, a question mark for what it cannot show."""
+    """Write to standard output: no control sequences but colours, a question mark for what it cannot show.
+
+    Raises:
+        DataError: If it cannot be written, such as to a full disk.
+    """
     encoding = sys.stdout.encoding or "utf-8"
     text = safe_output(text)
-    sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has enough, as `head` does: Typer ends the program
+        raise
+    except OSError as error:
+        raise DataError(f"cannot write to standard output: {error.strerror}") from None
 
 
 def wrapped(message: str) -> str:

@@ -112,7 +112,7 @@ Methods = Annotated[
 Dataset = Annotated[
     str, typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.")
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub.")]
 Split = Annotated[str, typer.Option(help="Which split: choose settings on train, report validation.")]
 Columns = Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")]
 LabelColumn = Annotated[str, typer.Option(help="The column of gold labels.")]

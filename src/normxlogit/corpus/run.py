@@ -138,7 +138,6 @@ def attribute(
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
                 raise DataError(f"{folder.place} was made of fewer rows than the input has now; give another --output")
-            _check_results(manifest, folder)
             return clock.progress
         folder.write_manifest(manifest)
         if engine == "ray":
@@ -169,13 +168,12 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
     if before is None:
         return False
     manifest.written = folder.written(before)
-    if manifest.count("rows") > manifest.count("errors"):
-        before.refuse_changes(manifest, folder.place)
-        manifest.model = before.model  # of the device that it was begun on
-    elif before.digest != manifest.digest or not before.identity.is_same(manifest.identity):  # no result to keep
+    if manifest.count("rows") == manifest.count("errors"):  # no result to keep
         folder.remove(manifest.written)
         manifest.written = {}
         return False
+    before.refuse_changes(manifest, folder.place)
+    manifest.model = before.model  # of the device that it was begun on
     return before.complete and len(manifest.written) == len(before.written)
 
 

@@ -1,7 +1,9 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows
 SAMPLE = "reviews"
 """A hundred review sentences in the package, written for it: 1 where they praise, 0 where they do not."""
 
-FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,12 @@ def load_examples(
     """Read labelled texts.
 
     Args:
-        source: "reviews", "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet or CSV file, a data set on the hub, or rows
-            in memory: a table of pandas, Polars or Arrow, a `datasets.Dataset`, or a list of mappings.
+        source: "reviews", "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet, CSV or TSV file, a data set on the hub, or
+            rows in memory: a table of pandas, Polars or Arrow, a `datasets.Dataset`, or a list of mappings.
         split: Which split; for a folder the file of this name in it.
-        data_dir: Folder that holds `SPLIT.jsonl` (or .parquet, .csv), or a folder of this kind for each task.
+        data_dir: Folder that holds `SPLIT.jsonl` (or .parquet, .csv, .tsv), or a folder of this kind for each task.
         columns: The text column, or two for pairs; GLUE's own by default.
-        label_column: The gold labels, as indices, names or (for regression) values.
+        label_column: The gold labels, as indices, names, booleans or (for regression) values.
         limit: Only the first rows.
 
     Raises:
@@ -109,7 +111,9 @@ def load_examples(
         rows = read_rows(path)
         where = str(path)
     elif data_dir is not None:
-        raise DataError(f"{data_dir}: no {split}.jsonl, .parquet or .csv there, and none in {Path(data_dir) / name}")
+        raise DataError(
+            f"{data_dir}: no {split}.jsonl, .parquet, .csv or .tsv there, and none in {Path(data_dir) / name}"
+        )
     else:
         where = f"{name} ({split})"
         if task is not None and split == "validation":
@@ -155,7 +159,7 @@ def _rows_in_memory(table: Any) -> Any:
 
 
 def read_rows(path: Path) -> Any:
-    """Read the rows of a JSONL, Parquet or CSV file.
+    """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings.
 
     Raises:
         DataError: If it cannot be read.
@@ -165,7 +169,8 @@ def read_rows(path: Path) -> Any:
     datasets.disable_progress_bars()  # a local file takes no time to speak of
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what is wrong with it is said once, below
     try:
-        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
+        options = _table_options(path) if FORMATS[path.suffix] == "csv" else {}
+        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train", **options)
     except StopIteration:  # what the reader makes of a file without a line
         raise DataError(f"{path}: empty") from None
     except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
@@ -175,6 +180,15 @@ def read_rows(path: Path) -> Any:
         datasets.logging.set_verbosity(verbosity)
         if had_progress_bars:
             datasets.enable_progress_bars()
+
+
+def _table_options(path: Path) -> dict[str, Any]:
+    """Return how CSV and TSV are read: pandas would take texts such as "NA" and "1984" for missing and for a number."""
+    separator = "\t" if path.suffix == ".tsv" else ","
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        names = next(csv.reader(file, delimiter=separator), [])
+    features = _datasets().Features({name: _datasets().Value("string") for name in names})
+    return {"sep": separator, "features": features, "keep_default_na": False}
 
 
 def _datasets() -> Any:
@@ -206,8 +220,16 @@ def _example(row: Any, number: int, columns: Sequence[str], label: str, where: s
     for column in columns:
         if not isinstance(text := row[column], str) or not text.strip():
             raise DataError(f"{where}, row {number}, column {column!r}: expected a text, got {text!r}")
-    gold = row[label]
-    if isinstance(gold, bool) or not isinstance(gold, int | float | str) or gold != gold or gold == "":
+    gold = _number(row[label]) if isinstance(row[label], str) else row[label]
+    if not isinstance(gold, int | float | str) or gold != gold or gold == "":
         raise DataError(f"{where}, row {number}, column {label!r}: expected a number or a label's name, got {gold!r}")
     texts = [row[column] for column in columns]
     return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)
+
+
+def _number(text: str) -> int | float | str:
+    """Return the number that a text is written as; the text itself if it is none."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text

@@ -16,6 +16,7 @@ from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..pipeline.verification import AnswersWithout
 from ..results.attribution import Attribution
+from ..results.gold import read_gold
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask
 from .flips import delete_words, flips_by_some_word
@@ -418,18 +419,29 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         )
     if not examples:
         raise DataError("no examples to measure on")
-    return [_checked_label(model, example, index) for index, example in enumerate(examples)]
+    for index, example in enumerate(examples):
+        if not isinstance(example, Example):
+            wrapped = "Example(text, label), or load_examples(table) of rows with both"
+            raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
+    labels = [example.label for example in examples]
+    return _values(labels) if model.task.target_kind == "value" else _class_indices(labels, list(model.task.labels))
 
 
-def _checked_label(model: TaskModel, example: Example, index: int) -> float:
-    """Return a gold label as the index of a class, or as the value that it is."""
-    if not isinstance(example, Example):
-        wrapped = "Example(text, label), or load_examples(table) of rows with both"
-        raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
-    label, names = example.label, list(model.task.labels)
-    label = names.index(label) if isinstance(label, str) and label in names else label
-    outside = isinstance(label, str) or label % 1 or not 0 <= label < len(names)
-    if isinstance(label, str) or (model.task.target_kind != "value" and outside):
-        label_names = ", ".join(f"{i} {name}" for i, name in enumerate(names))
-        raise DataError(f"example {index} has label {example.label}; the model knows {label_names}")
-    return float(label)
+def _values(labels: Sequence[int | float | str]) -> list[float]:
+    for index, label in enumerate(labels):
+        if isinstance(label, str):
+            raise DataError(f"example {index} has label {label}; the model answers with a value")
+    return [float(label) for label in labels]
+
+
+def _class_indices(labels: Sequence[int | float | str], names: list[str]) -> list[float]:
+    """Return gold labels as indices of the model's classes."""
+    possible = [None if not isinstance(label, str) and label < 0 else label for label in labels]
+    indices = []
+    for index, gold in enumerate(read_gold(possible, enumerate(names))):
+        class_index = names.index(gold.name) if gold.name in names else gold.id
+        if class_index is None or class_index >= len(names):
+            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(names))
+            raise DataError(f"example {index} has label {labels[index]}; the model knows {label_names}")
+        indices.append(float(class_index))
+    return indices

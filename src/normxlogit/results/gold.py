@@ -35,9 +35,10 @@ class Gold(NamedTuple):
 def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, tokens: bool = False) -> list[Gold]:
     """Read gold labels.
 
-    A value that is the name of a label means that label. Other numbers, digits and booleans are indices, unless the
-    labels are called by numbers that are not their indices (such as "1" to "5") or by "true" and "false": then they are
-    names too. A 0 among numbers says that they are indices, where labels are called "1", "2" and so on.
+    A value that is the name of a label means that label, where there is none also in other capitals or with spaces
+    around it. Other numbers, digits and booleans are indices, unless the labels are called by numbers that are not
+    their indices (such as "1" to "5") or by "true" and "false": then they are names too. A 0 among numbers says that
+    they are indices, where labels are called "1", "2" and so on.
 
     Args:
         values: The values: strings, numbers of any type, booleans, and None, NaN or "" where a label is missing.
@@ -52,15 +53,20 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
     from_one = len(numbered) == len(index_of) and all(number == index_of[name] + 1 for number, name in numbered.items())
     if from_one and any(_number(value) == 0 for value in plain):
         index_of, as_names = {}, False
-    words = {name.casefold(): name for name in index_of if name.casefold() in BOOLEANS}
+    spelled: dict[str, list[str]] = {}
+    for name in index_of:
+        if not tokens or name.casefold() in BOOLEANS:
+            spelled.setdefault(name.strip().casefold(), []).append(name)
 
     def read(value: Any) -> Gold:
         if value is None or (str(value) in index_of and not (tokens and not isinstance(value, str))):
             return Gold(None if value is None else str(value))
-        word = str(value).casefold()
+        word = str(value).strip().casefold()
+        if len(names := spelled.get(word, [])) == 1:
+            return Gold(names[0])
         if word in BOOLEANS:
-            if words:
-                return Gold(words.get(word, word))
+            if not BOOLEANS.keys().isdisjoint(spelled):
+                return Gold(word)
             value = BOOLEANS[word]
         number = _number(value)
         if number is None or number != int(number) or as_names:

@@ -94,12 +94,17 @@ def _source_in_memory(inputs: Any) -> Source:
     """Return the source of a data set, a table, a column or rows."""
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
+    if hasattr(inputs, "collect_schema") and hasattr(inputs, "collect"):  # a lazy frame of Polars
+        inputs = inputs.collect()
     if hasattr(inputs, "to_frame"):  # a column of pandas or Polars
         inputs = inputs.to_frame(inputs.name or "text")
     if hasattr(inputs, "__arrow_c_stream__"):
         return _table_source(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
-        raise DataError(f"cannot read a corpus from a {type(inputs).__name__}")
+        raise DataError(
+            f"cannot read a corpus from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
+            '{"text": "..."}'
+        )
     return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
 
 

@@ -182,12 +182,15 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of the values, the same for the same values however they were read."""
-    digest = hashlib.blake2b(digest_size=12)
+    arrow, digest = arrow_module(), hashlib.blake2b(digest_size=12)
+    rows = arrow.array(np.arange(len(table)))
     for name in table.column_names:
         column = table[name]
         digest.update(name.encode())
         if str(column.type) != "string":
-            arrow = arrow_module()
+            if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
+                column = column.cast(column.type.value_type)
+            column = column.take(rows)  # without what stands behind nulls and, in the padding, of the next rows
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))

@@ -18,8 +18,8 @@ from ..rows.formats import arrow_module
 from .run_tables import RunTables
 from .units import Effect, Unit, Z
 
-Place = tuple[int, int]
-"""A row, and which of its words (or tokens) a unit is."""
+Place = tuple[int, int, str]
+"""A row, which of its words (or tokens) a unit is, and how that is written there."""
 
 Removal = tuple[int, tuple[int, ...]]
 """A row, and the tokens that are deleted from it."""
@@ -55,13 +55,13 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         DataError: If the model reads other words in the texts than the run has.
     """
     listed = dict.fromkeys((unit.label, unit.text) for units in lists for unit in units)
-    places = _drawn_places(run, list(listed), count)
-    encodings, words = _texts(run, model, {row for drawn in places.values() for row, _ in drawn})
+    places = _drawn_places(run, model, list(listed), count)
+    encodings, words = _texts(run, model, {row for drawn in places.values() for row, *_ in drawn})
     keys: dict[tuple[str, str], list[Removal]] = {}
     for (label, text), drawn in places.items():
-        for row, place in drawn:
+        for row, place, written in drawn:
             name, tokens = words[row][place] if place < len(words[row]) else ("", ())
-            if name.strip().lower() != text:
+            if name != written:
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
             keys.setdefault((label, text), []).append((row, tokens))
 
@@ -89,19 +89,21 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
 
 
 def _drawn_places(
-    run: RunTables, listed: Sequence[tuple[str, str]], count: int
+    run: RunTables, model: TaskModel, listed: Sequence[tuple[str, str]], count: int
 ) -> Mapping[tuple[str, str], list[Place]]:
-    """Return places of units in the texts that explain their label."""
-    arrow = arrow_module()
+    """Return places of units in the texts that explain their label; of texts that were read in windows none."""
+    arrow, limit = arrow_module(), model.encoder.limit
+    whole = "true" if limit is None else f"len(units) <= {limit}"
     run.register("wanted", arrow.table({"label": [label for label, _ in listed], "unit": [text for _, text in listed]}))
     column = "words" if run.unit == "words" else "units"
     rows = run.ask(
         f"""
         WITH flat AS (
-            SELECT row, target, lower(trim(unnest({column}))) AS unit, unnest(range(len({column}))) AS place
-            FROM shards
+            SELECT row, target, unnest({column}) AS written, lower(trim(written)) AS unit,
+                   unnest(range(len({column}))) AS place
+            FROM shards WHERE {whole}
         )
-        SELECT wanted.label, wanted.unit, row, place
+        SELECT wanted.label, wanted.unit, row, place, written
         FROM flat JOIN wanted ON flat.unit = wanted.unit AND list_contains(flat.target, wanted.label)
         QUALIFY row_number() OVER (PARTITION BY wanted.label, wanted.unit ORDER BY hash(row, place), row, place) <= ?
         ORDER BY row, place
@@ -109,8 +111,8 @@ def _drawn_places(
         count,
     )
     places: dict[tuple[str, str], list[Place]] = {}
-    for label, text, row, place in rows:
-        places.setdefault((label, text), []).append((row, place))
+    for label, text, *place in rows:
+        places.setdefault((label, text), []).append(tuple(place))
     return places
 
 

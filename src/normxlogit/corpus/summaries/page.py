@@ -108,6 +108,7 @@ def _predictions(summary: Summary) -> Card:
     inputs = NAMES[summary.unit][1]
     rows = max(summary.rows, 1)
     facts = [(inputs, f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
+    facts += [] if summary.layer is None else [("layer", str(summary.layer))]
     columns = ["prediction", inputs, *(["right"] if summary.right else []), "share"]
     lines = []
     for label, n in list(summary.labels.items())[:LABELS]:
@@ -310,7 +311,7 @@ def _sections(summary: Summary) -> Iterator[Section]:
         deleted = any(unit.effect for unit in units)
         names = [unit_heading, "places", *(WITHOUT if deleted else []), "mean score"]
         note = MEANS + (DELETED if deleted else "")
-        lines = [_unit_line(unit) for unit in units]
+        lines = [_unit_line(unit, deleted=deleted) for unit in units]
         yield Section(f"{label}: {summary.unit} for and against", names, lines, SIDES, note)
     if summary.difference is not None:
         yield from _difference(summary.difference, unit_heading, inputs)
@@ -341,9 +342,11 @@ def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[
     yield Section("Mean scores that differ most", [unit, "there", "here"], shifts, "← there   here →")
 
 
-def _unit_line(unit: Unit) -> Line:
+def _unit_line(unit: Unit, *, deleted: bool) -> Line:
     cells = [unit.text, f"{unit.count:,}"]
-    if (effect := unit.effect) is not None:
+    if (effect := unit.effect) is None:
+        cells += [""] * len(WITHOUT) if deleted else []
+    else:
         cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
     cells.append(_with_half(unit.mean, unit.high))
     return Line(cells, unit.mean, (unit.low, unit.high), unit.examples)

@@ -44,7 +44,9 @@ class RunTables:
             if manifest.written:
                 why = f"{MANIFEST} names {len(manifest.written)} shards, and none of them is there; {REPAIR}"
             raise DataError(f"{folder}: {why}")
-        self.common: Mapping[str, Any] = self.folder.common(self._files[0])
+        with_results = [index for index, shard in self.written.items() if shard.rows > shard.errors]
+        (first,) = self.folder.shard_files([min(with_results or self.written)])
+        self.common: Mapping[str, Any] = self.folder.common(first)
         self.kind = self.common.get("kind", "text")
         if self.kind == "sources":
             raise DataError(f"{folder}: sources of completions, which have no words to summarise; query the shards")

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...errors import DataError, InputError
 from ...inputs.texts import counted
 from ...pipeline.arguments import checked_arguments
-from ...render.builders.text import opening
+from ...render.builders.text import last_visible
 from ...render.layout import layout
 from ...results.attribution import Attribution
 from ...results.gold import read_gold
@@ -29,6 +31,12 @@ EXAMPLES = 3
 CHANCE = 0.05
 """Highest probability with which chance would put a listed unit into so many wrong answers."""
 
+LISTED = 5
+"""Most labels that an error lists."""
+
+NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
+"""Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -38,6 +46,8 @@ class Summary:
         folder: Where the results are.
         model: Name of the model.
         method: Name of the method.
+        layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
+            seen; None where layers were not asked for.
         unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
         rows: Texts, pictures or sounds with a result.
         errors: Rows without one.
@@ -65,6 +75,7 @@ class Summary:
     folder: str
     model: str
     method: str
+    layer: int | None
     unit: str
     rows: int
     errors: int
@@ -153,13 +164,19 @@ class _Run(RunTables):
     """The sums over the shards of a run."""
 
     def collect(
-        self, rows: str = "shards", right: str = "NULL::BOOLEAN", into: str = "units", unit: str | None = None
+        self,
+        layer: int,
+        rows: str = "shards",
+        right: str = "NULL::BOOLEAN",
+        into: str = "units",
+        unit: str | None = None,
     ) -> None:
         """Read the shards once: the sums of each unit by label and right or wrong answer, as a table.
 
-        A row explains K labels at L layers; of the layers the last one counts.
+        A row explains K labels at L layers; of the layers `layer` counts.
 
         Args:
+            layer: Which of the layers, counted from 0.
             rows: A FROM clause with the columns of the shards.
             right: The expression that says whether an answer is right.
             into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
@@ -182,7 +199,7 @@ class _Run(RunTables):
             ), flat AS (
                 SELECT row, prediction, correct, target[k + 1] AS label, unnest(units) AS text,
                        unnest(sequences) AS sequence,
-                       unnest(scores[(k * layers + layers - 1) * n + 1 : (k * layers + layers) * n]) AS score
+                       unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
                 FROM label
             )
             SELECT label, correct, label = prediction AS predicted,
@@ -195,15 +212,41 @@ class _Run(RunTables):
             """  # noqa: S608  # names are quoted
         )
         self.ask(
-            f"CREATE TEMP VIEW {into}_words AS SELECT * FROM {into} WHERE NOT special AND regexp_matches(text, '\\w')"  # noqa: S608
+            f"""
+            CREATE TEMP VIEW {into}_words AS
+            SELECT * FROM {into} WHERE NOT special AND regexp_matches(text, '{NO_PUNCTUATION}')
+            """  # noqa: S608
         )
+
+    def layer_index(self) -> int:
+        """Return which of the explained layers counts: the last with scores outside special tokens that can be seen."""
+        if self.manifest.settings["layers"] is None:
+            return 0
+        sums = self.ask(
+            """
+            WITH block AS (
+                SELECT scores, sequence_ids, len(units) AS n, len(target) AS labels,
+                       unnest(range(len(scores) // greatest(n, 1))) AS place
+                FROM shards
+            ), flat AS (
+                SELECT place % (len(scores) // (n * labels)) AS layer, unnest(sequence_ids) AS sequence,
+                       abs(unnest(scores[place * n + 1 : (place + 1) * n])) AS size
+                FROM block
+            )
+            SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), sum(size)
+            FROM flat GROUP BY layer ORDER BY layer
+            """
+        )
+        plain, total = np.array(sums).T  # (L,) each
+        return last_visible(plain, total)
 
     def summary(self, gold: str | None, compared_run: "_Run | None", top: int, least: int) -> Summary:
         """Return the summary."""
         rows, right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
-        self.collect(rows, right)
+        layer = self.layer_index()
+        self.collect(layer, rows, right)
         if self.unit == "words":
-            self.collect(into="tokens_of_all", unit="tokens")  # words leave special tokens out
+            self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
         (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
         lists = [self._units(top, least), []]
@@ -220,6 +263,7 @@ class _Run(RunTables):
             folder=self.folder.place,
             model=model or self.manifest.model["name"],
             method=method or "",
+            layer=self.common["layers"][layer] if self.common.get("layers") else None,
             unit=self.unit,
             rows=sum(labels.values()),
             errors=sum(shard.errors for shard in self.written.values()),
@@ -235,7 +279,7 @@ class _Run(RunTables):
             accuracy=None if gold is None else self.ask(f"SELECT avg(({right})::INT) FROM {rows}")[0][0],  # noqa: S608
             right={} if gold is None else self._right(rows, right),
             unknown={} if gold is None else self._unknown(rows),
-            wrong=[] if gold is None else self._wrong(rows, right, top),
+            wrong=[] if gold is None else self._wrong(rows, right, layer, top),
             mistakes=mistakes,
             tried=tried,
             texts={name: text for name, text in texts.values() if text is not None},
@@ -299,7 +343,7 @@ class _Run(RunTables):
             f"""
             SELECT CASE WHEN special THEN 'special' {place}
                         WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
-                        WHEN NOT regexp_matches(text, '\\w') THEN 'punctuation' ELSE 'word' END AS kind,
+                        WHEN NOT regexp_matches(text, '{NO_PUNCTUATION}') THEN 'punctuation' ELSE 'word' END AS kind,
                    sum(count) / sum(sum(count)) OVER () AS tokens,
                    coalesce(sum(mass) / nullif(sum(sum(mass)) OVER (), 0), 0) AS mass
             FROM {units} GROUP BY kind ORDER BY mass DESC
@@ -324,6 +368,13 @@ class _Run(RunTables):
             )
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
+        if isinstance(named, list) and (
+            outside := [g.id for g in gold_labels if g.id is not None and g.id >= len(named)]
+        ):
+            raise DataError(
+                f"column {gold!r} holds {min(outside)}, and the model has {len(named)} labels, counted from 0: "
+                f"{', '.join(map(str, named[:LISTED]))}{', ...' if len(named) > LISTED else ''}"
+            )
         arrow = arrow_module()
         names = dict(labels)
         gold_names = [label.name if label.name is not None else names.get(label.id, label.id) for label in gold_labels]
@@ -367,29 +418,29 @@ class _Run(RunTables):
         known = set(map(str, labels))
         return {label: n for label, n in counts if label not in known}
 
-    def _wrong(self, rows: str, right: str, top: int) -> list[WrongAnswer]:
+    def _wrong(self, rows: str, right: str, layer: int, top: int) -> list[WrongAnswer]:
         """Return the rows with a wrong answer of which the model is surest."""
         answers = self.ask(
             f"SELECT row, prediction, probability, right_labels.shown FROM {rows} WHERE NOT ({right}) "  # noqa: S608
             "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
             top,
         )
-        ids, texts = self._texts([row for row, *_ in answers]), self._coloured_texts([row for row, *_ in answers])
+        places = [row for row, *_ in answers]
+        ids, texts = self._texts(places), self._coloured_texts(places, layer)
         return [
             WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
             for row, label, probability, gold in answers
         ]
 
-    def _coloured_texts(self, rows: Sequence[int]) -> dict[int, list[list[tuple[str, float | None]]]]:
+    def _coloured_texts(self, rows: Sequence[int], layer: int) -> dict[int, list[list[tuple[str, float | None]]]]:
         """Return the texts of some rows, cut into pieces with their scores; of pictures and sounds nothing."""
         if not rows or self.unit in SIGNALS.values():
             return {}
         table = self.read_rows(rows)
         drawn = {}
         for row, state in zip(table["row"].to_pylist(), result_states(table), strict=True):
-            result = Attribution.from_dict(state)
-            cut = layout(result)
-            scores: list[float] = cut.grid.scores[opening(result)].tolist()
+            cut = layout(Attribution.from_dict(state))
+            scores: list[float] = cut.grid.scores[layer].tolist()
             drawn[row] = [[(p.text, None if p.column is None else scores[p.column]) for p in t] for t in cut.texts]
         return drawn
 
@@ -462,7 +513,7 @@ class _Run(RunTables):
             top,
         )
         texts = self._texts([row for *_, rows in moved for row in rows])
-        self.collect("others", into="other_units")
+        self.collect(compared_run.layer_index(), "others", into="other_units")
         means = "(SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean FROM {} GROUP BY label, text)"
         shifts = self.ask(
             f"SELECT label, text, a.mean, b.mean, a.n FROM {means.format('units_words')} AS a "  # noqa: S608

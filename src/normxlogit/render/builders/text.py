@@ -8,6 +8,7 @@ import numpy as np
 from ...errors import DataError
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.storage.schema import FloatArray
 from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import distinct_methods, header, meanings
@@ -104,7 +105,17 @@ def opening(a: Attribution) -> int:
         return 0
     sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)
     plain = ~np.array(a.units.special, dtype=bool)
-    shares = sizes[:, plain].sum(-1) / np.maximum(sizes.sum(-1), 1e-30)  # (L,)
+    return last_visible(sizes[:, plain].sum(-1), sizes.sum(-1))
+
+
+def last_visible(plain: FloatArray, total: FloatArray) -> int:
+    """Return the last layer with scores outside special tokens that can be seen.
+
+    Args:
+        plain: The magnitude of each layer's scores outside special tokens, (L,).
+        total: That of all its scores, (L,).
+    """
+    shares = plain / np.maximum(total, 1e-30)  # (L,)
     visible = np.flatnonzero(shares >= VISIBLE)
     return int(visible[-1] if len(visible) else shares.argmax())
 

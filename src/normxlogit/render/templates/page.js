@@ -173,13 +173,20 @@
 
   function value(cell) {
     const text = cell.dataset.value ?? cell.textContent.trim();
-    const number = Number(text.replace(/,|%$/g, "")); // 1,234 and 56.7% are numbers too
-    return text !== "" && !Number.isNaN(number) ? number : text.toLocaleLowerCase();
+    // 1,234, 56.7%, 12 (40%), 0.6 ± 0.1 and 3 of 4 are numbers too
+    const digits = text.match(/^([^\s%]+)%?($| [(±]| of \d)/);
+    const number = digits ? Number(digits[1].replace(/,/g, "")) : NaN;
+    return Number.isNaN(number) ? text.toLocaleLowerCase() : number;
   }
 
   function compare(a, b) {
     if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
     return typeof a === "number" ? -1 : 1;
+  }
+
+  function order(a, b, down) { // what is missing comes last
+    if (a === "" || b === "") return (a === "") - (b === "");
+    return down ? compare(b, a) : compare(a, b);
   }
 
   function sort(table) {
@@ -197,7 +204,7 @@
         heads.forEach((h) => h.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[column]), row]);
-        rows.sort((a, b) => (down ? compare(b[0], a[0]) : compare(a[0], b[0])));
+        rows.sort((a, b) => order(a[0], b[0], down));
         table.tBodies[0].append(...rows.map((pair) => pair[1]));
       });
     });
