@@ -8,21 +8,24 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
-from .media.pictures import Picture, picture_parts, read_picture
+from .media.pictures import PICTURE_KEYS, Picture, is_opened_picture
+from .message_parts import with_pictures
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
 
 A content is a text, or a list of parts: {"type": "text", "text": ...} and {"type": "image", "image": ...}. A mapping
-holds messages with what their template is given beside them, see `CHAT_KEYS`."""
+holds messages with their pictures and what their template is given beside them, see `CHAT_KEYS`."""
 
-CHAT_KEYS = ("messages", "tools", "documents", "chat_template_kwargs")
+CHAT_KEYS = ("messages", "images", "tools", "documents", "chat_template_kwargs")
 """Keys of messages with what is beside them, as data sets of conversations name them."""
 
-
-UNREADABLE_TYPES = frozenset(("audio", "audio_url", "input_audio", "video", "video_url"))
-"""Types of the parts of a message that templates may leave out without a word."""
+PICTURE_HINT = (
+    "a picture stands in a message: [{'role': 'user', 'content': [{'type': 'image', 'image': picture}, "
+    "{'type': 'text', 'text': question}]}]"
+)
+"""How a prompt has a picture, for errors."""
 
 
 class ChatTemplateError(InputError):
@@ -106,7 +109,8 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
         return [items], True
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
-            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}")
+            hint = f"; {PICTURE_HINT}" if is_opened_picture(item) else ""
+            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint}")
     return items, False
 
 
@@ -119,11 +123,14 @@ def _prompt_column(prompts: Any) -> Any:
     columns = named_columns(prompts)
     if columns is None:
         return prompts
-    if "messages" in columns:
-        rows = {name: [plain_cell(cell) for cell in columns[name]] for name in CHAT_KEYS if name in columns}
-        return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
     chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
-    return columns[chats[0]] if len(chats) == 1 else text_column(prompts)
+    if "messages" not in columns and len(chats) != 1:
+        return text_column(prompts)
+    names = {name: name for name in CHAT_KEYS if name in columns} | (
+        {} if "messages" in columns else {"messages": chats[0]}
+    )
+    rows = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names.items()}
+    return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
 
 
 def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
@@ -145,6 +152,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         return ReadPrompt(prompt, None)
     prompt = _as_chat(prompt)
     options = {**(template_options or {}), **_options_of_prompt(prompt)}
+    images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
     messages = [dict(item) for item in items if isinstance(item, Mapping) and "role" in item]
@@ -153,17 +161,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "sounds are read by speech models, and pictures in messages by vision-language models"
         )
-    pictures: list[Picture] = []
-    for index, message in enumerate(messages):
-        content = message.get("content")
-        parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
-        unreadable_type = next((part["type"] for part in parts if part.get("type") in UNREADABLE_TYPES), None)
-        if unreadable_type is not None:
-            raise InputError(
-                f"message {index} holds a part of type {unreadable_type!r}; texts and pictures of a chat are read"
-            )
-        if picture_parts(message.get("content")):
-            message["content"] = [_read_part(part, pictures) for part in message["content"]]
+    messages, pictures = with_pictures(messages, images if isinstance(images, list | tuple) else ())
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or goes on with the last.
@@ -180,7 +178,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             raise InputError("the chat template writes texts alone, and a message holds a picture") from None
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
-    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures), options)
+    return ReadPrompt(text, tuple(contents), tuple(notes), messages, pictures, options)
 
 
 def content_text(message: Mapping[str, Any]) -> Any:
@@ -208,23 +206,16 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
         return {}
     unknown = [str(key) for key in prompt if key not in CHAT_KEYS]
     if "messages" not in prompt or unknown:
+        hint = f"; {PICTURE_HINT}" if any(key in prompt for key in (*PICTURE_KEYS, "images")) else ""
         raise InputError(
             f"a prompt as a mapping has messages and beside them {', '.join(CHAT_KEYS[1:])}; got "
-            f"{', '.join(map(str, prompt))}"
+            f"{', '.join(map(str, prompt))}{hint}"
         )
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):
         raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
     named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
     return {**named, **template_kwargs}
-
-
-def _read_part(part: Any, pictures: list[Picture]) -> Any:
-    """Return a part of a message as templates know it; a picture is read, and added to those of the prompt."""
-    if not picture_parts([part]):
-        return part
-    pictures.append(read_picture(part))
-    return {"type": "image", "image": pictures[-1].image}
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:

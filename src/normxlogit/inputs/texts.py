@@ -68,10 +68,19 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
     names = list(values) if isinstance(values, Mapping) else names
     if names is None:
         return None
-    columns = {name: values[name] for name in names}
+    columns = _transformed_columns(values) or {name: values[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, columns))} was given; pass one of them")
     return columns
+
+
+def _transformed_columns(values: Any) -> dict[Any, Any] | None:
+    """Return the columns of a data set whose transform makes others of its own when a row is taken; None for others."""
+    row_format = getattr(values, "format", None)
+    if not isinstance(row_format, Mapping) or row_format.get("type") != "custom":
+        return None
+    rows = list(values)
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else None
 
 
 def counted(number: Any, name: str) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..copies.memory import result_or_none
 from ..errors import InputError
 from ..inputs.batching import Batch, batches
-from ..inputs.columns import sizes_of
+from ..inputs.columns import EncodingColumns, sizes_of
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
 from ..parts.proved_lengths import lengths_to_try
@@ -31,7 +31,7 @@ def run_batches(
     The model keeps the smaller budget for the calls that follow, see `TokenBudget`, unless not even a single text fits,
     which says nothing of others. Models whose states change with padding get batches without any, so that a text's
     scores are the same alone and among others. Texts that the model cannot read together, as BART's classifier with
-    different numbers of end tokens, are read one by one.
+    different numbers of end tokens, are read one by one, and so are prompts with pictures.
 
     Args:
         model: Holds the token budget.
@@ -42,9 +42,9 @@ def run_batches(
     Yields:
         The places of each batch and the result of the work.
     """
-    pad = _may_pad(model, encodings)
+    never_batch = model.copy.mixes_texts or _hold_pictures(encodings)
+    pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
-    never_batch = model.copy.mixes_texts
     budget = model.budget
     budget_before = budget.tokens
 
@@ -111,6 +111,11 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
         return [run.row(row) for row in range(len(group))]
 
     return map_batches(model, encodings, work)
+
+
+def _hold_pictures(encodings: Sequence[Encoding]) -> bool:
+    """Return whether pictures stand among the words of a text, which is read by itself then."""
+    return not isinstance(encodings, EncodingColumns) and any(encoding.media for encoding in encodings)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
