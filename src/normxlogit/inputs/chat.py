@@ -170,12 +170,15 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     try:
         try:
             text = _render(tokenizer, messages, options)
+            knows_parts = not any(str(message.get("content")) in text for message in messages if _has_parts(message))
         except TypeError:  # a template that knows texts alone, and no lists of parts
+            knows_parts = False
+        if not knows_parts and pictures:
+            raise InputError("the chat template writes texts alone, and a message holds a picture")
+        if not knows_parts:
             messages = [_as_one_text(message) for message in messages]
             text = _render(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
-        if pictures:
-            raise InputError("the chat template writes texts alone, and a message holds a picture") from None
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, pictures, options)
@@ -188,6 +191,11 @@ def content_text(message: Mapping[str, Any]) -> Any:
         return content
     texts = [part["text"] for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
     return texts[0] if len(texts) == 1 else None
+
+
+def _has_parts(message: Mapping[str, Any]) -> bool:
+    """Return whether the content of a message is a list of parts, which templates for texts alone write as code."""
+    return isinstance(message.get("content"), list) and len(message["content"]) > 0
 
 
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
