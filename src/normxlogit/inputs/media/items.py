@@ -102,7 +102,7 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     columns = None if isinstance(inputs, Mapping) and is_item(inputs) else named_columns(inputs)
     if columns is None:
         return inputs
-    names = _columns_of_media(inputs, columns, is_item)
+    names = columns_of_media(inputs, columns, is_item)
     if len(names) != 1:
         amount = "several columns" if names else "no column"
         example = str((names or list(columns) or ["name"])[0])
@@ -119,7 +119,7 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
 
 
-def _columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
+def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
     """Return the names of the columns that hold pictures or sounds; of a single row, of the values that are one.
 
     A text counts where it ends as the path of such a file does, and any text where nothing else could be one.

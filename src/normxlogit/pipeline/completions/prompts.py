@@ -90,6 +90,8 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, or `merge` is given without sources.
     """
+    if model.task.is_speech:
+        raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     prompt_list, single = _prompt_list(model, prompts)
