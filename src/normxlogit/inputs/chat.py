@@ -168,14 +168,10 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
     options = {ending: True} | options
     try:
-        try:
-            text = _render(tokenizer, messages, options)
-            knows_parts = not any(str(message.get("content")) in text for message in messages if _has_parts(message))
-        except TypeError:  # a template that knows texts alone, and no lists of parts
-            knows_parts = False
-        if not knows_parts and pictures:
+        text = _with_known_parts(tokenizer, messages, options)
+        if text is None and pictures:
             raise InputError("the chat template writes texts alone, and a message holds a picture")
-        if not knows_parts:
+        if text is None:
             messages = [_as_one_text(message) for message in messages]
             text = _render(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
@@ -193,9 +189,15 @@ def content_text(message: Mapping[str, Any]) -> Any:
     return texts[0] if len(texts) == 1 else None
 
 
-def _has_parts(message: Mapping[str, Any]) -> bool:
-    """Return whether the content of a message is a list of parts, which templates for texts alone write as code."""
-    return isinstance(message.get("content"), list) and len(message["content"]) > 0
+def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:
+    """Return messages as the chat template writes them; None where it knows texts alone, and no lists of parts."""
+    try:
+        text = _render(tokenizer, messages, options)
+    except TypeError:
+        return None
+    contents = [message.get("content") for message in messages]
+    written_as_code = any(str(content) in text for content in contents if isinstance(content, list) and content)
+    return None if written_as_code else text
 
 
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:

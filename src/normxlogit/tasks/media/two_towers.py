@@ -173,7 +173,7 @@ class TwoTowers(Task):
 
 
 def _column_compared(items: Any) -> Any:
-    """Return the column of pictures, or else of texts, of a frame, a table, a data set or a mapping, and others as is."""
+    """Return the column of pictures, or else of texts, of a table or a mapping, and anything else as it is."""
     columns = None if is_picture(items) else named_columns(items)
     if columns is None:
         return items
