@@ -292,7 +292,7 @@ WRITING = [
     writing("an unknown option", "cannot continue a text of 1 tokens", "the", colour="red"),
     writing("a cold temperature", "temperature", "the", do_sample=True, temperature=-1.0),
     writing("no beam", "cannot continue", "the", num_beams=0),
-    writing("ids besides", "cannot continue", "the", input_ids=torch.tensor([[1]])),
+    writing("ids besides", "input_ids= is made of the prompt", "the", input_ids=torch.tensor([[1]])),
     writing("settings that are none", "generation_config must be", "the", generation_config="greedy"),
     writing("two at once", "do not support `num_return_sequences`", "the", num_return_sequences=2),
     writing("itself", "the target 'cat' is also", "the", target="cat", contrast="cat", error=TargetError),

@@ -1,5 +1,6 @@
 """Texts, pictures and sounds in any container, by a model in any precision: read as what they are, or refused."""
 
+import base64
 import io
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -107,6 +108,10 @@ def one_picture(kind: Kind) -> Iterator[Any]:
     yield from (image, path, levels, torch.from_numpy(levels.copy()), levels.tolist(), levels.transpose(2, 0, 1))
     yield from (content.getvalue(), {"bytes": content.getvalue(), "path": None}, {"image": {"path": path}})
     yield from (torch.from_numpy(levels.copy()).float().requires_grad_(), levels.astype(np.float64))
+    yield from (levels.transpose(2, 0, 1).astype(np.int64), np.asarray(image.convert("RGBA")).transpose(2, 0, 1))
+    yield from (f"file://{path}", base64.b64encode(content.getvalue()).decode(), {"img": image, "label": 1})
+    processed = PROCESSOR(image, return_tensors="pt")["pixel_values"][0]
+    yield from ({"pixel_values": processed}, {"pixel_values": processed.tolist(), "label": 1})
     content.seek(0)
     yield content
 
@@ -122,6 +127,10 @@ def one_sound(kind: Kind) -> Iterator[Any]:
     yield from (arrow.array(samples), polars.Series(samples), path, content, io.BytesIO(content), with_rate)
     yield from ({"audio": with_rate, "label": 1}, {"bytes": content, "path": None}, {"path": path, "bytes": None})
     yield from ((samples, RATE), (RATE, samples), (tensor[None], RATE), (stereo, RATE), soundfile.read(path))
+    yield from ({"array": stereo.T, "sampling_rate": RATE}, {"waveform": tensor[None], "sample_rate": RATE})
+    yield from ({"speech": samples.tolist(), "label": 1}, {"speech": samples, "sampling_rate": RATE})
+    values = transformers.Wav2Vec2FeatureExtractor()(samples, sampling_rate=RATE).input_values[0]
+    yield from ({"input_values": values}, {"input_values": values.tolist(), "label": 1})
 
 
 @pytest.mark.parametrize(("kind", "given"), [("image", one_picture), ("audio", one_sound)])
@@ -131,6 +140,62 @@ def test_one_picture_or_sound_in_any_form_is_one(kinds, explainers, kind, given)
     for item in given(kinds[kind]):
         result = explainer(item, method="frozen-gradient:read_at=0")
         np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1)])
+@pytest.mark.parametrize("shape", [(3, 40, 3), (4, 3, 3), (40, 48, 1), (40, 48, 4)])
+def test_arrays_of_few_pixels_or_channels_are_read_as_their_pictures(explainers, shape, axes) -> None:
+    levels = np.random.default_rng(0).integers(0, 255, shape).astype(np.uint8)
+    expected = explainers["image"](Image.fromarray(levels.squeeze() if shape[-1] == 1 else levels))
+    given = levels.transpose(axes)
+    result = explainers["image"](torch.from_numpy(given.copy()) if axes[0] == 2 else given)
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+
+
+def test_a_table_of_paths_beside_other_texts_is_one_of_files(kinds, explainers) -> None:
+    for kind in ("image", "audio"):
+        items, paths, _ = kinds[kind]
+        frame = pd.DataFrame({"file": paths, "label": ["cat", "dog"]})
+        for result, expected in zip(explainers[kind](frame), explainers[kind](items), strict=True):
+            np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
+
+
+def test_rows_that_a_transform_makes_when_they_are_taken_are_read(kinds, explainers) -> None:
+    data = datasets.Dataset.from_dict({"image": kinds["image"].plain, "label": [0, 1]})
+    data = data.cast_column("image", datasets.Image()).with_transform(
+        lambda rows: {
+            "pixel_values": [PROCESSOR(image, return_tensors="pt")["pixel_values"][0] for image in rows["image"]]
+        }
+    )
+    for given in (data, list(data)):
+        results = explainers["image"](given)
+        for result, expected in zip(results, explainers["image"](kinds["image"].items), strict=True):
+            np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+    texts = datasets.Dataset.from_dict({"sentence": kinds["text"].items, "label": [0, 1]})
+    texts = texts.with_transform(lambda rows: dict(tiny.tokenizer_for("bert")(rows["sentence"])))
+    for result, expected in zip(explainers["text"](texts), explainers["text"](kinds["text"].items), strict=True):
+        np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("tensors", ["pt", None])
+def test_sounds_that_were_padded_to_one_length_are_read_without_padding(explainers, tensors) -> None:
+    extractor = transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True)
+    sounds = [sound(), sound()[:3000]]
+    processed = extractor(sounds, sampling_rate=RATE, padding=tensors is not None, return_tensors=tensors)
+    results = explainers["audio"](processed)
+    for result, expected in zip(results, explainers["audio"](sounds), strict=True):
+        np.testing.assert_allclose(result.scores, expected.scores, atol=1e-4)
+        assert result.audio[0].times[-1, 1] == expected.audio[0].times[-1, 1]
+
+
+def test_the_rate_beside_samples_is_not_ignored(explainers) -> None:
+    for given in (
+        {"waveform": sound()[None], "sample_rate": 8000},
+        {"speech": sound(), "sampling_rate": 8000},
+        pd.DataFrame({"speech": [sound(), sound()], "sampling_rate": [RATE, 8000]}),
+    ):
+        with pytest.raises(InputError, match="8000 samples a second"):
+            explainers["audio"](given)
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2)])
@@ -153,6 +218,10 @@ def test_an_array_of_several_pictures_is_several(explainers, axes, made) -> None
         ("image", "https://example.org/cat.png", "pictures are not fetched"),
         ("image", pd.DataFrame({"label": [0, 1]}), "no column of pictures"),
         ("image", {"a": 1}, "no column of pictures"),
+        ("image", [[picture(), picture(1)], [picture()]], "input 0 is a list; expected one list of pictures"),
+        ("image", [picture(), None], "input 1 is a NoneType"),
+        ("image", np.full((40, 48), 70000), "more than 256 levels"),
+        ("audio", "https://example.org/cat.wav", "sounds are not fetched"),
         ("audio", (np.zeros(800, np.float32), 8000), "8000 samples a second"),
         ("audio", {"audio": {"array": np.zeros(800)}}, "sampling_rate"),
         ("audio", 3, "a sound or a list of them is expected, not int"),

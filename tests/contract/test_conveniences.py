@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pandas
 import pytest
+import torch
 
 from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError
 from normxlogit.methods import method_named
@@ -90,3 +91,8 @@ def test_what_help_shows_of_a_method_fits_on_a_screen(name: str) -> None:
     assert "normxlogit." not in line
     assert "typing." not in line
     assert len(line) < 1000
+
+
+@pytest.mark.parametrize("layers", [np.array([1, 3]), torch.tensor([1, 3]), range(1, 4, 2)])
+def test_layers_are_numbers_in_any_container(layers):
+    assert tiny.explainer()("a cat", layers=layers).layers == (1, 3)

@@ -78,6 +78,13 @@ def test_a_cross_encoder_is_its_classifier():
         result = Explainer(given)(pair)
         assert result.prediction.value == pytest.approx(float(logits(model, tokenizer, *pair)), abs=1e-5)
         assert result.text_pair == pair[1]
+    made = CrossEncoder(model, tokenizer)
+    for activation, probability in (
+        (nn.Identity(), None),
+        (nn.Sigmoid(), float(logits(model, tokenizer, *pair).sigmoid())),
+    ):
+        made.__dict__["activation_fn"] = activation  # what `predict` applies
+        assert Explainer(made)(pair).prediction.probability == pytest.approx(probability, abs=1e-6)
     cut = Explainer(CrossEncoder(model, tokenizer, longest=6))(pair)
     assert len(cut.units) == 6
     assert tokenizer.model_max_length == 40

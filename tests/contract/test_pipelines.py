@@ -77,6 +77,10 @@ def text_classification() -> None:
     ):
         for given in (TEXT, {"text": TEXT, "text_pair": "a cat"}):
             same_label(classified(**settings), given)
+    reranker = tiny.model("bert", num_labels=1)
+    for settings in ({}, {"function_to_apply": "none"}, {"function_to_apply": "sigmoid"}):
+        pipeline = pipeline_of("text-classification", reranker, tokenizer=tiny.tokenizer_for("bert"), **settings)
+        same_label(pipeline, {"text": TEXT, "text_pair": "a cat"})
     same_label(classified(truncation=True, max_length=8), LONG)
     same_label(classified(truncation=True), LONG)
 

@@ -193,6 +193,41 @@ def test_a_row_of_a_question_and_its_context(tmp_path) -> None:
         np.testing.assert_array_equal(result.scores, expected.scores)
 
 
+@pytest.mark.parametrize("given", ["the cat sat", ["what is it ?", "the movie is good"]])
+def test_a_question_without_a_context_is_refused(given) -> None:
+    with pytest.raises(InputError, match=r"without a context, .* pass a tuple \(question, context\)"):
+        tiny.explainer("bert", "QuestionAnswering")(given)
+
+
+def test_rows_of_words_are_texts() -> None:
+    explainer = tiny.explainer("bert", "TokenClassification")
+    rows = [{"id": "0", "tokens": ["the", "cat", "sat"], "ner_tags": [0, 1, 0]}, {"id": "1", "tokens": ["bad", "wit"]}]
+    texts = ["the cat sat", "bad wit"]
+    expected = explainer(texts)
+    np.testing.assert_array_equal(explainer(rows[0]).scores, expected[0].scores)
+    for given in (rows, pd.DataFrame(rows), {"tokens": [row["tokens"] for row in rows]}):
+        assert [result.text for result in explainer(given)] == texts
+    assert [result.text for result in explainer(pd.DataFrame({"tokens": texts}))] == texts
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"temperature": 0.7}, "temperature= is for sampling"),
+        ({"top_p": 0.9, "do_sample": False}, "top_p= is for sampling"),
+        ({"inputs_embeds": torch.zeros(1, 2, 32)}, "inputs_embeds= is made of the prompt"),
+        ({"attention_mask": torch.ones(1, 2)}, "attention_mask= is made of the prompt"),
+    ],
+)
+def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason) -> None:
+    explainer = tiny.explainer("llama", "CausalLM")
+    with pytest.raises(InputError, match=reason):
+        explainer.generate("the cat", **settings)
+    greedy = explainer.generate("the cat", max_new_tokens=2)
+    assert explainer.generate("the cat", max_new_tokens=2, temperature=0.0, top_p=1.0).token_ids == greedy.token_ids
+    assert len(explainer.generate("the cat", max_new_tokens=2, temperature=0.7, do_sample=True).targets) <= 2
+
+
 def test_a_json_array_is_a_file_of_rows(tmp_path) -> None:
     rows = [{"text": "the movie is good"}, {"text": "a cat"}]
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"), name="tiny")

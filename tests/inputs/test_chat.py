@@ -67,13 +67,26 @@ def test_a_content_that_a_template_changes_is_not_found_in_another_one(template,
     assert all(f"message {i} " in note for i, note in zip(lost, prompt.notes, strict=True))
 
 
+PARTS = PLAIN.replace("{{ m['content'] }}", "{% for part in m['content'] %}{{ part['text'] }}{% endfor %}")
+
+
 def test_a_message_of_several_texts_is_no_source_and_said_so():
     parts = [{"type": "text", "text": "ok"}]
-    prompt = read(PLAIN, [{"role": "user", "content": parts}, MESSAGES[0]])
-    assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok", MESSAGES[0]["content"]]
-    prompt = read(PLAIN, [{"role": "user", "content": 2 * parts}, MESSAGES[0]])
+    other = {"role": "system", "content": [{"type": "text", "text": "good"}]}
+    prompt = read(PARTS, [{"role": "user", "content": parts}, other])
+    assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok", "good"]
+    prompt = read(PARTS, [{"role": "user", "content": 2 * parts}, other])
     assert [c.message for c in prompt.contents] == [1]
     assert prompt.notes == ("message 0 is not a plain text, so it is not among the sources",)
+
+
+@pytest.mark.parametrize("text", ["text", "input_text", None])
+def test_parts_are_one_text_for_a_template_that_would_write_them_as_code(text):
+    parts = [({} if text is None else {"type": text}) | {"text": each} for each in ("ok", "it is good")]
+    for content in (parts, ["ok", "it is good"]):
+        prompt = read(PLAIN, [{"role": "user", "content": content}])
+        assert prompt.text == "<user>ok\nit is good</><a>"
+        assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok\nit is good"]
 
 
 def test_parts_that_a_template_would_leave_out_are_refused():

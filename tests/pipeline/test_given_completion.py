@@ -32,6 +32,8 @@ def test_the_states_of_a_generation_give_what_a_pass_gives(family, method, monke
     for found, prompt in zip(many, PROMPTS, strict=True):
         alone = explainer.generate(prompt, max_new_tokens=5, method=method)
         assert found.token_ids == alone.token_ids
+        assert (found.completion, found.prompt) == (alone.completion, alone.prompt)
+        assert [word.text for word in found.words()] == [word.text for word in alone.words()]
         np.testing.assert_allclose(found.scores, alone.scores, atol=2e-3)
         assert [p.id for p in found.predictions] == [p.id for p in alone.predictions]
 
@@ -58,6 +60,11 @@ def test_outputs_that_do_not_fit_are_refused():
     explainer = Explainer(model, tokenizer)
     with pytest.raises(MethodError, match="pass of its own"):
         explainer.from_outputs(inputs, outputs, method="frozen-gradient")
+    *_, several = written(do_sample=True, num_return_sequences=2)
+    with pytest.raises(InputError, match="pass each input as often as it has sequences"):
+        explainer.from_outputs(inputs, several)
+    repeated = {name: values.repeat_interleave(2, 0) for name, values in inputs.items()}
+    assert len(explainer.from_outputs(repeated, several)) == 2 * len(PROMPTS)
     with pytest.raises(InputError, match="position= is for a forward pass"):
         explainer.from_outputs(inputs, outputs, position=1)
     with pytest.raises(InputError, match="output_logits=True"):

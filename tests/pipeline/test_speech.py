@@ -10,7 +10,7 @@ import transformers
 from torch.nn import functional as F
 
 import normxlogit
-from normxlogit import Explainer
+from normxlogit import Explainer, InputError
 from tests import tiny
 from tests.commands import run
 from tests.contract.compare import total
@@ -208,3 +208,25 @@ def test_a_decoder_of_few_positions_writes_as_many_tokens_as_it_can():
     model.generation_config.eos_token_id = None
     result = Explainer(model, processor).generate(sound(samples=RATE), max_new_tokens=100)
     assert 30 < len(result) < model.config.max_target_positions
+
+
+@pytest.mark.parametrize("settings", [{"num_beams": 2}, {"do_sample": True, "temperature": 0.5}])
+def test_settings_that_a_model_with_an_answer_at_every_frame_ignores_are_refused(tmp_path, settings):
+    with pytest.raises(InputError, match="has no use for"):
+        Explainer(*frame_model(tmp_path)).generate(sound(), **settings)
+
+
+@pytest.mark.parametrize("part", ["tokenizer", "feature_extractor"])
+def test_half_of_a_processor_is_refused_at_once(tmp_path, part):
+    for model, processor in (frame_model(tmp_path), whisper()):
+        with pytest.raises(InputError, match="pass its processor"):
+            Explainer(model, getattr(processor, part))
+
+
+def test_what_is_not_explained_of_a_sound_is_said():
+    model, processor = whisper()
+    explainer = Explainer(model, processor)
+    with pytest.raises(InputError, match="explains what it writes itself"):
+        explainer.explain_completion(sound(), "the cat")
+    with pytest.raises(InputError, match="pass the sound itself"):
+        explainer.generate(processor(sound(), sampling_rate=RATE, return_tensors="pt"))

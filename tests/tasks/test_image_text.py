@@ -6,6 +6,7 @@ from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -179,6 +180,13 @@ def test_a_picture_is_found_under_the_usual_keys_and_by_a_pipeline(tmp_path):
         {"type": "image", "base64": encoded},
         {"type": "image_url", "image_url": {"url": data}},
         {"type": "image_url", "image_url": data},
+        {"type": "input_image", "image_url": data},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": encoded}},
+        {"inline_data": {"mime_type": "image/png", "data": encoded}},
+        {"type": "image", "image": f"file://{tmp_path / 'cat.png'}"},
+        {"type": "image", "image": np.asarray(vlm.picture()).astype(np.float32)},
+        {"image": vlm.picture()},
+        vlm.picture(),
     ]
     model, processor = made("llava")
     piped = Explainer(SimpleNamespace(model=model, processor=processor, tokenizer=processor.tokenizer))
@@ -188,6 +196,81 @@ def test_a_picture_is_found_under_the_usual_keys_and_by_a_pipeline(tmp_path):
         message["content"][0] = part
         result = piped.generate([message], max_new_tokens=1)
         np.testing.assert_array_equal(result.images[0].scores, expected.images[0].scores)
+
+
+QUESTION = "what is on the left ?"
+BESIDE = [{"type": "image"}, {"type": "text", "text": QUESTION}]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        [{"role": "user", "content": QUESTION, "images": [vlm.picture()]}],
+        [{"role": "user", "content": [vlm.picture(), QUESTION]}],
+        [{"role": "user", "content": [{"image": vlm.picture()}, {"text": QUESTION}]}],
+        {"messages": [{"role": "user", "content": BESIDE}], "images": [vlm.picture()]},
+        {"messages": [{"role": "user", "content": QUESTION}], "images": [vlm.picture()]},
+        pd.DataFrame({"prompt": [[{"role": "user", "content": BESIDE}]], "images": [[vlm.picture()]]}),
+    ],
+)
+def test_a_picture_is_read_wherever_a_prompt_has_it(prompt):
+    expected = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=1)
+    results = explainer("llava").generate(prompt, max_new_tokens=1)
+    result = results[0] if isinstance(prompt, pd.DataFrame) else results
+    np.testing.assert_array_equal(result.images[0].scores, expected.images[0].scores)
+    assert result.prompt == expected.prompt
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        ({"messages": [{"role": "user", "content": BESIDE}], "images": [vlm.picture()] * 2}, "places for 1 pictures"),
+        ([{"role": "user", "content": [{"inline": 1}]}], r"a part without a type \(inline\)"),
+        ([{"role": "user", "content": [QUESTION, 7]}], "holds a int among its parts"),
+        ((vlm.picture(), QUESTION), "a picture or a sound stands in a message"),
+        ({"image": vlm.picture(), "text": QUESTION}, "a picture or a sound stands in a message"),
+    ],
+)
+def test_a_prompt_whose_picture_would_be_left_out_is_refused(prompt, reason):
+    with pytest.raises(InputError, match=reason):
+        explainer("llava").generate(prompt)
+
+
+def test_what_a_processor_returned_is_refused_with_the_line_to_write():
+    inputs, *_ = generated("llava", vlm.question(vlm.picture()))
+    with pytest.raises(InputError, match="pass pictures in messages"):
+        explainer("llava").generate(inputs)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl", "gemma3"])
+def test_words_beside_a_picture_are_verified_by_the_models_own_answer_without_them(name):
+    model, processor = made(name)
+    g = explainer(name).explain_completion(vlm.question(vlm.picture()), " the cat", verify=2)
+    ids = torch.tensor([g.token_ids[g.prompt_tokens :]])
+
+    def answer(text):
+        inputs = processor.apply_chat_template(
+            vlm.question(vlm.picture(), text=text),
+            tokenize=True,
+            return_dict=True,
+            return_tensors="pt",
+            add_generation_prompt=True,
+        )
+        count = inputs["input_ids"].shape[1]
+        for key, values in inputs.items():
+            if values.shape == (1, count):
+                inputs[key] = torch.cat([values, torch.full_like(ids, key == "attention_mask")], 1)
+        inputs["input_ids"][:, count:] = ids
+        with torch.no_grad():
+            logits = model(**inputs).logits[0, count - 1 : -1].log_softmax(-1)
+        return float(logits.gather(1, ids.T).sum())
+
+    assert g.verified.original.value == pytest.approx(answer(QUESTION), abs=1e-3)
+    assert len(g.verified.single) == 2
+    for removal in g.verified.single:
+        (word,) = (unit.strip() for unit in removal.units)
+        left = " ".join(each for each in QUESTION.split() if each != word)
+        assert removal.value == pytest.approx(answer(left), abs=1e-3)
 
 
 def test_methods_that_score_words_alone_are_refused():

@@ -15,7 +15,8 @@ from tests import tiny
 
 def ran(family="bert", kind="SequenceClassification", **options):
     task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder(tiny.TEXTS[:2]), [0, 1])
+    texts = [tiny.PAIR, tiny.PAIR] if kind == "QuestionAnswering" else tiny.TEXTS[:2]
+    batch = task.batch(task.encoder(texts), [0, 1])
     with torch.no_grad():
         return task, task.run(batch)
 

@@ -2,29 +2,33 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any
 
 from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
-from .media.pictures import PICTURE_TYPES, Picture, read_picture
-from .media.sounds import SOUND_TYPES, Sound, feature_extractor_of, read_sound
+from .media.pictures import PICTURE_KEYS, Picture, is_opened_picture
+from .media.sounds import Sound, feature_extractor_of
+from .message_parts import with_media
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them.
 
 A content is a text, or a list of parts: {"type": "text", "text": ...}, {"type": "image", "image": ...} and
-{"type": "audio", "audio": ...}. A mapping holds messages with what their template is given beside them, see
-`CHAT_KEYS`."""
+{"type": "audio", "audio": ...}. A mapping holds messages with their pictures and what their template is given beside
+them, see `CHAT_KEYS`."""
 
-CHAT_KEYS = ("messages", "tools", "documents", "chat_template_kwargs")
+CHAT_KEYS = ("messages", "images", "tools", "documents", "chat_template_kwargs")
 """Keys of messages with what is beside them, as data sets of conversations name them."""
 
-
-UNREADABLE_TYPES = frozenset(("video", "video_url"))
-"""Types of the parts of a message that templates may leave out without a word."""
+MEDIA_HINT = (
+    "a picture or a sound stands in a message: [{'role': 'user', 'content': [{'type': 'image', 'image': picture}, "
+    "{'type': 'text', 'text': question}]}], of a sound {'type': 'audio', 'audio': sound}"
+)
+"""How a prompt has a picture or a sound, for errors."""
 
 
 class ChatTemplateError(InputError):
@@ -108,10 +112,8 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
         return [items], True
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
-            raise InputError(
-                f"prompt {index} is a string or a list of messages, not {type(item).__name__}; a picture or a sound is "
-                'a part of a message: {"type": "image", "image": ...}, {"type": "audio", "audio": ...}'
-            )
+            hint = f"; {MEDIA_HINT}" if is_opened_picture(item) or isinstance(item, Number) else ""
+            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint}")
     return items, False
 
 
@@ -124,11 +126,14 @@ def _prompt_column(prompts: Any) -> Any:
     columns = named_columns(prompts)
     if columns is None:
         return prompts
-    if "messages" in columns:
-        rows = {name: [plain_cell(cell) for cell in columns[name]] for name in CHAT_KEYS if name in columns}
-        return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
     chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
-    return columns[chats[0]] if len(chats) == 1 else text_column(prompts)
+    if "messages" not in columns and len(chats) != 1:
+        return text_column(prompts)
+    names = {name: name for name in CHAT_KEYS if name in columns} | (
+        {} if "messages" in columns else {"messages": chats[0]}
+    )
+    rows = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names.items()}
+    return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
 
 
 def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
@@ -150,6 +155,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         return ReadPrompt(prompt, None)
     prompt = _as_chat(prompt)
     options = {**(template_options or {}), **_options_of_prompt(prompt)}
+    images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
     messages = [dict(item) for item in items if isinstance(item, Mapping) and "role" in item]
@@ -158,35 +164,24 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    media: list[Picture | Sound] = []
     rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
-    for index, message in enumerate(messages):
-        content = message.get("content")
-        parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
-        unreadable_type = next((part["type"] for part in parts if part.get("type") in UNREADABLE_TYPES), None)
-        if unreadable_type is not None:
-            raise InputError(
-                f"message {index} holds a part of type {unreadable_type!r}; texts, pictures and sounds are read"
-            )
-        if any(part.get("type") in (*PICTURE_TYPES, *SOUND_TYPES) for part in parts):
-            message["content"] = [_read_part(part, media, rate) for part in message["content"]]
+    messages, media = with_media(messages, images if isinstance(images, list | tuple) else (), rate)
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or goes on with the last.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
     options = {ending: True} | options
     try:
-        try:
-            text = _render(tokenizer, messages, options)
-        except TypeError:  # a template that knows texts alone, and no lists of parts
+        text = _with_known_parts(tokenizer, messages, options)
+        if text is None and media:
+            raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}")
+        if text is None:
             messages = [_as_one_text(message) for message in messages]
             text = _render(tokenizer, messages, options)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
-        if media:
-            raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}") from None
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
-    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(media), options)
+    return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
 
 
 def content_text(message: Mapping[str, Any]) -> Any:
@@ -196,6 +191,17 @@ def content_text(message: Mapping[str, Any]) -> Any:
         return content
     texts = [part["text"] for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
     return texts[0] if len(texts) == 1 else None
+
+
+def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:
+    """Return messages as the chat template writes them; None where it knows texts alone, and no lists of parts."""
+    try:
+        text = _render(tokenizer, messages, options)
+    except TypeError:
+        return None
+    contents = [message.get("content") for message in messages]
+    written_as_code = any(str(content) in text for content in contents if isinstance(content, list) and content)
+    return None if written_as_code else text
 
 
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
@@ -214,35 +220,16 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
         return {}
     unknown = [str(key) for key in prompt if key not in CHAT_KEYS]
     if "messages" not in prompt or unknown:
+        hint = f"; {MEDIA_HINT}" if any(key in prompt for key in (*PICTURE_KEYS, "images")) else ""
         raise InputError(
             f"a prompt as a mapping has messages and beside them {', '.join(CHAT_KEYS[1:])}; got "
-            f"{', '.join(map(str, prompt))}"
+            f"{', '.join(map(str, prompt))}{hint}"
         )
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):
         raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
     named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
     return {**named, **template_kwargs}
-
-
-def _read_part(part: Any, media: list[Picture | Sound], rate: int | None) -> Any:
-    """Return a part of a message as templates know it; a picture or a sound is read, and added to those of the prompt.
-
-    Args:
-        part: The part.
-        media: The pictures and sounds before it.
-        rate: Samples a second that the model reads; None if it reads no sounds.
-    """
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind in PICTURE_TYPES:
-        picture = read_picture(part)
-        media.append(picture)
-        return {"type": "image", "image": picture.image}
-    if kind in SOUND_TYPES:
-        sound = read_sound(part, rate, sum(medium.kind == "sound" for medium in media))
-        media.append(sound)
-        return {"type": "audio", "audio": sound.samples}
-    return part
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:

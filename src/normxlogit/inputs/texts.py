@@ -14,6 +14,9 @@ Text = str | tuple[str, str]
 PAIRS = (("text", "text_pair"), ("question", "context"))
 """Names of two columns that are a pair: of transformers' pipelines, and of questions to a text as in SQuAD."""
 
+WORDS = "tokens"
+"""The name of a column of lists of words, as data sets for tagging have it."""
+
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     """Return one or several texts as a list, and whether it was a single one.
@@ -68,10 +71,19 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
     names = list(values) if isinstance(values, Mapping) else names
     if names is None:
         return None
-    columns = {name: values[name] for name in names}
+    columns = _transformed_columns(values) or {name: values[name] for name in names}
     if any(hasattr(column, "column_names") for column in columns.values()):
         raise InputError(f"a data set with the splits {', '.join(map(str, columns))} was given; pass one of them")
     return columns
+
+
+def _transformed_columns(values: Any) -> dict[Any, Any] | None:
+    """Return the columns of a data set whose transform makes others of its own when a row is taken; None for others."""
+    row_format = getattr(values, "format", None)
+    if not isinstance(row_format, Mapping) or row_format.get("type") != "custom":
+        return None
+    rows = list(values)
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else None
 
 
 def counted(number: Any, name: str) -> int:
@@ -92,6 +104,8 @@ def text_column(inputs: Any) -> Any:
     if columns is None:
         shape: Any = getattr(inputs, "shape", ())
         return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
+    if WORDS in columns and "text" not in columns and (joined := _joined_words(columns[WORDS], inputs)) is not None:
+        return joined
     texts = [name for name, column in columns.items() if _is_text(column) or begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
@@ -116,6 +130,19 @@ def text_column(inputs: Any) -> Any:
         f"a {type_name} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {first}, or "
         f"{pairs}"
     )
+
+
+def _joined_words(column: Any, table: Any) -> Any:
+    """Return the words of a row, or of each row of a column, as texts with spaces between; None if they are others."""
+    rows = [plain_cell(row) for row in column]
+    if isinstance(table, Mapping) and _are_words(rows):
+        return " ".join(rows)
+    return [" ".join(row) for row in rows] if rows and all(map(_are_words, rows)) else None
+
+
+def _are_words(value: Any) -> bool:
+    """Return whether something is a list of texts."""
+    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(word, str) for word in value)
 
 
 def repeatable(inputs: Any) -> Any:

@@ -188,6 +188,11 @@ def _rows_of_numbers(value: Any, name: str) -> Tensor:
         raise InputError(f"'{name}' must hold rows of whole numbers, and is a tensor without them (sparse, or meta)")
     if values.ndim == 1:
         values = values[None]
+    if values.ndim > 2 and name != "input_ids":
+        raise InputError(
+            f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages, as "
+            "generate([{'role': 'user', 'content': [{'type': 'image', 'image': picture}, ...]}])"
+        )
     if values.ndim != 2 or not values.numel():
         raise InputError(f"'{name}' must be of shape (texts, tokens) with one token or more, not {tuple(values.shape)}")
     not_ids = values.is_floating_point() or values.is_complex() or (values.dtype == torch.bool and name == "input_ids")

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
 from ..errors import InputError, UnsupportedModelError
 from ..tasks.classification import Problem
 from ..tasks.zero_shot import Hypotheses
@@ -13,6 +15,9 @@ PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-lab
 
 GENERATING_TASKS = ("text-generation", "image-text-to-text", "any-to-any")
 """Pipelines whose `max_length` counts prompt and answer."""
+
+ONE_OUTPUT_TASKS = ("text-classification", "image-classification")
+"""Pipelines that answer with a probability, by a sigmoid, where a model has one output."""
 
 OTHER_QUESTIONS = {
     "decision": "scores the options of a question by prompts of its own",
@@ -64,7 +69,7 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
     """
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):
-        return PipelineSettings(hypotheses)
+        return PipelineSettings(hypotheses, _cross_encoder_problem(pipeline))
     task = getattr(pipeline, "task", None)
     if task in OTHER_QUESTIONS:
         raise UnsupportedModelError(
@@ -89,7 +94,7 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
     }
     for name in ("tokenizer_kwargs", "tokenizer_encode_kwargs"):
         settings.pop(name, None)
-    function = settings.pop("function_to_apply", None)
+    function = settings.pop("function_to_apply", None) or _default_function(pipeline)
     truncation, max_length = settings.pop("truncation", None), settings.pop("max_length", None)
     add_special_tokens = settings.pop("add_special_tokens", None)
     chat = {name: settings.pop(name) for name in ("tools", "documents") if name in settings}
@@ -119,3 +124,16 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
         generation,
         chat,
     )
+
+
+def _default_function(pipeline: Any) -> str | None:
+    """Return the function by which a pipeline for a single output, as of a reranker, makes a probability of it."""
+    config = pipeline.model.config
+    is_single = getattr(pipeline, "task", None) in ONE_OUTPUT_TASKS and getattr(config, "num_labels", None) == 1
+    return "sigmoid" if is_single and config.problem_type != "regression" else None
+
+
+def _cross_encoder_problem(model: Any) -> Problem | None:
+    """Return what the output of a `CrossEncoder` is that makes a probability of it; None for anything else."""
+    activation = getattr(model, "activation_fn", None) or getattr(model, "default_activation_function", None)
+    return "multi-label" if callable(getattr(model, "rank", None)) and isinstance(activation, nn.Sigmoid) else None

@@ -75,7 +75,9 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
             "Explainer.from_pretrained takes a name or folder"
         )
     if tokenizer is None:
-        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+        raise InputError(
+            "the model needs its tokenizer, for pictures and sounds its processor: Explainer(model, tokenizer)"
+        )
     if isinstance(tokenizer, type) or not callable(tokenizer):
         raise InputError(
             f"the tokenizer must be one that was loaded, not {_describe_reader(tokenizer)}; "

@@ -9,6 +9,7 @@ from torch import Tensor
 from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
 from ..inputs.batching import Batch, batches, sizes_of
+from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
@@ -51,7 +52,8 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
 
     The model keeps the smaller token budget for the calls that follow, see `TokenBudget`, unless not even a single text
     fits, which says nothing of others. Models whose states change with padding get batches without any, so that a
-    text's scores are the same alone and among others. Texts that the model cannot read together are read one by one.
+    text's scores are the same alone and among others. Texts that the model cannot read together are read one by one,
+    and so are prompts with pictures or sounds.
 
     Args:
         model: Holds the token budget.
@@ -64,9 +66,9 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
     Raises:
         InputError: If there is not enough memory for a single text.
     """
-    pad = _may_pad(model, encodings)
+    never_batch = model.copy.mixes_texts or _hold_media(encodings)
+    pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
-    never_batch = model.copy.mixes_texts
     budget = model.budget
     budget_before = budget.tokens
 
@@ -112,6 +114,11 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
             run = model.run(model.batch([encodings[place] for place in places], places), layers=layers)
             passes.update((place, run.row(row)) for row, place in enumerate(places))
     return [passes[place] for place in range(len(encodings))]
+
+
+def _hold_media(encodings: Sequence[Encoding]) -> bool:
+    """Return whether pictures or sounds stand among the words of a text, which is read by itself then."""
+    return not isinstance(encodings, EncodingColumns) and any(encoding.media for encoding in encodings)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:

@@ -448,8 +448,10 @@ class TaskModel:
             return ()
         if isinstance(layers, All):
             return tuple(range(1, self.layer_count() + 1))
+        several: Any = layers
+        several = several.tolist() if getattr(several, "ndim", 0) == 1 else several  # of an array or a tensor
         choices: Sequence[Any] = (
-            layers if isinstance(layers, Sequence) and not isinstance(layers, str | bytes) else [layers]
+            several if isinstance(several, Sequence) and not isinstance(several, str | bytes) else [several]
         )
         if not choices:
             raise MethodError("the list of layers is empty; None explains the model's answer as it is")

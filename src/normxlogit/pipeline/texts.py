@@ -363,6 +363,11 @@ def explain_outputs(
     """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
+    if not model.task.reads_tokens:
+        raise InputError(
+            f"{model.name} reads no tokens, whose states from_outputs explains: call the explainer on the input itself, "
+            f"or on what its processor returned, {{'{model.module.main_input_name}': values}}"
+        )
     if model.task.compares:
         raise InputError(
             f"{model.task.purpose} compares several forward passes, and is explained from texts: call the explainer on "

@@ -51,11 +51,12 @@ class QuestionAnswering(Task):
         for row, encoding in enumerate(batch.encodings):
             tokens = batch.mask[row].nonzero()[:, 0]  # (T,)
             context = 1 if 1 in encoding.sequence_ids else 0
-            if not context and encoding.text is None and encoding.offsets is None:
+            if not context and encoding.text_pair is None:
+                place, is_text = batch.indices[row], encoding.text is not None
+                kind = "a text without a context" if is_text else "token ids that do not tell question from context"
                 raise InputError(
-                    f"input {batch.indices[row]} is token ids that do not tell the question from the context, and the "
-                    "answer is looked for in the context; pass the texts as (question, context), what the tokenizer "
-                    "returned for them, or token_type_ids of 0 and 1"
+                    f"input {place} is {kind}, in which the answer is looked for; pass a tuple (question, context)"
+                    + ("" if is_text else ", what the tokenizer returned for both, or token_type_ids of 0 and 1")
                 )
             is_outside = [sequence != context for sequence in encoding.sequence_ids]
             outside = torch.tensor(is_outside, device=logits.device)  # (T,)

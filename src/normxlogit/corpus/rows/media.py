@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import DataError
-from ...inputs.media.pictures import SUFFIXES as PICTURES
+from ...errors import DataError, InputError
+from ...inputs.media.items import SUFFIXES
+from ...inputs.media.pictures import is_opened_picture, opened_picture
 
 DEFAULTS = ("path", "image", "audio", "file", "text")
 """Names of columns that pictures or sounds are looked for in where the caller names none."""
 
-SUFFIXES = {
-    *PICTURES,
-    *(".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"),
-}
-"""Suffixes of the pictures and sounds that are taken from a folder."""
+PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16", "F")
+"""The modes of Pillow that a PNG file keeps as they are, and "F", of which it says that it does not."""
 
 BESIDE = {"image": "image ", "audio": "audio "}
 """Prefixes of the columns of a shard that hold the pictures and sounds of its prompts, by the type of a part."""
@@ -123,7 +121,7 @@ def _medium(value: Any, name: str) -> MediumCell:
         return MediumCell(str(value), stamp=_stamp(str(value)))
     if isinstance(value, bytes | bytearray | memoryview):
         return MediumCell(content=bytes(value))
-    if isinstance(value, np.ndarray) or hasattr(value, "convert"):
+    if is_opened_picture(value):
         return MediumCell(content=_as_file(value))
     raise ValueError(f"not a picture or a sound: column {name!r} holds {str(value)[:80]!r}")
 
@@ -154,12 +152,13 @@ def _stamp(path: str) -> str:
 def _as_file(picture: Any) -> bytes:
     """Return a picture as a file without loss."""
     try:
-        from PIL import Image
-
-        image = Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture
+        image, _ = opened_picture(picture)  # upright: what its file said is not written
+        if isinstance(image, np.ndarray):
+            raise ValueError(f"an array of {image.dtype} of shape {image.shape}, and not of levels from 0 to 255")
+        image = image if image.mode in PNG_MODES else image.convert("RGB")
         file = io.BytesIO()
-        image.save(file, "PNG", exif=b"")  # it is read as it is, whatever its file said
-    except (ImportError, OSError, TypeError, ValueError) as error:
+        image.save(file, "PNG", exif=b"")
+    except (InputError, OSError, TypeError, ValueError) as error:
         raise ValueError(f"not a picture: {error}") from None
     return file.getvalue()
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from ...errors import DataError
+from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
 from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
@@ -29,7 +30,6 @@ from .formats import (
     rows_of_lines,
     sliced,
 )
-from .media import SUFFIXES as MEDIA_SUFFIXES
 from .media import media_files
 
 SUFFIXES = {

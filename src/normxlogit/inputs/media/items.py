@@ -4,12 +4,29 @@ import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from numbers import Number
+from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
 from ..texts import collected, named_columns
+
+PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+"""Suffixes of files of pictures."""
+
+SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
+"""Suffixes of files of pictures and sounds."""
+
+EXPECTED = {
+    "picture": "a path, a Pillow picture or an array of (height, width, 3)",
+    "sound": "a path or one channel of samples",
+}
+"""What a picture and a sound are, for errors."""
+
+RATE_KEYS = ("sampling_rate", "sample_rate")
+"""Where a row, or a mapping with samples, says how many there are a second."""
 
 
 def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
@@ -29,7 +46,14 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
         return [inputs], True
     if isinstance(inputs, Set | Mapping) or not isinstance(inputs, Iterable):
         raise InputError(f"a {kind} or a list of them is expected, not {type(inputs).__name__}")
-    return [item.as_py() if hasattr(item, "as_py") else item for item in inputs], False
+    items = [item.as_py() if hasattr(item, "as_py") else item for item in inputs]
+    for place, item in enumerate(items):
+        if not is_item(as_array(item)):
+            shape = f" of shape {tuple(item.shape)}" if hasattr(item, "shape") else ""
+            raise InputError(
+                f"input {place} is a {type(item).__name__}{shape}; expected one list of {kind}s, each {EXPECTED[kind]}"
+            )
+    return items, False
 
 
 @contextmanager
@@ -58,7 +82,8 @@ def decoded_base64(text: str) -> bytes:
 def number_axes(value: Any) -> int:
     """Return how many axes an array, a tensor or a column of numbers has; 0 for anything else."""
     dtype, shape = str(getattr(value, "dtype", "")).casefold().removeprefix("torch."), getattr(value, "shape", None)
-    return len(shape) if shape is not None and dtype.startswith(("int", "uint", "float", "bfloat")) else 0
+    is_numeric = dtype.startswith(("int", "uint", "float", "bfloat", "bool"))
+    return len(shape) if shape is not None and is_numeric else 0
 
 
 def detached(value: Any) -> Any:
@@ -90,21 +115,53 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     columns = None if isinstance(inputs, Mapping) and is_item(inputs) else named_columns(inputs)
     if columns is None:
         return inputs
-    item_columns = [name for name, column in columns.items() if _begins_with(column, is_item)]
-    if len(item_columns) != 1:
-        amount = "several columns" if item_columns else "no column"
-        example = str((item_columns or list(columns) or ["name"])[0])
+    names = columns_of_media(inputs, columns, is_item)
+    if len(names) != 1:
+        amount = "several columns" if names else "no column"
+        example = str((names or list(columns) or ["name"])[0])
         raise InputError(
             f"a {type(inputs).__name__} with {amount} of {kind}s was given "
-            f"({', '.join(map(repr, item_columns or columns))}); pass the column: data[{example!r}]"
+            f"({', '.join(map(repr, names or columns))}); pass the column: data[{example!r}]"
         )
-    return columns[item_columns[0]]
+    column = columns[names[0]]
+    rates = next((columns[key] for key in RATE_KEYS if key in columns), None)
+    if rates is None:
+        return column
+    if isinstance(rates, Number):
+        return _with_rate(column, rates)
+    return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
 
 
-def _begins_with(column: Any, is_item: Callable[[Any], bool]) -> bool:
-    """Return whether the first value of a column is a picture or a sound."""
+def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
+    """Return the names of the columns that hold pictures or sounds; of a single row, of the values that are one.
+
+    A text counts where it ends as the path of such a file does, and any text where nothing else could be one.
+    """
+    firsts = {name: _first(column) for name, column in columns.items()}
+    candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
+    for any_text in (False, True):
+        for values in candidates:
+            names = [
+                name
+                for name, value in values.items()
+                if not isinstance(value, Number | NoneType)
+                and (any_text or not isinstance(value, str) or Path(value).suffix.casefold() in SUFFIXES)
+                and is_item(as_array(value))
+            ]
+            if names:
+                return names
+    return []
+
+
+def _first(column: Any) -> Any:
+    """Return the first value of a column; None of what is not a column."""
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
-        return False
+        return None
     first: Any = next(iter(column), None)
-    first = first.as_py() if hasattr(first, "as_py") else first
-    return first is not None and not isinstance(first, Number) and is_item(as_array(first))
+    return first.as_py() if hasattr(first, "as_py") else first
+
+
+def _with_rate(item: Any, rate: Any) -> Any:
+    """Return samples with their rate, and a file, or a sound that has one, as it is."""
+    is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
+    return {"array": item, "sampling_rate": int(rate)} if is_samples else item

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 
 from ...errors import InputError
-from .items import decoded_base64, detached, number_axes, rewound
+from .items import PICTURE_SUFFIXES, decoded_base64, detached, number_axes, rewound
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,15 +24,17 @@ PREVIEW_SIDE = 448
 LOSSLESS_SIDE = 128
 """Pixels of the longer side up to which that copy has every pixel as it is."""
 
-PICTURE_TYPES = ("image", "image_url")
-"""Types of the parts of a message that are pictures, as transformers and OpenAI's clients name them."""
-
 PICTURE_KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
-"""Where such a part, a row or a file of a data set says which picture it is."""
+"""Where a part of a message, a row or a file of a data set says which picture it is."""
 
+SOURCE_KEYS = ("source", "inline_data", "data")
+"""Where parts of messages for Anthropic's and Google's clients say it."""
 
-SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
-"""Suffixes of files of pictures."""
+BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
+"""How data URIs begin, and PNG, JPEG, GIF and WebP files in base64."""
+
+CHANNELS = (1, 3, 4)
+"""Numbers of channels of a picture: grey, red, green and blue, and these with transparency."""
 
 
 @dataclass(frozen=True)
@@ -60,42 +64,37 @@ def is_picture(item: Any) -> bool:
         return any(item.get(key) is not None and is_picture(item[key]) for key in PICTURE_KEYS)
     if isinstance(item, str | Path | bytes | bytearray | memoryview) or hasattr(item, "read"):
         return True
+    return is_opened_picture(item)
+
+
+def is_opened_picture(item: Any) -> bool:
+    """Return whether something is a Pillow picture, or an array of one."""
     return hasattr(item, "getbands") or number_axes(item) in (2, 3)
 
 
 def names_picture(text: str) -> bool:
-    """Return whether a text is the name of a picture's file."""
-    return Path(text).suffix.casefold() in SUFFIXES and len(text.split()) == 1
+    """Return whether a text is the name of a picture's file, or a picture in base64."""
+    return text.startswith(BASE64_STARTS) or (
+        Path(text).suffix.casefold() in PICTURE_SUFFIXES and len(text.split()) == 1
+    )
 
 
 def read_picture(item: Any) -> Picture:
     """Return a picture in RGB, read from wherever it is.
 
     Args:
-        item: What `opened_picture` takes; an array of whole numbers from 0 to 255, (height, width), (height, width, 3)
-            or (3, height, width).
+        item: What `opened_picture` takes; an array must be of whole numbers from 0 to 255.
 
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
     pillow = _import_pillow()
     picture, name = opened_picture(item)
-    picture = detached(picture)
-    if hasattr(picture, "numpy"):
-        picture = picture.numpy()
     if isinstance(picture, np.ndarray):
-        if picture.ndim == 3 and picture.shape[0] in (3, 4) and picture.shape[-1] not in (3, 4):
-            picture = picture.transpose(1, 2, 0)
-        if (
-            picture.dtype != np.uint8
-            or picture.ndim not in (2, 3)
-            or (picture.ndim == 3 and picture.shape[-1] not in (3, 4))
-        ):
-            raise InputError(
-                f"an array of {picture.dtype} of shape {picture.shape} is not a picture: expected (height, width) or "
-                "(height, width, 3), of uint8"
-            )
-        picture = pillow.Image.fromarray(np.ascontiguousarray(picture))
+        raise InputError(
+            f"an array of {picture.dtype} of shape {picture.shape} is not a picture: expected (height, width) or "
+            "(height, width, 3), of levels from 0 to 255, as in (255 * picture).round()"
+        )
     if not isinstance(picture, pillow.Image.Image):
         raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
     if picture.mode.startswith(("I", "F")):
@@ -106,18 +105,20 @@ def read_picture(item: Any) -> Picture:
 def opened_picture(item: Any) -> tuple[Any, str]:
     """Return a picture and the name of its file, "" where it has none.
 
-    A file or a picture of Pillow becomes an upright picture of Pillow; an array or anything else is returned as it is.
+    A file or a picture of Pillow becomes an upright picture of Pillow, and so does an array or a tensor of levels; one
+    of other numbers becomes an array with its channels behind, and anything else is returned as it is.
 
     Args:
-        item: A path, an open file, bytes of one, a data URI, a Pillow picture, or an array; or a mapping with one of
-            these under one of `PICTURE_KEYS`, such as a part of a message, or a row or a file of a data set.
+        item: A path or file URL, an open file, bytes of one, a data URI or base64, a Pillow picture, or an array or a
+            tensor, (height, width), with or without channels on either side; or a mapping with one of these under one
+            of `PICTURE_KEYS` or `SOURCE_KEYS`, such as a part of a message, or a row or a file of a data set.
 
     Raises:
         InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
     """
     key = ""
     while isinstance(item, Mapping):  # {"image_url": {"url": ...}}, {"image": {"bytes": ..., "path": None}}
-        key = next((name for name in PICTURE_KEYS if item.get(name) is not None), "")
+        key = next((name for name in (*PICTURE_KEYS, *SOURCE_KEYS) if item.get(name) is not None), "")
         if not key:
             raise InputError(
                 "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
@@ -129,15 +130,46 @@ def opened_picture(item: Any) -> tuple[Any, str]:
             raise InputError(
                 f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
-        if key == "base64" or str(item).startswith("data:"):
-            return open_picture(io.BytesIO(decoded_base64(str(item))), "the picture in base64"), ""
-        return open_picture(item, str(item)), Path(item).name
+        if isinstance(item, str) and (key in ("base64", "data") or item.startswith(BASE64_STARTS)):
+            return open_picture(io.BytesIO(decoded_base64(item)), "the picture in base64"), ""
+        path = url2pathname(urlsplit(item).path) if isinstance(item, str) and item.startswith("file:") else item
+        return open_picture(path, str(item)), Path(path).name
     if isinstance(item, bytes | bytearray | memoryview):
         return open_picture(io.BytesIO(item), "the file"), ""
     if hasattr(item, "read"):
         with rewound(item):
             return open_picture(item, "the file"), ""
-    return (upright(item) if hasattr(item, "getexif") else item), ""
+    if hasattr(item, "getexif"):
+        return upright(item), ""
+    return (_picture_of_array(item) if number_axes(item) in (2, 3) else item), ""
+
+
+def _picture_of_array(values: Any) -> Any:
+    """Return an array or a tensor of levels as a Pillow picture, and one of other numbers with its channels behind.
+
+    Raises:
+        InputError: If it holds whole numbers that are no levels.
+    """
+    channels_first = hasattr(values, "detach")  # as torch has them, where both axes could be the channels
+    array = np.asarray(detached(values))
+    if array.ndim == 3:
+        sides = (0, -1) if channels_first else (-1, 0)
+        side = next((axis for axis in sides if array.shape[axis] in CHANNELS), -1)
+        array = np.moveaxis(array, side, -1)
+        array = array[..., 0] if array.shape[-1] == 1 else array
+    if array.dtype == bool:
+        array = array * np.uint8(255)
+    lowest, highest = (array.min(), array.max()) if array.size else (0, 0)
+    is_whole = array.dtype.kind in "iu"
+    if is_whole and not 0 <= lowest <= highest <= 255:
+        raise InputError(
+            f"an array of {array.dtype} from {lowest} to {highest} has more than 256 levels; bring it to 8 bits first"
+        )
+    if not is_whole and (lowest < 0 or not 1 < highest <= 255 or not np.array_equal(array, np.rint(array))):
+        return array
+    if not array.size or (array.ndim == 3 and array.shape[-1] not in CHANNELS):
+        return array
+    return _import_pillow().Image.fromarray(np.ascontiguousarray(array.astype(np.uint8)))
 
 
 def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image":

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..encoding import EncodedMedium, ScoreSpread
-from .items import decoded_base64, detached, number_axes, rewound
+from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
@@ -23,11 +23,11 @@ MAX_CHANNELS = 8
 
 FILE_TYPES = (str, Path)
 
-SOUND_TYPES = ("audio", "input_audio", "audio_url")
-"""Types of the parts of a message that are sounds, as transformers and OpenAI's clients name them."""
+ARRAY_KEYS = ("raw", "array", "waveform")
+"""Where a mapping has samples: of pipelines, of data sets, and of torchaudio's users."""
 
 SOUND_KEYS = ("audio", "input_audio", "audio_url", "bytes", "path", "url", "data", "base64")
-"""Where such a part, a row of a data set, or a file of one, has a sound."""
+"""Where a part of a message, a row of a data set, or a file of one, has a sound."""
 
 BASE64_KEYS = ("data", "base64")
 """Those of them that hold a file in base64."""
@@ -76,7 +76,7 @@ def feature_extractor_of(reader: Any) -> Any:
 def is_sound(item: Any) -> bool:
     """Return whether something is one sound, and not several."""
     if isinstance(item, Mapping):
-        return any(item.get(key) is not None for key in ("array", "raw")) or any(
+        return any(item.get(key) is not None for key in ARRAY_KEYS) or any(
             item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
         )
     if isinstance(item, str | Path | bytes | bytearray | memoryview):
@@ -106,7 +106,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     item, own_rate, notes = _samples_and_rate(item, rate)
     samples = np.asarray(detached(item))
     if _has_channels(samples):
-        notes = (f"the mean of {samples.shape[1]} channels is read",)
+        notes = (f"the mean of {samples.shape[1]} channels is read",) if samples.shape[1] > 1 else ()
         samples = _scaled(samples).mean(1)
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
@@ -125,17 +125,14 @@ def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
     key = None
     while isinstance(item, Mapping):
         name = Path(str(item.get("path") or name)).name
-        if {"raw", "array"} & item.keys():
+        if any(item.get(key) is not None for key in ARRAY_KEYS):
             return item, name
         key = next((key for key in SOUND_KEYS if item.get(key) is not None), None)
         if key is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
         item = item[key]
-    if isinstance(item, str):
-        if item.startswith(("http:", "https:")):
-            raise InputError(f"{item[:60]}: sounds are not fetched; give the path of a file, or the sound itself")
-        if key in BASE64_KEYS or item.startswith("data:"):
-            return decoded_base64(item), name
+    if isinstance(item, str) and (key in BASE64_KEYS or item.startswith("data:")):
+        return decoded_base64(item), name
     return item, Path(item).name if isinstance(item, FILE_TYPES) else name
 
 
@@ -143,6 +140,8 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tup
     """Return samples, their rate and what was done to them; those without a rate are of the model's, `rate`."""
     if isinstance(item, bytes | bytearray | memoryview):
         item = io.BytesIO(item)
+    if isinstance(item, str) and item.startswith(("http:", "https:")):
+        raise InputError("sounds are not fetched; give the path of a file, or samples")
     if isinstance(item, FILE_TYPES) or hasattr(item, "read"):
         with rewound(item):
             return _from_file(item)
@@ -150,9 +149,11 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tup
         decoded = item.get_all_samples()
         return decoded.data.T, int(decoded.sample_rate), ()
     if isinstance(item, Mapping):
-        if "sampling_rate" not in item:
+        own_rate = next((item[key] for key in RATE_KEYS if item.get(key) is not None), None)
+        if own_rate is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate")
-        return item["raw" if "raw" in item else "array"], int(item["sampling_rate"]), ()  # of pipelines, of data sets
+        samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
+        return _channels_last(np.asarray(detached(samples))), int(own_rate), ()
     samples, own_rate = _with_rate(item) or (item, rate)
     return samples, own_rate, ()
 
@@ -164,8 +165,13 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
     samples, rate = item if isinstance(item[1], Integral) else item[::-1]
     if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
         return None
+    return _channels_last(samples), int(rate)
+
+
+def _channels_last(samples: Any) -> Any:
+    """Return the samples of one sound, in whose shape (C, N) torchaudio has them, as (N, C), and others as they are."""
     channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
-    return (samples.T if channels_first else samples), int(rate)
+    return samples.T if channels_first else samples
 
 
 def _has_channels(samples: Any) -> bool:

@@ -58,7 +58,7 @@ class Completed:
         )
 
     def without(self, out: Collection[int]) -> Encoding:
-        """Return the model's input without some tokens of the prompt (of an encoder-decoder model: the source).
+        """Return the model's input without some tokens of the prompt.
 
         Args:
             out: Their places in `joined`.
@@ -66,7 +66,8 @@ class Completed:
         encoded, source = self.encoding, self.encoding.source
         if source is None:
             return encoded.take(i for i in range(len(encoded)) if i not in out)
-        return replace(encoded, source=source.take(i for i in range(len(source)) if i not in out))
+        decoder = encoded.take(i for i in range(len(encoded)) if len(source) + i not in out)
+        return replace(decoder, source=source.take(i for i in range(len(source)) if i not in out))
 
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:

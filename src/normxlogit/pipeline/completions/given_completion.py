@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...errors import HeadMismatchError, InputError, MethodError
-from ...inputs.append_tokens import append_tokens
+from ...inputs.append_tokens import append_tokens, with_decoded_text
 from ...inputs.batching import Batch
 from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
@@ -43,6 +43,7 @@ def explain_generation(
     every = []
     tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
     for encoding, ids in zip(model.encoder.from_batch(tokens), written, strict=True):
+        encoding = with_decoded_text(model.tokenizer, encoding)
         sequence = append_tokens(model.tokenizer, encoding, ids)
         every.append(completion_request(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
     batch = _as_read(model, inputs, prompts, every)
@@ -71,6 +72,11 @@ def _checked(
     prompts = inputs.get("input_ids")
     if not isinstance(prompts, Tensor):
         raise InputError("inputs need 'input_ids' as a tensor, as generate was given them")
+    if len(sequences) != len(prompts):
+        raise InputError(
+            f"there are {len(sequences)} sequences for {len(prompts)} inputs: pass each input as often as it has "
+            "sequences, as in input_ids.repeat_interleave(n, 0); those of beams cannot be told apart"
+        )
     count = sequences.shape[1] - prompts.shape[1]
     if count < 1 or not torch.equal(sequences[:, : prompts.shape[1]].cpu(), prompts.cpu()):
         raise InputError("the sequences do not begin with these inputs")

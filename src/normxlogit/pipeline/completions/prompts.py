@@ -21,6 +21,15 @@ from .speech import explain_speech
 from .verification import with_completion_verifications
 from .writing import generate_each, read_completion
 
+PROMPT_INPUTS = {
+    "attention_mask", "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds", "past_key_values",
+    "pixel_values",
+}  # fmt: skip
+"""Arguments of `generate` for what a prompt is encoded to."""
+
+NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
+"""Settings of sampling, with the values at which the most likely token is chosen without them too."""
+
 Results = Attribution | Attributions[Attribution]
 
 
@@ -32,6 +41,7 @@ def explain_generated(
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
     """
+    _check_settings(settings, {**model.pipeline.generation, **settings})
     settings = {**model.pipeline.generation, **settings}
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
@@ -42,6 +52,25 @@ def explain_generated(
     results = explain_completions(model, completed, [options] * len(completed))
     results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single and len(results) == 1 else Attributions(results)
+
+
+def _check_settings(settings: Mapping[str, Any], all_settings: Mapping[str, Any]) -> None:
+    """Refuse settings of a call of `generate` that would be ignored, or that stand for the prompt.
+
+    Args:
+        settings: Of the call.
+        all_settings: With those of the pipeline.
+    """
+    named = {name for name, value in settings.items() if value is not None}
+    if inputs := sorted(named & PROMPT_INPUTS):
+        raise InputError(f"generate: {inputs[0]}= is made of the prompt; leave it out")
+    config = all_settings.get("generation_config")
+    samples = all_settings.get("do_sample", getattr(config, "do_sample", False))
+    unused = [name for name in sorted(named & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
+    if unused and not samples:
+        raise InputError(
+            f"generate: {unused[0]}= is for sampling, and greedy is the default; pass do_sample=True with it"
+        )
 
 
 def explain_written(
@@ -61,6 +90,8 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, or `merge` is given without sources.
     """
+    if model.task.is_speech:
+        raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     prompt_list, single = _prompt_list(model, prompts)

@@ -61,6 +61,8 @@ def explain_speech(
     options = options.for_media(())
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
+    if isinstance(sounds, Mapping) and model.module.main_input_name in sounds:
+        raise InputError("a processor's output is not transcribed: pass the sound itself, its samples or a path")
     items, single = media_items(sounds, is_sound, "sound")
     if not items:
         raise InputError("there is no sound to transcribe")
@@ -71,6 +73,11 @@ def explain_speech(
     for place, item in enumerate(items):
         with naming_input(place, item):
             every.append(read_sound(item, rate, place))
+    unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
+    if task.per_frame and unused:  # nothing is generated token by token
+        raise InputError(
+            f"{model.name} answers at every frame of a sound, and has no use for {unused[0]}=; leave it out"
+        )
     if settings.get("num_return_sequences", 1) != 1:
         raise InputError("a sound is transcribed once: num_return_sequences must be 1")
     explain = _explain_one if task.per_frame else partial(_explain_whole, settings=settings)

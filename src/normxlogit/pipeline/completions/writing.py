@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
+from ...inputs.append_tokens import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
@@ -83,17 +84,32 @@ def generate_each(
                 note = (
                     (f"the model reads {limit} tokens, so it could write only {room}",) if room < new_tokens[i] else ()
                 )
-                completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]
+                completions[i] = [_completed(model, prompted[i], ids, note, options) for ids in sequences]
     return [completed for i in range(len(prompted)) for completed in completions[i]]
 
 
-def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
+def _completed(
+    model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...], options: Mapping[str, Any]
+) -> Completed:
     """Return a prompt with the tokens that `generate` returned."""
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
         encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
+        given = _given_to_decoder(options, ids)
+        encoding, ids = append_tokens(model.tokenizer, encoding, ids[:given]), ids[given:]
+        prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
     sequence = model.task.appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
+
+
+def _given_to_decoder(options: Mapping[str, Any], ids: list[int]) -> int:
+    """Return how many of a decoder's tokens after its first are the caller's `decoder_input_ids`, not generated ones.
+
+    The caller may have given the first token too; `generate` puts it there if not.
+    """
+    rows = options.get("decoder_input_ids")
+    given = [] if rows is None else torch.as_tensor(rows).reshape(-1).tolist()
+    return len(given) if ids[: len(given)] == given else len(given) - 1
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:

@@ -7,7 +7,7 @@ from transformers import AutoImageProcessor
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
-from ...inputs.media.items import as_array, detached, number_axes
+from ...inputs.media.items import as_array, number_axes
 from ...inputs.media.pictures import is_picture, opened_picture
 from ...results.units.media import Medium, grid_medium
 from ...results.units.units import Units
@@ -51,7 +51,6 @@ class ImageClassification(SignalTask):
         """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
         config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))
-        picture = detached(picture)
         self._check_levels(picture)
         return with_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
 
@@ -68,8 +67,8 @@ class ImageClassification(SignalTask):
         if lowest < 0 or 0 < highest <= 1:
             raise InputError(
                 f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
-                "levels from 0 to 255; pass those, as in (255 * picture).astype('uint8'), or {'pixel_values': batch} "
-                "as the processor returns it"
+                "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as the "
+                "processor returns it"
             )
 
 
@@ -80,7 +79,7 @@ def with_channels(picture: Any, channels: int | None) -> Any:
     transformers do.
 
     Args:
-        picture: A Pillow picture, or an array of (height, width), with or without channels behind.
+        picture: A Pillow picture, or an array of (height, width) or (height, width, channels).
         channels: How many the model reads, None if that is not known.
 
     Raises:
@@ -101,7 +100,4 @@ def with_channels(picture: Any, channels: int | None) -> Any:
         return picture
     if picture.ndim == 2:
         return np.repeat(picture[..., None], 3, -1)
-    if picture.ndim == 3 and picture.shape[-1] == 1:
-        return np.repeat(picture, 3, -1)
-    colours_last = picture.ndim == 3 and picture.shape[-1] == 4 and picture.shape[0] not in MODES
-    return picture[..., :3] if colours_last else picture
+    return picture[..., :3] if picture.shape[-1] == 4 else picture

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -20,6 +21,7 @@ from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
 from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.items import media_items
+from ...inputs.texts import collected, is_table, named_columns
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
@@ -146,9 +148,10 @@ class SignalTask(Classification):
         """
         if long_text is not None:
             raise InputError(TEXTS_ONLY)
-        is_processed = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
-        if is_processed:
-            return [self._encoding_of(model, signal, None) for signal in _split_signals(inputs)], False
+        inputs = collected(inputs)
+        if (processed := _processed(inputs, model)) is not None:
+            signals, single = processed
+            return [self._encoding_of(model, signal, None) for signal in signals], single
         items, single = media_items(inputs, self.is_item, self.medium)
         encodings = []
         for place, item in enumerate(items):
@@ -296,10 +299,42 @@ def _no_states(model: ModelInterface) -> str:
     )
 
 
-def _split_signals(inputs: Any) -> list[dict[str, Tensor]]:
-    """Return the inputs of each picture or sound in a processor's output of several."""
-    (name,) = (name for name in inputs if name in ("pixel_values", "input_values", "input_features"))
-    return [{name: row} for row in torch.as_tensor(inputs[name])]
+def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tensor]], bool] | None:
+    """Return what a processor made of pictures or sounds, one by one, and whether it is a row of a single one.
+
+    Frames that its attention mask hides are cut off, as of a sound that is padded to the length of another.
+
+    Args:
+        inputs: A processor's output, a data set of such rows or a list of them, or anything else.
+        model: The model.
+
+    Returns:
+        None for anything else.
+    """
+    name = model.module.main_input_name
+    if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) and name in row for row in inputs):
+        each = [_processed(row, model) for row in inputs]
+        return [signal for signals, _ in filter(None, each) for signal in signals], False
+    columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs) if is_table(inputs) else None
+    if columns is None or name not in columns:
+        return None
+    values, masks = columns[name], columns.get("attention_mask")
+    axes = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
+    single = np.ndim(next(iter(values), np.zeros([1] * axes))) < axes
+    if single:
+        values, masks = [values], None if masks is None else [masks]
+    rows = [_as_tensor(row) for row in values]
+    dtype, signals = model.module.dtype, []
+    for index, row in enumerate(rows):
+        mask = None if masks is None else _as_tensor(masks[index]).bool()
+        is_cut = mask is not None and len(mask) == len(row) and not mask.all()
+        signals.append({name: (row[mask] if is_cut else row).to(dtype)})
+    return signals, single
+
+
+def _as_tensor(values: Any) -> Tensor:
+    """Return a row of a processor's output as a tensor."""
+    return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 
 def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> Grid:

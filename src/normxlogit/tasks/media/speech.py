@@ -36,6 +36,11 @@ class SpeechSeq2Seq(Seq2Seq):
         """Samples a second that the model reads."""
         return getattr(feature_extractor_of(self.processor), "sampling_rate", None)
 
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a feature extractor or a tokenizer alone."""
+        _check_processor(reader, name)
+
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a sound by itself."""
         raise _answers_with_text_error(model)
@@ -89,6 +94,11 @@ class CTC(AudioClassification):
     def processor_of(cls, reader: Any) -> Any:
         """Return the processor with both its parts: tokens are written too."""
         return reader
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a feature extractor or a tokenizer alone."""
+        _check_processor(reader, name)
 
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a sound by itself."""
@@ -154,6 +164,15 @@ class Emitted(BatchTargets):
         if self.contrast is not None:
             return chosen - frame_logits[..., self.contrast.to(logits.device)][..., 0]
         return chosen - mean_logit(frame_logits)[..., 0]
+
+
+def _check_processor(reader: Any, name: str) -> None:
+    """Refuse what does not read sounds and write texts too; `name` is of the model's class."""
+    if not hasattr(getattr(reader, "tokenizer", None), "pad_token_id") or not hasattr(reader, "feature_extractor"):
+        raise InputError(
+            f"{name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass its processor, as "
+            "AutoProcessor.from_pretrained(...) loads it"
+        )
 
 
 def _answers_with_text_error(model: ModelInterface) -> UnsupportedModelError:

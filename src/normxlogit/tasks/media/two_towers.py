@@ -12,8 +12,10 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
+from ...inputs.media.items import columns_of_media
 from ...inputs.media.picture_places import layout
 from ...inputs.media.pictures import is_picture, names_picture, read_picture
+from ...inputs.texts import collected, named_columns, text_column
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..base import Task
 from ..interfaces import ModelInterface
@@ -149,6 +151,7 @@ class TwoTowers(Task):
 
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
         """Return texts and pictures, and whether there was a single one."""
+        items = _column_compared(collected(items))
         is_collection = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not is_picture(items)
         return (list(items), False) if is_collection else ([items], True)
 
@@ -166,6 +169,15 @@ class TwoTowers(Task):
         if reader is None:
             raise InputError(f"the processor has no {self.sides[side]}: pass the model's own, AutoProcessor's")
         return Tower(cast(PreTrainedModel, model), side), reader
+
+
+def _column_compared(items: Any) -> Any:
+    """Return the column of pictures, or else of texts, of a table or a mapping, and anything else as it is."""
+    columns = None if is_picture(items) else named_columns(items)
+    if columns is None:
+        return items
+    names = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
+    return columns[names[0]] if len(names) == 1 else text_column(items)
 
 
 def _with_padding(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:

@@ -1,0 +1,122 @@
+"""The parts of messages: texts, pictures and sounds, by the names that clients of models have for them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import InputError
+from .media.pictures import PICTURE_KEYS, SOURCE_KEYS, Picture, is_opened_picture, read_picture
+from .media.sounds import Sound, read_sound
+
+TEXT_TYPES = ("text", "input_text", "output_text")
+"""Types of parts that are texts, as templates and OpenAI's clients name them."""
+
+PICTURE_TYPES = ("image", "image_url", "input_image")
+"""Types of parts that are pictures."""
+
+SOUND_TYPES = ("audio", "input_audio", "audio_url")
+"""Types of parts that are sounds; a part of one holds the sound under one of these keys."""
+
+UNREADABLE_TYPES = frozenset(("video", "video_url"))
+"""Types of parts that templates may leave out without a word."""
+
+
+def with_media(
+    messages: Sequence[dict[str, Any]], images: Sequence[Any], rate: int | None
+) -> tuple[list[dict[str, Any]], tuple[Picture | Sound, ...]]:
+    """Return messages whose parts have the types that templates know, and their pictures and sounds.
+
+    Args:
+        messages: With a role and a content: a text, a picture, or parts of these and of sounds; pictures under "images"
+            stand before it, as Ollama has them.
+        images: Pictures beside the messages, as data sets have them: those of the parts {"type": "image"} in their
+            order; without such parts they stand before the first message of the user.
+        rate: Samples a second that the model reads; None if it reads no sounds.
+
+    Raises:
+        InputError: If a part is neither a text nor a picture nor a sound, or a picture is missing or left over.
+    """
+    read = [_with_typed_parts(message, index) for index, message in enumerate(messages)]
+    parts = [part for message in read if isinstance(message.get("content"), list) for part in message["content"]]
+    places = [part for part in parts if _is_picture(part) and not _names_picture(part)]
+    if images and not places:
+        first = next((index for index, message in enumerate(read) if message["role"] == "user"), 0)
+        read[first] = _with_typed_parts({**read[first], "images": images}, first)
+    elif images and len(places) != len(images):
+        raise InputError(f"the messages have places for {len(places)} pictures, and {len(images)} are beside them")
+    beside, media = iter(images if places else ()), list[Picture | Sound]()
+    for message in read:
+        if not isinstance(message.get("content"), list):
+            continue
+        content = []
+        for part in message["content"]:
+            if _is_picture(part):
+                picture = read_picture(part if _names_picture(part) else next(beside, part))
+                media.append(picture)
+                part = {"type": "image", "image": picture.image}
+            elif isinstance(part, Mapping) and part.get("type") in SOUND_TYPES:
+                sound = read_sound(part, rate, sum(medium.kind == "sound" for medium in media))
+                media.append(sound)
+                part = {"type": "audio", "audio": sound.samples}
+            content.append(part)
+        message["content"] = content
+    return read, tuple(media)
+
+
+def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:
+    """Return a message whose content, where it is more than one text, is a list of parts with their types."""
+    content, images = message.get("content"), message.get("images")
+    has_images = isinstance(images, list | tuple) and len(images) > 0
+    if isinstance(content, list | tuple):
+        parts = [_typed_part(part, index) for part in content]
+    elif is_opened_picture(content):
+        parts = [_typed_part(content, index)]
+    elif has_images:
+        parts = [_typed_part(content, index)] if content else []
+    else:
+        return message
+    pictures = [{"type": "image", "image": image} for image in images or ()] if has_images else []
+    return {**{key: value for key, value in message.items() if key != "images"}, "content": [*pictures, *parts]}
+
+
+def _typed_part(part: Any, index: int) -> Any:
+    """Return a part of a message with its type; what templates know besides texts and pictures stays as it is.
+
+    Raises:
+        InputError: If it cannot be told what it is, or it is a video.
+    """
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if is_opened_picture(part):
+        return {"type": "image", "image": part}
+    if not isinstance(part, Mapping):
+        raise InputError(
+            f"message {index} holds a {type(part).__name__} among its parts; expected texts, pictures and sounds"
+        )
+    kind = part.get("type")
+    if kind in UNREADABLE_TYPES:
+        raise InputError(f"message {index} holds a part of type {kind!r}; texts, pictures and sounds are read")
+    if kind in TEXT_TYPES:
+        return {**part, "type": "text"}
+    if kind is not None:
+        return part
+    if any(part.get(key) is not None for key in SOUND_TYPES):
+        return {**part, "type": "audio"}
+    if _names_picture(part):
+        return {**part, "type": "image"}
+    if isinstance(part.get("text"), str):
+        return {**part, "type": "text"}
+    raise InputError(
+        f"message {index} holds a part without a type ({', '.join(map(str, part)) or 'it is empty'}); a text is "
+        "{'type': 'text', 'text': ...}, a picture {'type': 'image', 'image': ...}, and a sound {'type': 'audio', "
+        "'audio': ...}"
+    )
+
+
+def _is_picture(part: Any) -> bool:
+    """Return whether a typed part is a picture."""
+    return isinstance(part, Mapping) and part.get("type") in PICTURE_TYPES
+
+
+def _names_picture(part: Mapping[str, Any]) -> bool:
+    """Return whether a part says which picture it is."""
+    return any(part.get(key) is not None for key in (*PICTURE_KEYS, *SOURCE_KEYS))
