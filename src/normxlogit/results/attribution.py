@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Row, Shap, strongest_words, text_pieces
+from .storage.tables import Columns, Row, Shap, strongest_words, text_pieces
 from .targets import Prediction, Target
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
@@ -546,38 +546,39 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
-    def _rows(self, first: Row | None = None) -> list[Row]:
+    def _columns(self) -> Columns:
         units, count, prediction = self.units, len(self.units), prediction_of(self)
-        ids, spans = units.ids or (None,) * count, units.spans or ((None, None),) * count
-        described: list[Row] = [
-            {
-                "position": i,
-                "unit": units.text[i],
-                "kind": units.kind[i],
-                "name": units.name[i] if units.name else None,
-                "token_id": ids[i],
-                "start": spans[i][0],
-                "end": spans[i][1],
-                "sequence": units.sequence[i],
-                "special": units.special[i],
-            }
-            for i in range(count)
-        ]
+        spans = units.spans or ((None, None),) * count
+        described: dict[str, Sequence[Any]] = {
+            "position": range(count),
+            "unit": units.text,
+            "kind": units.kind,
+            "name": units.name or (None,) * count,
+            "token_id": units.ids or (None,) * count,
+            "start": [start for start, _ in spans],
+            "end": [end for _, end in spans],
+            "sequence": units.sequence,
+            "special": units.special,
+        }
         if self.verified is not None:
-            for i, row in enumerate(described):
-                removal = self.verified.without(i)
-                row["value_without"] = None if removal is None else removal.value
-        shared: Row = {"text": self.prompt}
+            removals = map(self.verified.without, range(count))
+            described["value_without"] = [None if removal is None else removal.value for removal in removals]
+        layers = self.layers or (None,)
+        scores = self.scores.reshape(-1, len(layers), count)  # (K, L, U)
+        rows = [(k, at, i) for k in range(len(scores)) for at in range(len(layers)) for i in self._read_before(k)]
+        of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
+        columns: Columns = {
+            "target": of_targets,
+            "label": [self.targets[k].name for k in of_targets],
+            "layer": [layers[at] for at in of_layers],
+            **{name: [values[i] for i in of_units] for name, values in described.items()},
+            "score": scores[of_targets, of_layers, of_units].tolist(),
+            "text": [self.prompt] * len(rows),
+        }
         if prediction is not None:
-            shared |= {"prediction": prediction.label, "probability": prediction.probability}
-        scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
-        first = first or {}
-        return [
-            {**first, "target": k, "label": target.name, "layer": layer, **described[i], "score": values[i], **shared}
-            for k, (target, of_layers) in enumerate(zip(self.targets, scores.tolist(), strict=True))
-            for layer, values in zip(self.layers or (None,), of_layers, strict=True)
-            for i in self._read_before(k)
-        ]
+            shared = {"prediction": prediction.label, "probability": prediction.probability}
+            columns |= {name: [value] * len(rows) for name, value in shared.items()}
+        return columns
 
     def _of_words(self) -> "Attribution":
         return self.group("word")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
-from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, shortened
-from .storage.tables import Row, Shap, to_csv, to_pandas, to_shap
+from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, same, shortened
+from .storage.tables import Columns, Row, Shap, to_csv, to_pandas, to_shap
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _rows(self, first: Row | None = None) -> list[Row]:
-        """Return the rows of the table, one for each unit, target and layer, each behind the cells `first`."""
+    def _columns(self) -> Columns:
+        """Return the table, a row for each unit, target and layer."""
 
     @abstractmethod
     def _of_words(self) -> "Exports":
@@ -95,12 +95,12 @@ class Exports(ABC):
         if level not in ("token", "word", "text"):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
         if level == "word":
-            return to_pandas(self._of_words()._rows())
-        return to_pandas(self._rows() if level == "token" else self._results()._text_rows())
+            return to_pandas(self._of_words()._columns())
+        return to_pandas(self._columns() if level == "token" else self._results()._text_columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
-        return to_csv(self._rows())
+        return to_csv(self._columns())
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -197,7 +197,7 @@ class Record(Exports):
         """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return bool(plain(self) == plain(other))
+        return all(same(value, getattr(other, name)) for name, value in vars(self).items())
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
@@ -253,8 +253,8 @@ class Record(Exports):
         """Return the text as SHAP shows it."""
         raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
 
-    def _rows(self, first: Row | None = None) -> list[Row]:
-        return self.scored._rows(first)
+    def _columns(self) -> Columns:
+        return self.scored._columns()
 
     def _text_row(self) -> Row:
         """Return the result as one row of a table."""

@@ -1,7 +1,7 @@
 """Several results: a sequence that slices, draws itself, compares methods, saves, loads and becomes a table."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
@@ -17,7 +17,7 @@ from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Row, to_shap
+from .storage.tables import Columns, Row, stacked, to_shap
 from .targets import Prediction
 from .units.characters import escaped
 from .units.words import Merge
@@ -59,6 +59,9 @@ class Attributions(Sequence[R], Exports):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._items)
 
     def __eq__(self, other: object) -> bool:
         """Return whether another collection, list or tuple holds equal results."""
@@ -291,10 +294,10 @@ class Attributions(Sequence[R], Exports):
         methods = list(dict.fromkeys(result.scored.method for result in self))
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
-    def _text_rows(self) -> list[Row]:
-        """Return the rows of the table of texts, one a result."""
-        methods = self._methods()
-        return [{**method, **result._text_row()} for method, result in zip(methods, self, strict=True)]
+    def _text_columns(self) -> Columns:
+        """Return the table of texts, a row for each result."""
+        rows = [result._text_row() for result in self]
+        return stacked([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
         """Return what a table says of the method of each result: nothing where all have the same."""
@@ -323,14 +326,12 @@ class Attributions(Sequence[R], Exports):
     def _of_words(self) -> "Attributions[Any]":
         return Attributions(result._of_words() for result in self)
 
-    def _rows(self, first: Row | None = None) -> list[Row]:
+    def _columns(self) -> Columns:
         methods, places = self._methods(), list(range(len(self)))
         if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
-        results = zip(places, methods, self, strict=True)
-        return [
-            row for i, method, result in results for row in result._rows({**(first or {}), "text_index": i, **method})
-        ]
+        first: list[Row] = [{"text_index": i, **method} for i, method in zip(places, methods, strict=True)]
+        return stacked([result._columns() for result in self], first)
 
 
 def load(path: str | Path) -> Any:

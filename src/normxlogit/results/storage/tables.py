@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-"""A row of a table by its columns, some of which another row may lack."""
+"""A row of a table by its columns."""
+
+Columns = dict[str, list[Any]]
+"""The columns of a table by name, all of one length."""
 
 TOP = 3
 """Words in a cell."""
@@ -72,27 +75,36 @@ def strongest_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
     return cells
 
 
-def to_csv(rows: Sequence[Row]) -> str:
+def stacked(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
+    """Put tables below each other, each behind cells that all its rows share; a column that one lacks is None there."""
+    lengths = [len(next(iter(table.values()))) for table in tables]
+    shared = ({name: [value] * count for name, value in row.items()} for row, count in zip(first, lengths, strict=True))
+    parts = [cells | table for cells, table in zip(shared, tables, strict=True)]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: [v for part, count in zip(parts, lengths, strict=True) for v in part.get(name, [None] * count)]
+        for name in names
+    }
+
+
+def to_csv(columns: Columns) -> str:
     """Return a table as CSV with a header line, for people and spreadsheets: without control characters."""
     buffer = StringIO()
-    names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    writer.writerow(columns)
+    writer.writerows(map(_cell, row) for row in zip(*columns.values(), strict=True))
     return buffer.getvalue()
 
 
-def to_pandas(rows: Sequence[Row]) -> "DataFrame":
+def to_pandas(columns: Columns) -> "DataFrame":
     """Return a table of pandas.
 
     Raises:
         DataError: If pandas is missing.
     """
     pandas = optional_module("pandas", "a table needs pandas: pip install pandas")
-    names = dict.fromkeys(name for row in rows for name in row)
-    frame = pandas.DataFrame({name: [row.get(name) for row in rows] for name in names})  # faster than of the rows
     types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}
-    return frame.astype({name: kind for name, kind in types.items() if name in frame})
+    return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
 
 
 def to_shap(part: Shap | Sequence[Shap]) -> Any:
