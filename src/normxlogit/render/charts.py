@@ -1,5 +1,6 @@
 """Blocks of numbers: heat maps, from which texts, tables and plots take colours and numbers too, and legends."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -163,6 +164,6 @@ def number(score: float, scale: float, *, signed: bool = True) -> str:
     """Return a score with three digits of the largest one, so that columns of numbers line up."""
     if scale and not 1e-4 <= scale < 1e5:
         return format(score, "+.2e" if signed else ".2e")
-    digits = int(np.clip(2 - np.floor(np.log10(scale)), 0, 6)) if scale else 2
+    digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2
     text = format(score, f"+.{digits}f" if signed else f".{digits}f")
     return text if float(text) else text.lstrip("+-")

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
-from ..results.units.words import merged
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .describe import UNKNOWN, meanings, prediction_text, score_label
@@ -139,14 +138,17 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    texts, unit, merge = [a.text or "", *([] if a.text_pair is None else [a.text_pair])], "token", "sum"
-    if a.has_words if words is None else words:
-        groups, unit, merge = [(word.tokens, word.start, word.end) for word in a.words()], "word", a.merge
+    texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
+    in_words = a.has_words if words is None else words
+    scored = a.words() if in_words else []
+    if in_words:
+        groups = [(word.tokens, word.start, word.end) for word in scored]
     elif a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
         groups = _shared(a, a.offsets)
     tokens = [group for group, *_ in groups]
+    columns = [word.score for word in scored] if in_words else [a.scores[..., list(i)].sum(-1) for i in tokens]
     predictions = [prediction_text(p) for p in a.token_predictions or ()]
     facts = {
         WITHOUT: [without_text(a, group) for group in tokens],
@@ -175,14 +177,13 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
     labels = [target.name for target in a.targets] if a.has_target_axis else [""]
     rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
-    columns = [np.asarray(merged(a.scores[..., list(group)], merge)).ravel() for group in tokens]  # (rows,) each
-    scores = np.stack(columns, -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
+    scores = np.stack(columns, -1).reshape(len(rows), -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
     finite = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
     label = "score / largest of the layer" if a.layers is not None else score_label(a)
     steps = len(a.layers or ())
     grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    return Layout(unit, pieces, tokens, facts, grid)
+    return Layout("word" if in_words else "token", pieces, tokens, facts, grid)
 
 
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
