@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Columns, Row, Shap, strongest_words, text_pieces
-from .targets import Prediction, Target
+from .storage.tables import named_scores
+from .targets import Prediction, Target, prediction_of
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
@@ -121,13 +121,6 @@ class Attribution(Record):
     def scored(self) -> "Attribution":
         """The result itself; of citations it is their attribution."""
         return self
-
-    def _title(self) -> str:
-        if self.targets[0].kind == "part":
-            return "An answer and the sources it rests on"
-        if self.completion is not None:
-            return "Generated text and what it rests on"
-        return "Similarity" if self.quantity == "cosine" else "Token attributions"
 
     @property
     def has_target_axis(self) -> bool:
@@ -504,7 +497,7 @@ class Attribution(Record):
             if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
 
-    # Files and tables
+    # Files
 
     def _validate(self) -> None:
         self.units.validate()
@@ -545,70 +538,6 @@ class Attribution(Record):
             medium.validate(count)
         if self.verified is not None:
             self.verified.validate(count)
-
-    def _columns(self) -> Columns:
-        units, count, prediction = self.units, len(self.units), prediction_of(self)
-        spans = units.spans or ((None, None),) * count
-        described: dict[str, Sequence[Any]] = {
-            "position": range(count),
-            "unit": units.text,
-            "kind": units.kind,
-            "name": units.name or (None,) * count,
-            "token_id": units.ids or (None,) * count,
-            "start": [start for start, _ in spans],
-            "end": [end for _, end in spans],
-            "sequence": units.sequence,
-            "special": units.special,
-        }
-        if self.verified is not None:
-            removals = map(self.verified.without, range(count))
-            described["value_without"] = [None if removal is None else removal.value for removal in removals]
-        layers = self.layers or (None,)
-        scores = self.scores.reshape(-1, len(layers), count)  # (K, L, U)
-        rows = [(k, at, i) for k in range(len(scores)) for at in range(len(layers)) for i in self._read_before(k)]
-        of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
-        columns: Columns = {
-            "target": of_targets,
-            "label": [self.targets[k].name for k in of_targets],
-            "layer": [layers[at] for at in of_layers],
-            **{name: [values[i] for i in of_units] for name, values in described.items()},
-            "score": scores[of_targets, of_layers, of_units].tolist(),
-            "text": [self.prompt] * len(rows),
-        }
-        if prediction is not None:
-            shared = {"prediction": prediction.label, "probability": prediction.probability}
-            columns |= {name: [value] * len(rows) for name, value in shared.items()}
-        return columns
-
-    def _of_words(self) -> "Attribution":
-        return self.group("word")
-
-    def _text_row(self) -> Row:
-        summed = self._summed("a row for each text")
-        row: Row = {"text": self.prompt, "prediction": self.completion or ""}
-        if (prediction := prediction_of(self)) is not None:
-            target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
-            row["prediction"] = prediction.label
-            row |= {} if self.text_pair is None else {"text_pair": self.text_pair}
-            row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
-            row |= {} if self.verified is None else self.verified.text_row()
-        row |= strongest_words(summed._named_scores())
-        return row | {"truncated": self.truncated, "notes": "; ".join(self.notes)}
-
-    def _shap(self) -> Shap:
-        if self.layers is not None:
-            raise DataError("SHAP's plots know no layers; choose one with layer(...)")
-        if self.completion is not None:
-            raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
-        if len(self.units) > self.text_units or self.units.kind[0] != "token":
-            pieces = [f"{name or text} " for name, text in zip(self.units.names, self.units.text, strict=True)]
-        else:
-            texts = (self.text, self.text_pair)
-            pieces = text_pieces(self.tokens, texts, self.offsets, self.units.sequence)
-        names = tuple(t.name for t in self.targets) if self.has_target_axis else self.targets[0].name
-        base = np.zeros(() if self.quantity == "cosine" else self.scores.shape[:-1], np.float32)
-        parts = [] if self.quantity == "cosine" else [part for part in (self.bias, self.sink) if part is not None]
-        return Shap(self.scores.T, sum(parts, base), pieces, names)
 
     # Drawings
 
@@ -675,28 +604,13 @@ class Attribution(Record):
         answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
         return f"{text} -> {answer}: {self._strongest()}"
 
-    def _named_scores(self) -> list[tuple[str, float]]:
-        """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
-        if not (self.has_words and "token" in self.units.kind):
-            return [(unit.name or unit.text, unit.score) for unit in self.top(len(self.units))]
-        media_units = [unit for unit in self.top(len(self.units)) if unit.position >= self.text_units]
-        last = len(self.prompt or "")
-        words = [word for word in self.words() if word.sequence == 1 or word.end <= last]
-        return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in media_units]
-
     def _strongest(self) -> str:
         """Return the units of the largest magnitude, or how many scores there are."""
         if (self.has_target_axis and self.completion is None) or self.layers is not None:
             return f"scores {'x'.join(map(str, self.scores.shape))}"
-        scored = [(text.strip(), score) for text, score in self._summed("repr")._named_scores() if text.strip()]
+        scored = [(text.strip(), score) for text, score in named_scores(self._summed("repr")) if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
-
-
-def prediction_of(result: Any) -> Prediction | None:
-    """Return what the model predicts for the input of a result; None where that is nothing or several tokens."""
-    predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
-    return predictions[0] if len(predictions) == 1 and result.completion is None else None
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

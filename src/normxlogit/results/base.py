@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, same, shortened
-from .storage.tables import Columns, Row, Shap, to_csv, to_pandas, to_shap
+from .storage.tables import Columns, shap_text, to_csv, to_pandas, to_shap, unit_columns
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _columns(self) -> Columns:
-        """Return the table, a row for each unit, target and layer."""
-
-    @abstractmethod
-    def _of_words(self) -> "Exports":
-        """Return the same with words as units."""
+    def _columns(self, *, words: bool = False) -> Columns:
+        """Return the table, a row for each unit, or each word, target and layer."""
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -94,9 +90,7 @@ class Exports(ABC):
         """
         if level not in ("token", "word", "text"):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
-        if level == "word":
-            return to_pandas(self._of_words()._columns())
-        return to_pandas(self._columns() if level == "token" else self._results()._text_columns())
+        return to_pandas(self._results()._text_columns() if level == "text" else self._columns(words=level == "word"))
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
@@ -247,22 +241,10 @@ class Record(Exports):
             DataError: If shap is missing, the result is not of one text, or there is a layer axis; choose with
                 `layer(...)`.
         """
-        return to_shap(self._shap())
+        return to_shap(shap_text(self))
 
-    def _shap(self) -> Shap:
-        """Return the text as SHAP shows it."""
-        raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
-
-    def _columns(self) -> Columns:
-        return self.scored._columns()
-
-    def _text_row(self) -> Row:
-        """Return the result as one row of a table."""
-        return self.scored._text_row()
-
-    def _title(self) -> str:
-        """Return the heading of a page."""
-        return self.scored._title()
+    def _columns(self, *, words: bool = False) -> Columns:
+        return unit_columns(self.scored.group("word") if words and self.scored is self else self.scored)
 
 
 def require(condition: bool, problem: str) -> None:

@@ -455,9 +455,6 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def _of_words(self) -> "Citations":
-        return self  # sources are sentences
-
     def _heading(self) -> str:
         return self.question
 

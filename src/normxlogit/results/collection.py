@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from .attribution import Attribution, prediction_of
+from .attribution import Attribution
 from .base import Exports, Record
 from .citations import Citations
 from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Columns, Row, stacked, to_shap
-from .targets import Prediction
+from .storage.tables import Columns, Row, shap_text, stacked, text_row, to_shap
+from .targets import Prediction, prediction_of
 from .units.characters import escaped
 from .units.words import Merge
 
@@ -281,14 +281,7 @@ class Attributions(Sequence[R], Exports):
         """
         if not self:
             raise DataError("no results to show")
-        return to_shap([result._shap() for result in self])
-
-    def _title(self) -> str:
-        """Return the heading of a page."""
-        if len(self) > 1 and len(self.drawn_together()) == 1:
-            return f"{len(self)} methods on one text"
-        titles = {result._title() for result in self}
-        return titles.pop() if len(titles) == 1 else "Results"
+        return to_shap(list(map(shap_text, self)))
 
     def __repr__(self) -> str:
         methods = list(dict.fromkeys(result.scored.method for result in self))
@@ -296,7 +289,7 @@ class Attributions(Sequence[R], Exports):
 
     def _text_columns(self) -> Columns:
         """Return the table of texts, a row for each result."""
-        rows = [result._text_row() for result in self]
+        rows = [text_row(result.scored) for result in self]
         return stacked([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
@@ -323,15 +316,12 @@ class Attributions(Sequence[R], Exports):
             groups += [group] if group.comparable else [type(self)([result]) for result in group]
         return groups
 
-    def _of_words(self) -> "Attributions[Any]":
-        return Attributions(result._of_words() for result in self)
-
-    def _columns(self) -> Columns:
+    def _columns(self, *, words: bool = False) -> Columns:
         methods, places = self._methods(), list(range(len(self)))
         if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
         first: list[Row] = [{"text_index": i, **method} for i, method in zip(places, methods, strict=True)]
-        return stacked([result._columns() for result in self], first)
+        return stacked([result._columns(words=words) for result in self], first)
 
 
 def load(path: str | Path) -> Any:
