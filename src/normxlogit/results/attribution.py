@@ -192,7 +192,12 @@ class Attribution(Record):
         return self._media("sound")
 
     def _media(self, kind: str) -> tuple[Medium, ...]:
-        return tuple(medium.with_scores(self.scores[..., medium.units]) for medium in self.media if medium.kind == kind)
+        axes = self.scores.shape[:-1]
+        return tuple(
+            replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
+            for medium in self.media
+            if medium.kind == kind
+        )
 
     @property
     def reads_at(self) -> int | None:

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from .collection import Attributions
 
 
-PAGES = "; to_html writes pages"
-FIGURES = "; plot().savefig writes figures"
 DRAWN = {
-    **dict.fromkeys((".html", ".htm"), PAGES),
-    **dict.fromkeys((".svg", ".png", ".pdf"), FIGURES),
+    **dict.fromkeys((".html", ".htm"), "; to_html writes pages"),
+    **dict.fromkeys((".svg", ".png", ".pdf"), "; plot().savefig writes figures"),
     ".tex": "; to_latex returns LaTeX",
 }
 """What makes the files that are drawn, by their suffix."""
@@ -95,6 +93,18 @@ class Exports(ABC):
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
         return to_csv(self._columns())
+
+    def to_shap(self) -> Any:
+        """Return the scores as a `shap.Explanation`, on which SHAP's plots work; of several results a row for each.
+
+        The base value is the `bias`, with which the scores add up to what is explained. It is 0 where there is no
+        bias: the scores of such a method do not add up to the model's output, and neither do SHAP's plots.
+
+        Raises:
+            DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis; choose
+                with `layer(...)`.
+        """
+        return to_shap([shap_text(result) for result in self._results()], single=isinstance(self, Record))
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -230,18 +240,6 @@ class Record(Exports):
         from .collection import Attributions
 
         return Attributions([self])
-
-    def to_shap(self) -> Any:
-        """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
-
-        The base value is the `bias`, with which the scores add up to what is explained. It is 0 where there is no
-        bias: the scores of such a method do not add up to the model's output, and neither do SHAP's plots.
-
-        Raises:
-            DataError: If shap is missing, the result is not of one text, or there is a layer axis; choose with
-                `layer(...)`.
-        """
-        return to_shap(shap_text(self))
 
     def _columns(self, *, words: bool = False) -> Columns:
         return unit_columns(self.scored.group("word") if words and self.scored is self else self.scored)

@@ -17,7 +17,7 @@ from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Columns, Row, shap_text, stacked, text_row, to_shap
+from .storage.tables import Columns, Row, stacked, text_row
 from .targets import Prediction, prediction_of
 from .units.characters import escaped
 from .units.words import Merge
@@ -271,17 +271,6 @@ class Attributions(Sequence[R], Exports):
 
     def _results(self) -> "Attributions[Any]":
         return self
-
-    def to_shap(self) -> Any:
-        """Return the results as one `shap.Explanation` with a row for each text.
-
-        Raises:
-            DataError: If shap is missing, there is no result, or a result has a layer axis; choose with
-                `layer(...)`.
-        """
-        if not self:
-            raise DataError("no results to show")
-        return to_shap(list(map(shap_text, self)))
 
     def __repr__(self) -> str:
         methods = list(dict.fromkeys(result.scored.method for result in self))

@@ -187,29 +187,33 @@ def to_pandas(columns: Columns) -> "DataFrame":
     return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
 
 
-def to_shap(part: Shap | Sequence[Shap]) -> Any:
+def to_shap(texts: Sequence[Shap], *, single: bool) -> Any:
     """Return one text, or several with a row for each, as a `shap.Explanation`.
 
     Raises:
-        DataError: If shap is missing.
+        DataError: If shap is missing, or there is no text.
     """
+    if not texts:
+        raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
-    if isinstance(part, Shap):
-        names = None if isinstance(part.names, str) else list(part.names)
-        base: Any = part.base.astype(np.float64) if names else float(part.base)
-        return shap.Explanation(part.values.astype(np.float64), base, np.array(part.data, object), output_names=names)
-    values, data = np.empty(len(part), dtype=object), np.empty(len(part), dtype=object)
-    for i, text in enumerate(part):
+    first = texts[0]
+    if single:
+        names = None if isinstance(first.names, str) else list(first.names)
+        base: Any = first.base.astype(np.float64) if names else float(first.base)
+        return shap.Explanation(first.values.astype(np.float64), base, np.array(first.data, object), output_names=names)
+    values, data = np.empty(len(texts), dtype=object), np.empty(len(texts), dtype=object)
+    for i, text in enumerate(texts):
         values[i], data[i] = text.values.astype(np.float64), np.array(text.data, object)
     # Names of the features let SHAP average a word over texts of different lengths.
-    pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in part]}
-    first, shapes = part[0].names, {text.base.shape for text in part}
+    pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in texts]}
     # Texts with different numbers of labels have no common array.
-    bases = [text.base.astype(np.float64) for text in part]
-    base = np.stack(bases) if len(shapes) == 1 else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
-    if isinstance(first, str) or any(text.names != first for text in part):
+    bases = [text.base.astype(np.float64) for text in texts]
+    base = (
+        np.stack(bases) if len({base.shape for base in bases}) == 1 else np.array([*bases, None], object)[:-1]
+    )  # (B,) or (B, C)
+    if isinstance(first.names, str) or any(text.names != first.names for text in texts):
         return shap.Explanation(values, base, **pieces)
-    return shap.Explanation(values, base, **pieces, output_names=list(first))
+    return shap.Explanation(values, base, **pieces, output_names=list(first.names))
 
 
 def optional_module(name: str, otherwise: str) -> Any:
