@@ -48,8 +48,12 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _columns(self, *, words: bool = False) -> Columns:
-        """Return the table, a row for each unit, or each word, target and layer."""
+    def _columns(self) -> Columns:
+        """Return the table, a row for each unit, target and layer."""
+
+    @abstractmethod
+    def _of_words(self) -> "Exports":
+        """Return the same with words as units; of an answer's citations with its sources, which are sentences."""
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -88,7 +92,9 @@ class Exports(ABC):
         """
         if level not in ("token", "word", "text"):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
-        return to_pandas(self._results()._text_columns() if level == "text" else self._columns(words=level == "word"))
+        if level == "text":
+            return to_pandas(self._results()._text_columns())
+        return to_pandas((self._of_words() if level == "word" else self)._columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
@@ -241,8 +247,11 @@ class Record(Exports):
 
         return Attributions([self])
 
-    def _columns(self, *, words: bool = False) -> Columns:
-        return unit_columns(self.scored.group("word") if words and self.scored is self else self.scored)
+    def _columns(self) -> Columns:
+        return unit_columns(self.scored)
+
+    def _of_words(self) -> "Record":
+        return self.scored.group("word") if self.scored is self else self
 
 
 def require(condition: bool, problem: str) -> None:

@@ -305,12 +305,15 @@ class Attributions(Sequence[R], Exports):
             groups += [group] if group.comparable else [type(self)([result]) for result in group]
         return groups
 
-    def _columns(self, *, words: bool = False) -> Columns:
+    def _of_words(self) -> "Attributions[Any]":
+        return Attributions(result._of_words() for result in self)
+
+    def _columns(self) -> Columns:
         methods, places = self._methods(), list(range(len(self)))
         if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
         first: list[Row] = [{"text_index": i, **method} for i, method in zip(places, methods, strict=True)]
-        return stacked([result._columns(words=words) for result in self], first)
+        return stacked([result._columns() for result in self], first)
 
 
 def load(path: str | Path) -> Any:
