@@ -208,9 +208,8 @@ def to_shap(texts: Sequence[Shap], *, single: bool) -> Any:
     pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in texts]}
     # Texts with different numbers of labels have no common array.
     bases = [text.base.astype(np.float64) for text in texts]
-    base = (
-        np.stack(bases) if len({base.shape for base in bases}) == 1 else np.array([*bases, None], object)[:-1]
-    )  # (B,) or (B, C)
+    alike = len({base.shape for base in bases}) == 1
+    base = np.stack(bases) if alike else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
     if isinstance(first.names, str) or any(text.names != first.names for text in texts):
         return shap.Explanation(values, base, **pieces)
     return shap.Explanation(values, base, **pieces, output_names=list(first.names))

@@ -183,11 +183,7 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
 def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
     """Return the scores of a group, (...)."""
     values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
-    if merge == "max" and group.kind != "word" and group.kind not in APART:
-        largest: Floats = values.max(-1)
-        return largest
-    if merge in ("max", "mean", "first") and group.kind not in APART:
-        return np.asarray(merged(values, merge))
-    weights: Floats = np.array(group.weights or [1.0] * len(group.tokens))
-    weighted: Floats = values @ weights
-    return weighted
+    if merge in ("sum", "excess") or group.kind in APART:
+        sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
+        return sums
+    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merged(values, merge))
