@@ -156,24 +156,23 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     }
     special, sinks = a.special_tokens_mask, set(a.sinks)
     unknown = {i for i, token in enumerate(a.tokens) if token in UNKNOWN}
-    kinds, details = [], []
-    for i, group in enumerate(tokens):
-        kind = "unknown" if unknown.issuperset(group) else "" if sinks.isdisjoint(group) else "sink"
-        kind = "read" if a.reads_at in group else kind
-        kinds.append("special" if special[group[0]] and special[group[-1]] else kind)
-        lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not sinks.isdisjoint(group))
-        details.append("\n".join(lines))
     spans: list[list[Span]] = [[] for _ in texts]
     names: list[str] = []
-    current = 0
-    for (group, start, end), kind in zip(groups, kinds, strict=True):
+    kinds, details, current = [], [], 0
+    for i, (group, start, end) in enumerate(groups):
+        kind = "unknown" if unknown.issuperset(group) else "" if sinks.isdisjoint(group) else "sink"
+        kind = "read" if a.reads_at in group else kind
+        kind = "special" if special[group[0]] and special[group[-1]] else kind
+        lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
+        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not sinks.isdisjoint(group))
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         name = texts[current][start:end] or a.units.text[group[0]]
-        piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=len(names))
+        piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
         names.append(quoted(visible(name)))
+        kinds.append(kind)
+        details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
     labels = [target.name for target in a.targets] if a.has_target_axis else [""]
     rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]

@@ -310,9 +310,9 @@ class Citations(Record):
         support = self._judged(LEAST_SHARE)
         numbers = {i: k for sentence in support for i, k in zip(sentence.sources, sentence.citations, strict=True)}
         described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
-        losses = self.losses
+        losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
         return [
-            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses.get(name))
+            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses[i])
             for i, (document, name, (start, end), share) in enumerate(described)
         ]
 
