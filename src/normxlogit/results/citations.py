@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from .attribution import Attribution
 from .base import Record, require
-from .storage.schema import FloatArray, freeze, plain
+from .storage.schema import FloatArray, plain
 from .units.characters import markdown_escaped, one_line
 from .units.spans import MessageSpan
 from .units.units import APART
@@ -158,10 +158,6 @@ class Citations(Record):
     attribution: Attribution
     messages: tuple[MessageSpan, ...] = ()
     value_scores: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        """Freeze the arrays."""
-        freeze(self)
 
     @property
     def scored(self) -> Attribution:
