@@ -3,7 +3,7 @@ import pytest
 
 from normxlogit.errors import InputError
 from normxlogit.inputs.encoding import ScoreSpread
-from normxlogit.results.units.regions import Region, regions_of
+from normxlogit.results.units.regions import regions_of, share_inside
 from tests.factories import make_media
 
 
@@ -19,7 +19,7 @@ def test_a_region_has_the_patches_by_the_share_of_their_area_in_it():
     (image,) = make_media().images  # four patches of 8 x 6 pixels
     s = image.scores
     expected = s[:, 0, 0] / 2 + s[:, 0, 1] + s[:, 1, 0] / 2 / 3 + s[:, 1, 1] / 3
-    inside = Region("a", 0, (4, 0, 16, 8)).shares_inside(image)
+    inside = share_inside(image, (4, 0, 16, 8))
     np.testing.assert_allclose((image.scores * inside).sum((1, 2)), expected, rtol=1e-5)
     sums = make_media().group({"a": (4, 0, 16, 8)})
     region = sums.units.name.index("a")
@@ -29,7 +29,7 @@ def test_a_region_has_the_patches_by_the_share_of_their_area_in_it():
 
 def test_regions_of_several_pictures_are_named_with_their_number():
     images = (*make_media().images, *make_media().images)
-    (one, two) = regions_of({"a": (1, 0, 0, 8, 6), "b": [0, 0, 0, 8, 6], "words": (0, 3)}, images)
-    assert (one.picture, two.picture, one.box) == (1, 0, (0, 0, 8, 6))
+    regions = regions_of({"a": (1, 0, 0, 8, 6), "b": [0, 0, 0, 8, 6], "words": (0, 3)}, images)
+    assert regions == {"a": (1, (0, 0, 8, 6)), "b": (0, (0, 0, 8, 6))}
     with pytest.raises(InputError, match="2 pictures"):
         regions_of({"a": (0, 0, 8, 6)}, images)

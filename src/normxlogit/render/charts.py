@@ -1,5 +1,6 @@
 """Blocks of numbers: heat maps, from which texts, tables and plots take colours and numbers too, and legends."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -69,13 +70,19 @@ class Grid(Block):
         """The columns that set the scale: without special tokens and the place of the answer, if others are left."""
         return [i for i in self.plain if self.kinds[i] != "read"] or self.plain or list(range(len(self.columns)))
 
+    @property
+    def _scaled(self) -> FloatArray:
+        """The scores by the scales of their rows, (R, C); 0 in an empty field."""
+        scales = np.array([scale or 1.0 for scale in self.scales], np.float32)[:, None]  # (R, 1)
+        scaled: FloatArray = np.nan_to_num(self.scores / scales)
+        return scaled
+
     @cached_property
     def strengths(self) -> FloatArray:
         """The colours, from -1 to 1, (R, C)."""
-        scales = np.array([scale or 1.0 for scale in self.scales], np.float32)[:, None]  # (R, 1)
         compared = set(self.compared)
         coloured = [i in compared and kind not in ("special", "unknown") for i, kind in enumerate(self.kinds)]  # (C,)
-        strengths: FloatArray = np.where(coloured, np.nan_to_num(self.scores / scales).clip(-1.0, 1.0), 0.0)
+        strengths: FloatArray = np.where(coloured, self._scaled.clip(-1.0, 1.0), 0.0)
         return strengths
 
     def number(self, row: int, column: int) -> str:
@@ -108,8 +115,7 @@ class Grid(Block):
 
     def best(self, k: int | None) -> "Grid":
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
-        scales = np.array([scale or 1.0 for scale in self.scales])[:, None]  # (R, 1)
-        sizes = np.abs(np.nan_to_num(self.scores[:, self.plain] / scales)).max(0, initial=0.0)  # (plain,)
+        sizes = np.abs(self._scaled[:, self.plain]).max(0, initial=0.0)  # (plain,)
         order = [self.plain[i] for i in np.argsort(-sizes, kind="stable")]
         return self.take(sorted(order[: k or MOST]), len(order))
 
@@ -163,6 +169,6 @@ def number(score: float, scale: float, *, signed: bool = True) -> str:
     """Return a score with three digits of the largest one, so that columns of numbers line up."""
     if scale and not 1e-4 <= scale < 1e5:
         return format(score, "+.2e" if signed else ".2e")
-    digits = int(np.clip(2 - np.floor(np.log10(scale)), 0, 6)) if scale else 2
+    digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2
     text = format(score, f"+.{digits}f" if signed else f".{digits}f")
     return text if float(text) else text.lstrip("+-")

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..errors import MethodError
 from ..methods.registry import describe
-from ..results.attribution import Attribution, prediction_of
+from ..results.attribution import Attribution
 from ..results.storage.schema import check, setting_text
-from ..results.targets import Prediction
+from ..results.targets import Prediction, prediction_of
 from ..results.units.characters import one_line, visible
 from .blocks import Header
 

@@ -115,7 +115,7 @@ def _colour(strength: float) -> tuple[str, str]:
     return "nxl-" + ("for" if strength > 0 else "against"), f"--s:{abs(strength):.3f};background-color:{shade}"
 
 
-def _cell_attributes(cell: Cell, column: Column, named: bool) -> Markup:
+def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
     """Return the class, colour, place and value of a cell, and the name of its column where a narrow page needs it."""
     sign, style = _colour(cell.strength)
     return _markup(

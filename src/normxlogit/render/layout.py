@@ -7,7 +7,6 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
-from ..results.units.words import merged
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .describe import UNKNOWN, meanings, prediction_text, score_label
@@ -139,14 +138,17 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    texts, unit, merge = [a.text or "", *([] if a.text_pair is None else [a.text_pair])], "token", "sum"
-    if a.has_words if words is None else words:
-        groups, unit, merge = [(word.tokens, word.start, word.end) for word in a.words()], "word", a.merge
+    texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
+    in_words = a.has_words if words is None else words
+    scored = a.words() if in_words else []
+    if in_words:
+        groups = [(word.tokens, word.start, word.end) for word in scored]
     elif a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
         groups = _shared(a, a.offsets)
     tokens = [group for group, *_ in groups]
+    columns = [word.score for word in scored] if in_words else [a.scores[..., list(i)].sum(-1) for i in tokens]
     predictions = [prediction_text(p) for p in a.token_predictions or ()]
     facts = {
         WITHOUT: [without_text(a, group) for group in tokens],
@@ -154,35 +156,33 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     }
     special, sinks = a.special_tokens_mask, set(a.sinks)
     unknown = {i for i, token in enumerate(a.tokens) if token in UNKNOWN}
-    kinds, details = [], []
-    for i, group in enumerate(tokens):
-        kind = "unknown" if unknown.issuperset(group) else "" if sinks.isdisjoint(group) else "sink"
-        kind = "read" if a.reads_at in group else kind
-        kinds.append("special" if special[group[0]] and special[group[-1]] else kind)
-        lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not sinks.isdisjoint(group))
-        details.append("\n".join(lines))
     spans: list[list[Span]] = [[] for _ in texts]
     names: list[str] = []
-    current = 0
-    for (group, start, end), kind in zip(groups, kinds, strict=True):
+    kinds, details, current = [], [], 0
+    for i, (group, start, end) in enumerate(groups):
+        kind = "unknown" if unknown.issuperset(group) else "" if sinks.isdisjoint(group) else "sink"
+        kind = "read" if a.reads_at in group else kind
+        kind = "special" if special[group[0]] and special[group[-1]] else kind
+        lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
+        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not sinks.isdisjoint(group))
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         name = texts[current][start:end] or a.units.text[group[0]]
-        piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=len(names))
+        piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
         names.append(quoted(visible(name)))
+        kinds.append(kind)
+        details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
     labels = [target.name for target in a.targets] if a.has_target_axis else [""]
     rows = [", ".join(filter(None, [label, layer])) for label in labels for layer in layers]
-    columns = [np.asarray(merged(a.scores[..., list(group)], merge)).ravel() for group in tokens]  # (rows,) each
-    scores = np.stack(columns, -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
+    scores = np.stack(columns, -1).reshape(len(rows), -1) if columns else np.zeros((len(rows), 0))  # (rows, columns)
     finite = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0).astype(np.float32)
     label = "score / largest of the layer" if a.layers is not None else score_label(a)
     steps = len(a.layers or ())
     grid = Grid(rows, names, finite, label=label, signed=a.signed, kinds=kinds, details=details, steps=steps)
     pieces = [cut(text, of_text, between="rest") for text, of_text in zip(texts, spans, strict=True)]
-    return Layout(unit, pieces, tokens, facts, grid)
+    return Layout("word" if in_words else "token", pieces, tokens, facts, grid)
 
 
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:

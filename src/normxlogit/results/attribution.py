@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import Row, Shap, strongest_words, text_pieces
-from .targets import Prediction, Target
+from .storage.tables import named_scores
+from .targets import Prediction, Target, prediction_of
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
@@ -122,13 +122,6 @@ class Attribution(Record):
         """The result itself; of citations it is their attribution."""
         return self
 
-    def _title(self) -> str:
-        if self.targets[0].kind == "part":
-            return "An answer and the sources it rests on"
-        if self.completion is not None:
-            return "Generated text and what it rests on"
-        return "Similarity" if self.quantity == "cosine" else "Token attributions"
-
     @property
     def has_target_axis(self) -> bool:
         """Whether the first axis of `scores` runs over targets."""
@@ -199,7 +192,12 @@ class Attribution(Record):
         return self._media("sound")
 
     def _media(self, kind: str) -> tuple[Medium, ...]:
-        return tuple(medium.with_scores(self.scores[..., medium.units]) for medium in self.media if medium.kind == kind)
+        axes = self.scores.shape[:-1]
+        return tuple(
+            replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
+            for medium in self.media
+            if medium.kind == kind
+        )
 
     @property
     def reads_at(self) -> int | None:
@@ -504,7 +502,7 @@ class Attribution(Record):
             if i not in answer and (special or not (self.units.special[i] or i == self.reads_at))
         ][:k]
 
-    # Files and tables
+    # Files
 
     def _validate(self) -> None:
         self.units.validate()
@@ -545,69 +543,6 @@ class Attribution(Record):
             medium.validate(count)
         if self.verified is not None:
             self.verified.validate(count)
-
-    def _rows(self, first: Row | None = None) -> list[Row]:
-        units, count, prediction = self.units, len(self.units), prediction_of(self)
-        ids, spans = units.ids or (None,) * count, units.spans or ((None, None),) * count
-        described: list[Row] = [
-            {
-                "position": i,
-                "unit": units.text[i],
-                "kind": units.kind[i],
-                "name": units.name[i] if units.name else None,
-                "token_id": ids[i],
-                "start": spans[i][0],
-                "end": spans[i][1],
-                "sequence": units.sequence[i],
-                "special": units.special[i],
-            }
-            for i in range(count)
-        ]
-        if self.verified is not None:
-            for i, row in enumerate(described):
-                removal = self.verified.without(i)
-                row["value_without"] = None if removal is None else removal.value
-        shared: Row = {"text": self.prompt}
-        if prediction is not None:
-            shared |= {"prediction": prediction.label, "probability": prediction.probability}
-        scores = self.scores.reshape(len(self.targets) if self.has_target_axis else 1, -1, count)  # (K, L, U)
-        first = first or {}
-        return [
-            {**first, "target": k, "label": target.name, "layer": layer, **described[i], "score": values[i], **shared}
-            for k, (target, of_layers) in enumerate(zip(self.targets, scores.tolist(), strict=True))
-            for layer, values in zip(self.layers or (None,), of_layers, strict=True)
-            for i in self._read_before(k)
-        ]
-
-    def _of_words(self) -> "Attribution":
-        return self.group("word")
-
-    def _text_row(self) -> Row:
-        summed = self._summed("a row for each text")
-        row: Row = {"text": self.prompt, "prediction": self.completion or ""}
-        if (prediction := prediction_of(self)) is not None:
-            target = self.target.name + (f" rather than {self.target.contrast}" if self.target.contrast else "")
-            row["prediction"] = prediction.label
-            row |= {} if self.text_pair is None else {"text_pair": self.text_pair}
-            row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
-            row |= {} if self.verified is None else self.verified.text_row()
-        row |= strongest_words(summed._named_scores())
-        return row | {"truncated": self.truncated, "notes": "; ".join(self.notes)}
-
-    def _shap(self) -> Shap:
-        if self.layers is not None:
-            raise DataError("SHAP's plots know no layers; choose one with layer(...)")
-        if self.completion is not None:
-            raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
-        if len(self.units) > self.text_units or self.units.kind[0] != "token":
-            pieces = [f"{name or text} " for name, text in zip(self.units.names, self.units.text, strict=True)]
-        else:
-            texts = (self.text, self.text_pair)
-            pieces = text_pieces(self.tokens, texts, self.offsets, self.units.sequence)
-        names = tuple(t.name for t in self.targets) if self.has_target_axis else self.targets[0].name
-        base = np.zeros(() if self.quantity == "cosine" else self.scores.shape[:-1], np.float32)
-        parts = [] if self.quantity == "cosine" else [part for part in (self.bias, self.sink) if part is not None]
-        return Shap(self.scores.T, sum(parts, base), pieces, names)
 
     # Drawings
 
@@ -674,28 +609,13 @@ class Attribution(Record):
         answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
         return f"{text} -> {answer}: {self._strongest()}"
 
-    def _named_scores(self) -> list[tuple[str, float]]:
-        """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
-        if not (self.has_words and "token" in self.units.kind):
-            return [(unit.name or unit.text, unit.score) for unit in self.top(len(self.units))]
-        media_units = [unit for unit in self.top(len(self.units)) if unit.position >= self.text_units]
-        last = len(self.prompt or "")
-        words = [word for word in self.words() if word.sequence == 1 or word.end <= last]
-        return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in media_units]
-
     def _strongest(self) -> str:
         """Return the units of the largest magnitude, or how many scores there are."""
         if (self.has_target_axis and self.completion is None) or self.layers is not None:
             return f"scores {'x'.join(map(str, self.scores.shape))}"
-        scored = [(text.strip(), score) for text, score in self._summed("repr")._named_scores() if text.strip()]
+        scored = [(text.strip(), score) for text, score in named_scores(self._summed("repr")) if text.strip()]
         scored.sort(key=lambda pair: -abs(pair[1]))
         return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
-
-
-def prediction_of(result: Any) -> Prediction | None:
-    """Return what the model predicts for the input of a result; None where that is nothing or several tokens."""
-    predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
-    return predictions[0] if len(predictions) == 1 and result.completion is None else None
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

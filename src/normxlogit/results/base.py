@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
-from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, shortened
-from .storage.tables import Row, Shap, to_csv, to_pandas, to_shap
+from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, same, shortened
+from .storage.tables import Columns, shap_text, to_csv, to_pandas, to_shap, unit_columns
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from .collection import Attributions
 
 
-PAGES = "; to_html writes pages"
-FIGURES = "; plot().savefig writes figures"
 DRAWN = {
-    **dict.fromkeys((".html", ".htm"), PAGES),
-    **dict.fromkeys((".svg", ".png", ".pdf"), FIGURES),
+    **dict.fromkeys((".html", ".htm"), "; to_html writes pages"),
+    **dict.fromkeys((".svg", ".png", ".pdf"), "; plot().savefig writes figures"),
     ".tex": "; to_latex returns LaTeX",
 }
 """What makes the files that are drawn, by their suffix."""
@@ -50,12 +48,12 @@ class Exports(ABC):
         """Return the results as a collection."""
 
     @abstractmethod
-    def _rows(self, first: Row | None = None) -> list[Row]:
-        """Return the rows of the table, one for each unit, target and layer, each behind the cells `first`."""
+    def _columns(self) -> Columns:
+        """Return the table, a row for each unit, target and layer."""
 
     @abstractmethod
     def _of_words(self) -> "Exports":
-        """Return the same with words as units."""
+        """Return the same with words as units; of an answer's citations with its sources, which are sentences."""
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -94,13 +92,25 @@ class Exports(ABC):
         """
         if level not in ("token", "word", "text"):
             raise InputError(f'level must be "token", "word" or "text", not {level!r}')
-        if level == "word":
-            return to_pandas(self._of_words()._rows())
-        return to_pandas(self._rows() if level == "token" else self._results()._text_rows())
+        if level == "text":
+            return to_pandas(self._results()._text_columns())
+        return to_pandas((self._of_words() if level == "word" else self)._columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
-        return to_csv(self._rows())
+        return to_csv(self._columns())
+
+    def to_shap(self) -> Any:
+        """Return the scores as a `shap.Explanation`, on which SHAP's plots work; of several results a row for each.
+
+        The base value is the `bias`, with which the scores add up to what is explained. It is 0 where there is no
+        bias: the scores of such a method do not add up to the model's output, and neither do SHAP's plots.
+
+        Raises:
+            DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis; choose
+                with `layer(...)`.
+        """
+        return to_shap([shap_text(result) for result in self._results()], single=isinstance(self, Record))
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -197,7 +207,7 @@ class Record(Exports):
         """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return bool(plain(self) == plain(other))
+        return all(same(value, getattr(other, name)) for name, value in vars(self).items())
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
@@ -237,32 +247,11 @@ class Record(Exports):
 
         return Attributions([self])
 
-    def to_shap(self) -> Any:
-        """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
+    def _columns(self) -> Columns:
+        return unit_columns(self.scored)
 
-        The base value is the `bias`, with which the scores add up to what is explained. It is 0 where there is no
-        bias: the scores of such a method do not add up to the model's output, and neither do SHAP's plots.
-
-        Raises:
-            DataError: If shap is missing, the result is not of one text, or there is a layer axis; choose with
-                `layer(...)`.
-        """
-        return to_shap(self._shap())
-
-    def _shap(self) -> Shap:
-        """Return the text as SHAP shows it."""
-        raise DataError(f"SHAP's plots show the units of one text, not {self.described}")
-
-    def _rows(self, first: Row | None = None) -> list[Row]:
-        return self.scored._rows(first)
-
-    def _text_row(self) -> Row:
-        """Return the result as one row of a table."""
-        return self.scored._text_row()
-
-    def _title(self) -> str:
-        """Return the heading of a page."""
-        return self.scored._title()
+    def _of_words(self) -> "Record":
+        return self.scored.group("word") if self.scored is self else self
 
 
 def require(condition: bool, problem: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from .attribution import Attribution
 from .base import Record, require
-from .storage.schema import FloatArray, freeze, plain
+from .storage.schema import FloatArray, plain
 from .units.characters import markdown_escaped, one_line
 from .units.spans import MessageSpan
 from .units.units import APART
@@ -86,6 +86,7 @@ class Support(NamedTuple):
             None where there is none, or that was not tested.
         messages: The messages that its citations are of, one for each; empty where they are of documents.
         origin: What the sources are of, as the verdict calls them.
+        sources: The places of the cited sources among all.
     """
 
     text: str
@@ -101,6 +102,7 @@ class Support(NamedTuple):
     contradiction: Swap | None = None
     messages: tuple[str, ...] = ()
     origin: Origin = "documents"
+    sources: tuple[int, ...] = ()
 
     @property
     def judgement(self) -> Judgement:
@@ -156,10 +158,6 @@ class Citations(Record):
     attribution: Attribution
     messages: tuple[MessageSpan, ...] = ()
     value_scores: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        """Freeze the arrays."""
-        freeze(self)
 
     @property
     def scored(self) -> Attribution:
@@ -305,11 +303,12 @@ class Citations(Record):
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        numbers = _numbering(self.cited)
+        support = self._judged(LEAST_SHARE)
+        numbers = {i: k for sentence in support for i, k in zip(sentence.sources, sentence.citations, strict=True)}
         described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
-        losses = self.losses
+        losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
         return [
-            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses.get(name))
+            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses[i])
             for i, (document, name, (start, end), share) in enumerate(described)
         ]
 
@@ -320,10 +319,10 @@ class Citations(Record):
         Sources that were left out come first, by what the sentence loses without them; those without which it loses
         nothing are not cited. A sentence that does not rest on the documents, or contradicts them, cites none.
         """
-        return tuple(sentence.citations for sentence in self._judged(LEAST_SHARE))
+        return tuple(sentence.sources for sentence in self._judged(LEAST_SHARE))
 
-    def _judged(self, threshold: float) -> list[Support]:
-        """Return what each sentence rests on, with the indices of its sources for citations.
+    def _judged(self, threshold: float) -> tuple[Support, ...]:
+        """Return what each sentence rests on.
 
         Args:
             threshold: Least share of the documents in a sentence that rests on them; all do where there are no shares.
@@ -332,6 +331,7 @@ class Citations(Record):
         bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
         without_all, judged = self.sentence_losses.tolist(), []
+        numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
             scores = a.scores[k].astype(np.float64)  # (U,)
             documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
@@ -341,10 +341,10 @@ class Citations(Record):
             rests = (a.bias is None or share >= threshold) and (loss is None or loss > LEAST_LOSS)
             cited = _strongest(shares, losses) if rests and contradiction is None else ()
             messages = tuple(documents_of[i] for i in cited) if self.messages else ()
-            values = (documents, prompt, answer, float(sink[k]), float(bias[k]), share)
-            shown = (cited, rests, loss, contradiction, messages, self.origin)
-            judged.append(Support(self.sentences[k], *values, *shown))
-        return judged
+            citations = tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited)
+            besides = (float(sink[k]), float(bias[k]), share, citations, rests, loss, contradiction, messages)
+            judged.append(Support(self.sentences[k], documents, prompt, answer, *besides, self.origin, cited))
+        return tuple(judged)
 
     @property
     def support(self) -> tuple[Support, ...]:
@@ -364,9 +364,7 @@ class Citations(Record):
         if self.attribution.bias is None:
             method = self.attribution.method
             raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
-        judged = self._judged(share)
-        numbers = _numbers(tuple(sentence.citations for sentence in judged))
-        return tuple(s._replace(citations=cited) for s, cited in zip(judged, numbers, strict=True))
+        return self._judged(share)
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
@@ -380,7 +378,7 @@ class Citations(Record):
     @property
     def marks(self) -> list[tuple[int, ...]]:
         """The numbers cited by each sentence; none for a sentence that does not rest on the documents."""
-        return _numbers(self.cited)
+        return [sentence.citations for sentence in self._judged(LEAST_SHARE)]
 
     def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
         """Return the answer, each piece of it as `written`, with a mark for each citation behind each sentence."""
@@ -455,9 +453,6 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def _of_words(self) -> "Citations":
-        return self  # sources are sentences
-
     def _heading(self) -> str:
         return self.question
 
@@ -480,18 +475,7 @@ def _strongest(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
     return tuple(cited[:MOST])
 
 
-def _numbering(cited: tuple[tuple[int, ...], ...]) -> dict[int, int]:
-    """Return the number of each cited source, counted from 1 in the order of their first citation."""
-    return {source: number for number, source in enumerate(dict.fromkeys(i for sources in cited for i in sources), 1)}
-
-
-def _numbers(cited: tuple[tuple[int, ...], ...]) -> list[tuple[int, ...]]:
-    """Return the sources of each sentence by their numbers."""
-    numbers = _numbering(cited)
-    return [tuple(numbers[i] for i in sources) for sources in cited]
-
-
 def _support_state(support: Support) -> dict[str, Any]:
-    apart = ("text", "citations", "origin")
+    apart = ("text", "citations", "sources", "origin")
     state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
     return {**state, "verdict": support.verdict}

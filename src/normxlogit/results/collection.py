@@ -1,7 +1,7 @@
 """Several results: a sequence that slices, draws itself, compares methods, saves, loads and becomes a table."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import eq
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from .attribution import Attribution, prediction_of
+from .attribution import Attribution
 from .base import Exports, Record
 from .citations import Citations
 from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Row, to_shap
-from .targets import Prediction
+from .storage.tables import Columns, Row, stacked, text_row
+from .targets import Prediction, prediction_of
 from .units.characters import escaped
 from .units.words import Merge
 
@@ -59,6 +59,9 @@ class Attributions(Sequence[R], Exports):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._items)
 
     def __eq__(self, other: object) -> bool:
         """Return whether another collection, list or tuple holds equal results."""
@@ -269,32 +272,14 @@ class Attributions(Sequence[R], Exports):
     def _results(self) -> "Attributions[Any]":
         return self
 
-    def to_shap(self) -> Any:
-        """Return the results as one `shap.Explanation` with a row for each text.
-
-        Raises:
-            DataError: If shap is missing, there is no result, or a result has a layer axis; choose with
-                `layer(...)`.
-        """
-        if not self:
-            raise DataError("no results to show")
-        return to_shap([result._shap() for result in self])
-
-    def _title(self) -> str:
-        """Return the heading of a page."""
-        if len(self) > 1 and len(self.drawn_together()) == 1:
-            return f"{len(self)} methods on one text"
-        titles = {result._title() for result in self}
-        return titles.pop() if len(titles) == 1 else "Results"
-
     def __repr__(self) -> str:
         methods = list(dict.fromkeys(result.scored.method for result in self))
         return escaped(f"Attributions({len(self)} results{' by ' + ', '.join(methods) if methods[1:] else ''})")
 
-    def _text_rows(self) -> list[Row]:
-        """Return the rows of the table of texts, one a result."""
-        methods = self._methods()
-        return [{**method, **result._text_row()} for method, result in zip(methods, self, strict=True)]
+    def _text_columns(self) -> Columns:
+        """Return the table of texts, a row for each result."""
+        rows = [text_row(result.scored) for result in self]
+        return stacked([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
         """Return what a table says of the method of each result: nothing where all have the same."""
@@ -323,14 +308,12 @@ class Attributions(Sequence[R], Exports):
     def _of_words(self) -> "Attributions[Any]":
         return Attributions(result._of_words() for result in self)
 
-    def _rows(self, first: Row | None = None) -> list[Row]:
+    def _columns(self) -> Columns:
         methods, places = self._methods(), list(range(len(self)))
         if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
-        results = zip(places, methods, self, strict=True)
-        return [
-            row for i, method, result in results for row in result._rows({**(first or {}), "text_index": i, **method})
-        ]
+        first: list[Row] = [{"text_index": i, **method} for i, method in zip(places, methods, strict=True)]
+        return stacked([result._columns() for result in self], first)
 
 
 def load(path: str | Path) -> Any:

@@ -1,6 +1,6 @@
 """What a model answered, and what of it is explained."""
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .storage.schema import Index, Number
 
@@ -41,3 +41,9 @@ class Target(NamedTuple):
     contrast_id: Index | None = None
     position: Index | None = None
     span: tuple[Index, Index] | None = None
+
+
+def prediction_of(result: Any) -> Prediction | None:
+    """Return what the model predicts for the input of a result; None where that is nothing or several tokens."""
+    predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
+    return predictions[0] if len(predictions) == 1 and result.completion is None else None

@@ -111,6 +111,11 @@ class Verification:
         """Return the answer without the unit that holds a token; None where it was not removed by itself."""
         return next((removal for removal in self.single if token in removal.tokens), None)
 
+    def loss(self, token: int) -> float | None:
+        """Return what the measured quantity loses without the unit that holds a token; None where that stayed."""
+        removal = self.without(token)
+        return None if removal is None else self.original.value - removal.value
+
     def contradiction(self, sentence: int) -> Swap | None:
         """Return the value of a sentence that the documents contradict the most; None where they contradict none."""
         negative = [swap for swap in self.swaps if swap.sentence == sentence and swap.margin < -CLOSE]

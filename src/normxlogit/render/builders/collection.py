@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...results.attribution import Attribution, prediction_of
+from ...results.attribution import Attribution
 from ...results.base import Record
 from ...results.citations import Citations
 from ...results.collection import Attributions
+from ...results.targets import prediction_of
 from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
 from ..html import page
@@ -84,7 +85,23 @@ def results_page(
         DataError: If words are asked for and a result has none.
     """
     drawn = cards(results, words=words, costs=costs)
-    return page([*drawn, *curves_card(curves)], title or results._title())
+    return page([*drawn, *curves_card(curves)], title or _title(results))
+
+
+def _title(results: Attributions[Any]) -> str:
+    """Return the heading of a page."""
+    if len(results) > 1 and len(results.drawn_together()) == 1:
+        return f"{len(results)} methods on one text"
+    titles = {_title_of(result.scored) for result in results}
+    return titles.pop() if len(titles) == 1 else "Results"
+
+
+def _title_of(a: Attribution) -> str:
+    if a.targets[0].kind == "part":
+        return "An answer and the sources it rests on"
+    if a.completion is not None:
+        return "Generated text and what it rests on"
+    return "Similarity" if a.quantity == "cosine" else "Token attributions"
 
 
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:

@@ -30,7 +30,8 @@ HINT = (
 def source_blocks(s: Attribution) -> list[Block]:
     """Return what drawings of an answer and its sources consist of."""
     count, top = len(s.units.sources), s.top(SHOWN)
-    rows = [("" if t.name == t.text else t.name, t.text, t.share, _loss(s, t.position)) for t in top]
+    losses = [None if s.verified is None else s.verified.loss(t.position) for t in top]
+    rows = [("" if t.name == t.text else t.name, t.text, t.share, nats) for t, nats in zip(top, losses, strict=True)]
     return [
         Header("", _facts(s), s.notes, verdict(s.verified)),
         _text(answer_pieces(s)),
@@ -113,12 +114,6 @@ def _prompt(s: Attribution) -> Fold:
         spans.append((*places[i], piece))
     pieces = cut(s.text or "", sorted(spans, key=lambda span: span[:2]), 0, len(s.prompt or ""), between="grey")
     return Fold("What the model was given", [_text(pieces, small=True)], opened=True)
-
-
-def _loss(s: Attribution, unit: int) -> float | None:
-    """Return what the answer loses without a source, in nats; None where that was not measured."""
-    removal = None if s.verified is None else s.verified.without(unit)
-    return None if s.verified is None or removal is None else s.verified.original.value - removal.value
 
 
 def _listed(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 
 from ...errors import DataError
-from ..attribution import Attribution, prediction_of
+from ..attribution import Attribution
 from ..citations import Citations
+from ..targets import prediction_of
 from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART, Units
 from ..verification import CITATION_TEST, Removal, Swap

@@ -62,6 +62,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def same(value: Any, other: Any) -> bool:
+    """Return whether two values of a field are equal; NaN equals NaN."""
+    if isinstance(value, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(value, other, equal_nan=True)
+    return bool(value == other or plain(value) == plain(other))  # the second of NaN, and of media with their arrays
+
+
 def freeze(record: Any) -> None:
     """Make the arrays of a record unchangeable."""
     for value in vars(record).values():

@@ -1,7 +1,7 @@
 """Results as the tables and objects of other tools: pandas, CSV, SHAP."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
 from itertools import accumulate
@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
+from ..targets import prediction_of
 from ..units.characters import safe
 from .schema import FloatArray
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from ..attribution import Attribution
+    from ..base import Record
+
 
 Row = dict[str, Any]
-"""A row of a table by its columns, some of which another row may lack."""
+"""A row of a table by its columns."""
+
+Columns = dict[str, list[Any]]
+"""The columns of a table by name, all of one length."""
 
 TOP = 3
 """Words in a cell."""
@@ -62,62 +69,150 @@ def text_pieces(
     return pieces
 
 
-def strongest_words(scored: Iterable[tuple[str, float]]) -> dict[str, str]:
-    """Return the words of the highest positive scores, and those of the lowest negative ones, as cells."""
-    words = [pair for pair in scored if any(c.isalnum() for c in pair[0])]
-    cells = {}
+def unit_columns(a: "Attribution") -> Columns:
+    """Return a table with a row for each target, layer and unit that was read before the target."""
+    units, count, prediction = a.units, len(a.units), prediction_of(a)
+    spans = units.spans or ((None, None),) * count
+    described: dict[str, Sequence[Any]] = {
+        "position": range(count),
+        "unit": units.text,
+        "kind": units.kind,
+        "name": units.name or (None,) * count,
+        "token_id": units.ids or (None,) * count,
+        "start": [start for start, _ in spans],
+        "end": [end for _, end in spans],
+        "sequence": units.sequence,
+        "special": units.special,
+    }
+    if a.verified is not None:
+        removals = map(a.verified.without, range(count))
+        described["value_without"] = [None if removal is None else removal.value for removal in removals]
+    layers = a.layers or (None,)
+    scores = a.scores.reshape(-1, len(layers), count)  # (K, L, U)
+    rows = [(k, at, i) for k in range(len(scores)) for at in range(len(layers)) for i in a._read_before(k)]
+    of_targets, of_layers, of_units = np.array(rows, int).reshape(-1, 3).T.tolist()
+    columns: Columns = {
+        "target": of_targets,
+        "label": [a.targets[k].name for k in of_targets],
+        "layer": [layers[at] for at in of_layers],
+        **{name: [values[i] for i in of_units] for name, values in described.items()},
+        "score": scores[of_targets, of_layers, of_units].tolist(),
+        "text": [a.prompt] * len(rows),
+    }
+    if prediction is not None:
+        shared = {"prediction": prediction.label, "probability": prediction.probability}
+        columns |= {name: [value] * len(rows) for name, value in shared.items()}
+    return columns
+
+
+def text_row(a: "Attribution") -> Row:
+    """Return what a table of texts says of one: the answer, what it rests on most, and the notes."""
+    summed = a._summed("a row for each text")
+    row: Row = {"text": a.prompt, "prediction": a.completion or ""}
+    if (prediction := prediction_of(a)) is not None:
+        target = a.target.name + (f" rather than {a.target.contrast}" if a.target.contrast else "")
+        row["prediction"] = prediction.label
+        row |= {} if a.text_pair is None else {"text_pair": a.text_pair}
+        row |= {"value": prediction.value, "probability": prediction.probability, "target": target}
+        row |= {} if a.verified is None else a.verified.text_row()
+    words = [pair for pair in named_scores(summed) if any(c.isalnum() for c in pair[0])]
     for name, sign in (("top_for", 1), ("top_against", -1)):
         strongest = sorted((pair for pair in words if sign * pair[1] > 0), key=lambda pair: -sign * pair[1])[:TOP]
-        cells[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
-    return cells
+        row[name] = ", ".join(f"{word} {score:+.3g}" for word, score in strongest)
+    return row | {"truncated": a.truncated, "notes": "; ".join(a.notes)}
 
 
-def to_csv(rows: Sequence[Row]) -> str:
+def named_scores(a: "Attribution") -> list[tuple[str, float]]:
+    """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
+    if not (a.has_words and "token" in a.units.kind):
+        return [(unit.name or unit.text, unit.score) for unit in a.top(len(a.units))]
+    media_units = [unit for unit in a.top(len(a.units)) if unit.position >= a.text_units]
+    last = len(a.prompt or "")
+    words = [word for word in a.words() if word.sequence == 1 or word.end <= last]
+    return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in media_units]
+
+
+def shap_text(result: "Record") -> Shap:
+    """Return a text as SHAP shows it.
+
+    Raises:
+        DataError: If the result is not of one text, or has a layer axis.
+    """
+    a = result.scored
+    if a is not result:
+        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
+    if a.layers is not None:
+        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
+    if a.completion is not None:
+        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
+    if len(a.units) > a.text_units or a.units.kind[0] != "token":
+        pieces = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
+    else:
+        pieces = text_pieces(a.tokens, (a.text, a.text_pair), a.offsets, a.units.sequence)
+    names = tuple(t.name for t in a.targets) if a.has_target_axis else a.targets[0].name
+    base = np.zeros(() if a.quantity == "cosine" else a.scores.shape[:-1], np.float32)
+    parts = [] if a.quantity == "cosine" else [part for part in (a.bias, a.sink) if part is not None]
+    return Shap(a.scores.T, sum(parts, base), pieces, names)
+
+
+def stacked(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
+    """Put tables below each other, each behind cells that all its rows share; a column that one lacks is None there."""
+    lengths = [len(next(iter(table.values()))) for table in tables]
+    shared = ({name: [value] * count for name, value in row.items()} for row, count in zip(first, lengths, strict=True))
+    parts = [cells | table for cells, table in zip(shared, tables, strict=True)]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {
+        name: [v for part, count in zip(parts, lengths, strict=True) for v in part.get(name, [None] * count)]
+        for name in names
+    }
+
+
+def to_csv(columns: Columns) -> str:
     """Return a table as CSV with a header line, for people and spreadsheets: without control characters."""
     buffer = StringIO()
-    names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    writer.writerow(columns)
+    writer.writerows(map(_cell, row) for row in zip(*columns.values(), strict=True))
     return buffer.getvalue()
 
 
-def to_pandas(rows: Sequence[Row]) -> "DataFrame":
+def to_pandas(columns: Columns) -> "DataFrame":
     """Return a table of pandas.
 
     Raises:
         DataError: If pandas is missing.
     """
     pandas = optional_module("pandas", "a table needs pandas: pip install pandas")
-    names = dict.fromkeys(name for row in rows for name in row)
-    frame = pandas.DataFrame({name: [row.get(name) for row in rows] for name in names})  # faster than of the rows
     types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}
-    return frame.astype({name: kind for name, kind in types.items() if name in frame})
+    return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
 
 
-def to_shap(part: Shap | Sequence[Shap]) -> Any:
+def to_shap(texts: Sequence[Shap], *, single: bool) -> Any:
     """Return one text, or several with a row for each, as a `shap.Explanation`.
 
     Raises:
-        DataError: If shap is missing.
+        DataError: If shap is missing, or there is no text.
     """
+    if not texts:
+        raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
-    if isinstance(part, Shap):
-        names = None if isinstance(part.names, str) else list(part.names)
-        base: Any = part.base.astype(np.float64) if names else float(part.base)
-        return shap.Explanation(part.values.astype(np.float64), base, np.array(part.data, object), output_names=names)
-    values, data = np.empty(len(part), dtype=object), np.empty(len(part), dtype=object)
-    for i, text in enumerate(part):
+    first = texts[0]
+    if single:
+        names = None if isinstance(first.names, str) else list(first.names)
+        base: Any = first.base.astype(np.float64) if names else float(first.base)
+        return shap.Explanation(first.values.astype(np.float64), base, np.array(first.data, object), output_names=names)
+    values, data = np.empty(len(texts), dtype=object), np.empty(len(texts), dtype=object)
+    for i, text in enumerate(texts):
         values[i], data[i] = text.values.astype(np.float64), np.array(text.data, object)
     # Names of the features let SHAP average a word over texts of different lengths.
-    pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in part]}
-    first, shapes = part[0].names, {text.base.shape for text in part}
+    pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in texts]}
     # Texts with different numbers of labels have no common array.
-    bases = [text.base.astype(np.float64) for text in part]
-    base = np.stack(bases) if len(shapes) == 1 else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
-    if isinstance(first, str) or any(text.names != first for text in part):
+    bases = [text.base.astype(np.float64) for text in texts]
+    alike = len({base.shape for base in bases}) == 1
+    base = np.stack(bases) if alike else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
+    if isinstance(first.names, str) or any(text.names != first.names for text in texts):
         return shap.Explanation(values, base, **pieces)
-    return shap.Explanation(values, base, **pieces, output_names=list(first))
+    return shap.Explanation(values, base, **pieces, output_names=list(first.names))
 
 
 def optional_module(name: str, otherwise: str) -> Any:

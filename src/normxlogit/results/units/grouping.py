@@ -11,7 +11,7 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
-from .regions import regions_of
+from .regions import regions_of, share_inside
 from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .units import APART, UnitKind, Units
 from .words import merged
@@ -167,11 +167,11 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
         outside = np.ones(medium.shape)
         named: list[tuple[UnitKind, str, Floats]] = []
-        for region in regions:
-            if pictures[region.picture] is medium:
-                inside = region.shares_inside(medium)  # (h, w)
+        for name, (picture, box) in regions.items():
+            if pictures[picture] is medium:
+                inside = share_inside(medium, box)  # (h, w)
                 outside -= inside
-                named.append(("region", region.name, inside))
+                named.append(("region", name, inside))
         named.append(("medium", f"the rest of {medium.name}" if named else medium.name, outside))
         for kind, name, shares in named:
             parts = np.flatnonzero(shares)
@@ -183,11 +183,7 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
 def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
     """Return the scores of a group, (...)."""
     values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
-    if merge == "max" and group.kind != "word" and group.kind not in APART:
-        largest: Floats = values.max(-1)
-        return largest
-    if merge in ("max", "mean", "first") and group.kind not in APART:
-        return np.asarray(merged(values, merge))
-    weights: Floats = np.array(group.weights or [1.0] * len(group.tokens))
-    weighted: Floats = values @ weights
-    return weighted
+    if merge in ("sum", "excess") or group.kind in APART:
+        sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
+        return sums
+    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merged(values, merge))

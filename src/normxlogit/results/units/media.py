@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -68,24 +68,18 @@ class Medium:
         """Its units."""
         return slice(self.first, self.first + int(np.prod(self.shape)))
 
-    def part_names(self) -> list[str]:
-        """Return what each part is called: row and column of a patch, the time of a moment."""
-        if self.kind == "picture":
-            return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
-        return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
-
     def as_units(self, sequence: int = 0) -> Units:
-        """Return its parts as units.
+        """Return its parts as units: patches by row and column, moments by their time.
 
         Args:
             sequence: Which of two pictures it is.
         """
-        names, kind = self.part_names(), KINDS[self.kind]
-        return Units.of_tokens(names, special=[False] * len(names), sequence=[sequence] * len(names), kind=kind)
-
-    def with_scores(self, scores: FloatArray) -> "Medium":
-        """Return it with the scores of its parts, of any leading axes, (..., parts)."""
-        return replace(self, scores=scores.reshape(*scores.shape[:-1], *self.shape))
+        if self.kind == "picture":
+            names = [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
+        else:
+            names = [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
+        count, kind = len(names), KINDS[self.kind]
+        return Units.of_tokens(names, special=[False] * count, sequence=[sequence] * count, kind=kind)
 
     def validate(self, units: int) -> None:
         """Raise ValueError if a part has no place, or is not among the units."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,28 +10,18 @@ import numpy.typing as npt
 from ...errors import InputError
 from .media import Medium
 
+Box = tuple[int, int, int, int]
+"""Left, top, right and bottom in pixels of the picture that was given."""
 
-class Region(NamedTuple):
-    """A box of a picture.
 
-    Attributes:
-        name: What it is called.
-        picture: Which picture, counted from 0.
-        box: Left, top, right and bottom in pixels of the picture that was given.
-    """
-
-    name: str
-    picture: int
-    box: tuple[int, int, int, int]
-
-    def shares_inside(self, image: Medium) -> npt.NDArray[np.float64]:
-        """Return the share of each patch's area that lies in the box, (h, w); both are in pixels of the picture."""
-        left, top, right, bottom = self.box
-        x0, y0, x1, y1 = np.moveaxis(image.boxes.astype(np.float64), -1, 0)  # (h, w) each
-        wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)
-        high = np.clip(np.minimum(y1, bottom) - np.maximum(y0, top), 0, None)
-        shares: npt.NDArray[np.float64] = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
-        return shares
+def share_inside(image: Medium, box: Box) -> npt.NDArray[np.float64]:
+    """Return the share of each patch's area that lies in a box, (h, w); both are in pixels of the picture."""
+    left, top, right, bottom = box
+    x0, y0, x1, y1 = np.moveaxis(image.boxes.astype(np.float64), -1, 0)  # (h, w) each
+    wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)
+    high = np.clip(np.minimum(y1, bottom) - np.maximum(y0, top), 0, None)
+    shares: npt.NDArray[np.float64] = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
+    return shares
 
 
 def is_box(value: Any) -> bool:
@@ -39,8 +29,8 @@ def is_box(value: Any) -> bool:
     return isinstance(value, Sequence) and len(value) in (4, 5) and all(isinstance(i, int | np.integer) for i in value)
 
 
-def regions_of(sources: Any, images: Sequence[Medium]) -> list[Region]:
-    """Return the regions among named sources.
+def regions_of(sources: Any, images: Sequence[Medium]) -> dict[str, tuple[int, Box]]:
+    """Return the regions among named sources: for each name which picture, from 0, and the box in it.
 
     Args:
         sources: The named sources; no regions are among others.
@@ -50,7 +40,7 @@ def regions_of(sources: Any, images: Sequence[Medium]) -> list[Region]:
         InputError: If there is no such picture, a box is not inside it, or two overlap.
     """
     boxes = {str(n): v for n, v in sources.items() if is_box(v)} if isinstance(sources, Mapping) else {}
-    regions = []
+    regions: dict[str, tuple[int, Box]] = {}
     for name, value in boxes.items():
         number = value[0] if len(value) == 5 else 0
         if (len(value) == 4 and len(images) != 1) or number not in range(len(images)):
@@ -65,9 +55,8 @@ def regions_of(sources: Any, images: Sequence[Medium]) -> list[Region]:
                 f"source {name!r}: {tuple(value[-4:])} is not a box (left, top, right, bottom) of a picture of "
                 f"{image.width} x {image.height} pixels"
             )
-        regions.append(Region(name, number, (left, top, right, bottom)))
-    for first, second in combinations(regions, 2):
-        (a, b, c, d), (e, f, g, h) = first.box, second.box
-        if first.picture == second.picture and max(a, e) < min(c, g) and max(b, f) < min(d, h):
-            raise InputError(f"the sources {first.name!r} and {second.name!r} overlap")
+        regions[name] = number, (left, top, right, bottom)
+    for (first, (picture, (a, b, c, d))), (second, (other_picture, (e, f, g, h))) in combinations(regions.items(), 2):
+        if picture == other_picture and max(a, e) < min(c, g) and max(b, f) < min(d, h):
+            raise InputError(f"the sources {first!r} and {second!r} overlap")
     return regions
