@@ -124,7 +124,7 @@ def explain_outputs(
     model.task.check_explains_inputs(model)
     if not model.task.reads_tokens:
         raise InputError(
-            f"{model.name} reads no tokens, whose states from_outputs explains: call the explainer on the input itself, "
+            f"{model.name} reads no tokens, whose states from_outputs explains: call the explainer on the input itself "
             f"or on what its processor returned, {{'{model.module.main_input_name}': values}}"
         )
     if model.task.compares:
