@@ -193,9 +193,12 @@ def test_the_rate_beside_samples_is_not_ignored(explainers) -> None:
         {"waveform": sound()[None], "sample_rate": 8000},
         {"speech": sound(), "sampling_rate": 8000},
         pd.DataFrame({"speech": [sound(), sound()], "sampling_rate": [RATE, 8000]}),
+        {"speech": [sound(), sound()], "sampling_rate": 8000},
     ):
         with pytest.raises(InputError, match="8000 samples a second"):
             explainers["audio"](given)
+    for rates in (RATE, [RATE, RATE]):
+        assert len(explainers["audio"]({"speech": [sound(), sound()], "sampling_rate": rates})) == 2
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2)])

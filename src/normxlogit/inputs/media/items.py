@@ -127,8 +127,9 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     rates = next((columns[key] for key in RATE_KEYS if key in columns), None)
     if rates is None:
         return column
-    if isinstance(rates, Number):
+    if isinstance(rates, Number) and is_item(as_array(column)):
         return _with_rate(column, rates)
+    rates = [rates] * len(column) if isinstance(rates, Number) else rates
     return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
 
 
