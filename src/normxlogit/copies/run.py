@@ -207,8 +207,7 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
 
 def _device_of(inputs: Mapping[str, Any]) -> str:
     """Return the type of the device that the inputs are on."""
-    with torch._C.DisableTorchFunction():  # nothing of it is for a mode that records the pass
-        return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
+    return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
 
 
 # --- what a module is given, and what it returns --------------------------------------------------------------------
