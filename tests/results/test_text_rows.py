@@ -58,6 +58,13 @@ def test_words_are_rows_with_their_text_and_prediction():
     )
 
 
+def test_rows_of_words_by_several_methods_say_how_words_are_made():
+    merged = [dataclasses.replace(make_attribution(), method=name, merge="max") for name in ("lime", "occlusion")]
+    of_words, of_tokens = (Attributions(merged).to_pandas(level=level)["method"] for level in ("word", "token"))
+    assert [name.endswith("merge=max") for name in of_words.unique()] == [True, True]
+    assert not any("merge" in name for name in of_tokens.unique())
+
+
 def test_truncation_is_a_column_and_a_warning_that_is_shown_once():
     tokenizer = tiny.tokenizer_for("bert")
     tokenizer.model_max_length = 8
