@@ -8,13 +8,14 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import normxlogit
 from normxlogit import Explainer
 from normxlogit.copies.clone import clone
 from normxlogit.errors import InputError
 from normxlogit.frozen.backward import frozen_backward
-from tests import audio_lm, tiny
+from tests import audio_lm, tiny, vlm
 from tests.contract.compare import total
 
 MODELS = {"qwen2_audio": audio_lm.qwen2_audio, "glmasr": audio_lm.glmasr, "fixed_length": audio_lm.fixed_length}
@@ -34,30 +35,15 @@ def explainer(name):
     return Explainer(*made(name))
 
 
-def encoded(name, messages):
-    processor = made(name)[1]
-    return processor.apply_chat_template(
-        messages, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
-    )
-
-
-def generated(name, messages, **options):
-    """What the caller's own model writes, greedily, and its logits of each token, (G, V)."""
-    inputs = encoded(name, messages)
-    options = {"max_new_tokens": 3, "do_sample": False, "output_logits": True} | options
-    found = made(name)[0].generate(**inputs, **options, return_dict_in_generate=True)
-    return inputs, found.sequences[0], torch.stack([logits[0] for logits in found.logits])
-
-
 @pytest.mark.parametrize("read_at", READ)
 @pytest.mark.parametrize("name", MODELS)
 def test_words_moments_and_bias_add_up_to_what_the_model_itself_wrote(name, read_at):
     messages = audio_lm.question(audio_lm.sound())
-    inputs, sequence, logits = generated(name, messages)
+    inputs, sequence, logits = vlm.generated(made(name), messages)
     g = explainer(name).generate(messages, max_new_tokens=3, method=f"frozen-gradient:read_at={read_at}")
     assert list(g.token_ids) == sequence.tolist()
     written = sequence[inputs["input_ids"].shape[1] :]
-    expected = (logits.gather(1, written[:, None])[:, 0] - logits.mean(-1)).numpy()
+    expected = vlm.explained(logits, written)
     np.testing.assert_allclose(total(g), expected, atol=1e-4 * np.abs(expected).max())
     (heard,) = g.audio
     assert (heard.kind, heard.seconds) == ("sound", pytest.approx(1.0))
@@ -72,7 +58,7 @@ def test_moments_have_what_scaling_their_frames_changes_in_the_network_with_ever
     if name == "glmasr":  # its processor takes one
         messages = audio_lm.question(audio_lm.sound())
     g = explainer(name).generate(messages, max_new_tokens=1, method=f"{ENTRY},sink_threshold=none")
-    inputs, sequence, _ = generated(name, messages, max_new_tokens=1)
+    inputs, sequence, _ = vlm.generated(made(name), messages, max_new_tokens=1)
     model = clone(made(name)[0])
     convolution = next(module for module in model.modules() if isinstance(module, torch.nn.Conv1d))
     scales = torch.ones(len(g.audio), 1, 200, requires_grad=True)  # (sounds, 1, frames)
@@ -107,7 +93,7 @@ def test_a_moment_is_when_it_is_heard(name, start):
         keep = [
             module.register_forward_hook(lambda *args: outputs.append(args[2])) for module in (convolution, projector)
         ]
-        model(**encoded(name, audio_lm.question(samples)))
+        model(**vlm.encoded(made(name).processor, audio_lm.question(samples)))
         for hook in keep:
             hook.remove()
         return outputs[0][0].T, outputs[1].reshape(-1, outputs[1].shape[-1])  # (frames, H), (tokens, H)
@@ -129,6 +115,18 @@ def test_tokens_of_a_sound_have_the_seconds_that_they_are_of(name):
         np.testing.assert_allclose(np.diff(times[:, 0]), SECONDS_OF_TOKEN[name], rtol=0.08)
         assert times[-1, 1] == pytest.approx(seconds, abs=1e-6)
         assert g.audio[0].loudness.argmax() > 0.5 * len(g.audio[0].loudness)  # it gets louder
+
+
+def test_sounds_of_one_length_are_measured_once(monkeypatch):
+    own, read = Explainer(*audio_lm.qwen2_audio()), []
+    extractor = transformers.WhisperFeatureExtractor
+    call = extractor.__call__
+    monkeypatch.setattr(extractor, "__call__", lambda *args, **options: read.append(1) or call(*args, **options))
+    first = own.explain_completion(audio_lm.question(audio_lm.sound()), " cat")
+    measured = len(read)
+    second = own.explain_completion(audio_lm.question(audio_lm.sound(seed=1)), " cat")
+    assert (measured > 1, len(read) - measured) == (True, 1)
+    np.testing.assert_array_equal(first.audio[0].times, second.audio[0].times)
 
 
 def test_a_sound_whose_end_is_not_read_says_so():
@@ -218,7 +216,7 @@ def test_a_word_that_is_left_out_loses_what_the_model_says_with_the_sound_it_has
     g = explainer("qwen2_audio").generate(messages, max_new_tokens=2, verify=1)
     (removal,) = g.verified.single
     ids = [token for place, token in enumerate(g.token_ids) if place not in removal.tokens]
-    model, inputs = made("qwen2_audio")[0], encoded("qwen2_audio", messages)
+    model, inputs = made("qwen2_audio")[0], vlm.encoded(made("qwen2_audio").processor, messages)
     given = {name: value for name, value in inputs.items() if name not in ("input_ids", "attention_mask")}
     read = torch.tensor([ids])
     with torch.no_grad():

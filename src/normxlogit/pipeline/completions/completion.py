@@ -100,8 +100,6 @@ def explain_completions(
     ]
     if requests[0].context.source is not None or model.task.is_speech:  # a source each
         return [_explain_with_source(model, completion) for completion in requests]
-    if any(completion.context.media for completion in requests):  # read one by one
-        return [_explain(model, [completion])[0] for completion in requests]
 
     results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]

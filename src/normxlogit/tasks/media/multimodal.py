@@ -46,6 +46,7 @@ class MultimodalLM(CausalLM):
         super().__init__(labels, tokenizer)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
         self._boxes = PictureBoxes(self._picture_alone)
+        self._spectra: dict[int, Spectrum] = {}
 
     def check_generates(self, model: ModelInterface) -> None:
         """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
@@ -184,9 +185,12 @@ class MultimodalLM(CausalLM):
         return self._apply_template([{"role": "user", "content": content}])
 
     def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
-        """Return what the processor makes of a sound."""
-        hop = getattr(feature_extractor_of(self.processor), "hop_length", None)
-        return spectrum_of(self._sound_alone, sound, placeholder_token(self.processor, model.config, "audio"), hop)
+        """Return what the processor makes of a sound, measured once for sounds of each length."""
+        length, reader = len(sound.samples), feature_extractor_of(self.processor)
+        if length not in self._spectra:
+            token, hop = placeholder_token(self.processor, model.config, "audio"), getattr(reader, "hop_length", None)
+            self._spectra[length] = spectrum_of(self._sound_alone, length, reader.sampling_rate, token, hop)
+        return self._spectra[length]
 
     def _encoded_sounds(
         self, model: ModelInterface, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding

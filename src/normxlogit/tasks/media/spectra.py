@@ -34,7 +34,7 @@ MAX_SHIFT = 4
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What a processor makes of a sound: a spectrum or samples, in rows of frames of one length.
+    """What a processor makes of sounds of one length: a spectrum or samples, in rows of frames.
 
     Attributes:
         name: The input of the model that it is.
@@ -92,48 +92,49 @@ class Spectrum:
 
 
 def spectrum_of(
-    process: Callable[[Any], Mapping[str, Any]], sound: Sound, token: int | None, hop: int | None
+    process: Callable[[Any], Mapping[str, Any]], length: int, rate: int, token: int | None, hop: int | None
 ) -> Spectrum:
-    """Return what a processor makes of a sound.
+    """Return what a processor makes of sounds of one length, measured with test sounds.
 
-    Frames follow each other in time. How long they are is measured: two test sounds of the same length are changed
-    from a quarter and from three quarters of it on, and the first frames that differ are as far apart as the changes.
-    Tokens are of all frames, or of those that a mask leaves: whichever half of the sound has half as many of, too.
+    Frames follow each other in time. How long they are: two test sounds are changed from a quarter and from three
+    quarters of them on, and the first frames that differ are as far apart as the changes. Tokens are of all frames, or
+    of those that a mask leaves: whichever half of a sound has half as many of, too.
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
-        sound: The sound.
+        length: Samples of the sounds.
+        rate: Samples a second.
         token: The token that stands for a piece of a sound.
         hop: Samples from one frame of a spectrum to the next, if the processor names them.
 
     Raises:
-        InputError: If the processor makes nothing of the sound that follows it in time.
+        InputError: If the processor makes nothing of a sound that follows it in time.
     """
-    processed = process(sound.samples)
+    noise, other_noise = np.random.default_rng(0).normal(0, 0.1, (2, length)).astype(np.float32)
+    processed = process(noise)
     features = {
         name: value
         for name, value in processed.items()
         if isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1
     }
-    if not features or sound.rate is None:
-        raise _not_followed_error(sound)
+    if not features:
+        raise _not_followed_error(length)
     name, values = max(features.items(), key=lambda feature: feature[1].numel())
-    noise, other_noise = np.random.default_rng(0).normal(0, 0.1, (2, len(sound.samples))).astype(np.float32)
-    before, length = process(noise)[name], len(noise)
-    while length > SHORTEST_CHANGE:  # what is not read of a long sound does not change its spectrum
-        starts = [round(share * length) for share in CHANGES]
-        changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - before for start in starts]
+    read = length
+    while read > SHORTEST_CHANGE:  # what is not read of a long sound does not change its spectrum
+        starts = [round(share * read) for share in CHANGES]
+        changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - values for start in starts]
         for axis in range(1, values.ndim):
             samples = _samples_of_frame(changes, starts, axis, hop)
             if samples is not None:
                 whole = _counts(processed, name, axis, token)
-                half = _counts(process(sound.samples[: len(noise) // 2]), name, axis, token)
+                half = _counts(process(noise[: length // 2]), name, axis, token)
                 pairs = zip(whole.frames, half.frames, strict=True)
                 of_tokens = (f for f, of_half in pairs if abs(whole.tokens * of_half / f - half.tokens) <= MAX_ROUNDING)
                 rows, frames = values.shape[0], values.shape[axis]
-                return Spectrum(name, rows, frames, next(of_tokens, None), samples / sound.rate, whole.tokens)
-        length //= 2
-    raise _not_followed_error(sound)
+                return Spectrum(name, rows, frames, next(of_tokens, None), samples / rate, whole.tokens)
+        read //= 2
+    raise _not_followed_error(length)
 
 
 def _samples_of_frame(changes: Sequence[Tensor], starts: Sequence[int], axis: int, hop: int | None) -> float | None:
@@ -193,5 +194,5 @@ def _first_changed(change: Tensor, axis: int) -> int:
     return int(torch.argmax(changed.int()))
 
 
-def _not_followed_error(sound: Sound) -> InputError:
-    return InputError(f"the processor makes no numbers of {sound.name} that follow it in time")
+def _not_followed_error(length: int) -> InputError:
+    return InputError(f"the processor makes no numbers of a sound of {length} samples that follow it in time")
