@@ -1,5 +1,6 @@
 """Tiny language models with random weights that read sounds, and processors made in memory: no download."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,5 @@ def sound(seconds: float = 1.0, seed: int = 0) -> np.ndarray:
     return (noise * np.linspace(0.1, 1, count)).astype(np.float32)
 
 
-def question(*sounds: Any, text: str = "what is on the left ?") -> list[dict[str, Any]]:
-    """Chat messages with sounds before a question."""
-    parts = [*({"type": "audio", "audio": heard} for heard in sounds), {"type": "text", "text": text}]
-    return [{"role": "user", "content": parts}]
+question = partial(vlm.question, kind="audio")
+"""Chat messages with sounds before a question."""

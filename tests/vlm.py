@@ -197,11 +197,28 @@ def picture(width: int = 48, height: int = 40, seed: int = 0) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
 
 
-def question(*pictures: Any, text: str = "what is on the left ?") -> list[dict[str, Any]]:
-    """Chat messages with pictures before a question."""
-    return [
-        {
-            "role": "user",
-            "content": [*({"type": "image", "image": p} for p in pictures), {"type": "text", "text": text}],
-        }
-    ]
+def question(*media: Any, text: str = "what is on the left ?", kind: str = "image") -> list[dict[str, Any]]:
+    """Chat messages with pictures, or parts of another kind, before a question."""
+    parts = [*({"type": kind, kind: medium} for medium in media), {"type": "text", "text": text}]
+    return [{"role": "user", "content": parts}]
+
+
+def encoded(processor: Any, messages: list[dict[str, Any]]) -> Any:
+    """What the caller's own processor makes of messages that the model is to answer."""
+    options = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "add_generation_prompt": True}
+    inputs = processor.apply_chat_template(messages, **options)
+    inputs.pop("labels", None)
+    return inputs
+
+
+def generated(made: Vlm, messages: list[dict[str, Any]], **options: Any) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """What the caller's own model reads, what it writes, greedily, and its logits of each token, (G, V)."""
+    inputs = encoded(made.processor, messages)
+    options = {"max_new_tokens": 3, "do_sample": False, "output_logits": True} | options
+    found = made.model.generate(**inputs, **options, return_dict_in_generate=True)
+    return inputs, found.sequences[0], torch.stack([logits[0] for logits in found.logits])
+
+
+def explained(logits: torch.Tensor, written: torch.Tensor) -> np.ndarray:
+    """The logits of the written tokens less their mean over the vocabulary, (G,)."""
+    return (logits.gather(1, written[:, None])[:, 0] - logits.mean(-1)).numpy()

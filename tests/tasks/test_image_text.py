@@ -36,19 +36,7 @@ def explainer(name):
 
 
 def generated(name, messages, **options):
-    """What the caller's own model writes, greedily, and its logits of each token, (G, V)."""
-    model, processor = made(name)
-    read = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "add_generation_prompt": True}
-    inputs = processor.apply_chat_template(messages, **read)
-    inputs.pop("labels", None)
-    options = {"max_new_tokens": 3, "do_sample": False, "output_logits": True} | options
-    found = model.generate(**inputs, **options, return_dict_in_generate=True)
-    return inputs, found.sequences[0], torch.stack([logits[0] for logits in found.logits])
-
-
-def explained(logits, written):
-    """The logits of the written tokens less their mean over the vocabulary, (G,)."""
-    return (logits.gather(1, written[:, None])[:, 0] - logits.mean(-1)).numpy()
+    return vlm.generated(made(name), messages, **options)
 
 
 @pytest.mark.parametrize("read_at", READ)
@@ -58,7 +46,7 @@ def test_words_patches_and_bias_add_up_to_what_the_model_itself_wrote(name, read
     inputs, sequence, logits = generated(name, messages)
     g = explainer(name).generate(messages, max_new_tokens=3, method=f"frozen-gradient:read_at={read_at}")
     assert list(g.token_ids) == sequence.tolist()
-    expected = explained(logits, sequence[inputs["input_ids"].shape[1] :])
+    expected = vlm.explained(logits, sequence[inputs["input_ids"].shape[1] :])
     np.testing.assert_allclose(total(g), expected, atol=1e-4 * np.abs(expected).max())
     assert np.abs(g.images[0].scores).max() > 1e-3
 

@@ -208,15 +208,6 @@ def name_tokens(config: PretrainedConfig, processor: Any) -> None:
                 setattr(config, name, by_name[plain(stem)])
 
 
-def encoded(processor: Any, messages: Any) -> Any:
-    """Return what a processor makes of messages."""
-    read = processor.apply_chat_template(
-        messages, tokenize=True, return_dict=True, return_tensors="pt", add_generation_prompt=True
-    )
-    read.pop("labels", None)
-    return read
-
-
 def vision_language(family: str, messages: Any) -> tuple[Any, Any]:
     """Return the shrunk vision-language model of a family, and its processor.
 
@@ -229,12 +220,12 @@ def vision_language(family: str, messages: Any) -> tuple[Any, Any]:
     processor = processor_for(family, config)
     torch.manual_seed(0)
     model = transformers.AutoModelForImageTextToText.from_config(config).float().eval()
-    read = encoded(processor, messages)
+    read = vlm.encoded(processor, messages)
     inner = model if hasattr(model, "get_image_features") else getattr(model, "model", model)
     if any(hasattr(owner, name) for owner in (processor, processor.image_processor) for name in SEQUENCE):
         count = getattr(config, "num_query_tokens", None) or _features(inner, read, config)
         processor = processor_for(family, config, count)
-        read = encoded(processor, messages)
+        read = vlm.encoded(processor, messages)
     added = [i for i in read["input_ids"][0].tolist() if i in processor.tokenizer.added_tokens_decoder]
     common = max(set(added), key=added.count) if added else None
     for name in ("image_token_id", "image_token_index"):

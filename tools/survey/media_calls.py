@@ -8,8 +8,9 @@ import torch
 from PIL import Image
 
 from normxlogit import Explainer
+from tests import audio_lm, vlm
 from tools.survey.base import CheckError
-from tools.survey.media import audio_language, encoded, speech, towers, vision_language
+from tools.survey.media import audio_language, speech, towers, vision_language
 from tools.survey.outcomes import Call, adds_up, same
 
 NEW_TOKENS = 3
@@ -107,15 +108,7 @@ class PictureCalls(_Writing):
     """
 
     def __init__(self, family: str) -> None:
-        self.inputs = [
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "image", "image": picture(i)}, {"type": "text", "text": QUESTIONS[i]}],
-                }
-            ]
-            for i in range(2)
-        ]
+        self.inputs = [vlm.question(picture(i), text=text) for i, text in enumerate(QUESTIONS)]
         self.model, self.processor = vision_language(family, self.inputs[0])
         self.explainer = Explainer(self.model, self.processor)
 
@@ -130,7 +123,7 @@ class PictureCalls(_Writing):
 
     def own(self, seed: int) -> tuple[list[int], torch.Tensor]:
         """Return the tokens that the model's own `generate` gives a prompt, and their centred logits, (G,)."""
-        return generated(self.model, encoded(self.processor, self.inputs[seed]))
+        return generated(self.model, vlm.encoded(self.processor, self.inputs[seed]))
 
     def completes(self) -> None:
         """Explain what the model generates as a given completion: it has the same logits."""
@@ -158,15 +151,7 @@ class SoundPromptCalls(PictureCalls):
     """
 
     def __init__(self, family: str) -> None:
-        self.inputs = [
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "audio", "audio": sound(i)}, {"type": "text", "text": QUESTIONS[i]}],
-                }
-            ]
-            for i in range(2)
-        ]
+        self.inputs = [audio_lm.question(sound(i), text=text) for i, text in enumerate(QUESTIONS)]
         self.model, self.processor = audio_language(family)
         self.explainer = Explainer(self.model, self.processor)
 
