@@ -62,6 +62,26 @@ def with_media(
     return read, tuple(media)
 
 
+def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Picture | Sound]) -> list[dict[str, Any]]:
+    """Return messages, as `with_media` returns them, with others in the places of their pictures and sounds."""
+    pictures = iter([medium for medium in media if isinstance(medium, Picture)])
+    sounds = iter([medium for medium in media if isinstance(medium, Sound)])
+
+    def replaced(part: Any) -> Any:
+        if not isinstance(part, Mapping):
+            return part
+        if part.get("type") == "image":
+            return {**part, "image": next(pictures).image}
+        return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
+
+    return [
+        {**message, "content": list(map(replaced, message["content"]))}
+        if isinstance(message.get("content"), list)
+        else dict(message)
+        for message in messages
+    ]
+
+
 def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:
     """Return a message whose content, where it is more than one text, is a list of parts with their types."""
     content, images = message.get("content"), message.get("images")

@@ -11,10 +11,10 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """What is measured: the probability of the explained answer, the value of a regression, a cosine, or nats."""
 
-Unit = Literal["word", "token", "source", "region", "moment"]
-"""What is removed at a time."""
+Unit = Literal["word", "token", "source", "region", "moment", "part"]
+"""What is removed at a time; "part" where words, regions of pictures and moments of sounds are."""
 
-RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]
+RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """What happens to it."""
 
 
@@ -83,7 +83,8 @@ class Verification:
         quantity: What `value` is of each removal.
         unit: What is removed at a time.
         removed_by: What happens to them: words are "deleted", or "masked" where a mask token takes their place; regions
-            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced".
+            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced"; "removed"
+            where parts of several kinds are, each in its way.
         original: The answer to the whole input.
         single: The answer without each of the n units, in the order of their scores.
         together: The answer without all n of them; of a cited answer without all sources, NaN where the prompt has

@@ -21,11 +21,11 @@ from ...results.citations import Citations
 from ...results.collection import Attributions
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts, prompt_sources
+from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
 from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed
-from ..completions.sources import explain_sources, part_weights
+from ..completions.sources import explain_sources, part_weights, sources_and_parts
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .contrasts import value_contrasts
@@ -495,7 +495,7 @@ def _tested(
     """
     completed, sentences = values.completed, values.parts
     sequence = completed.sequenced()
-    sources = prompt_sources(sequence, completed.named_sources)
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)

@@ -1,6 +1,6 @@
 """Explain which sources the parts of an answer rest on, with as few passes as the method allows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -17,9 +17,9 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.grouping import Merging, check_merging, part_targets, units_of
-from ...results.units.regions import is_box
+from ...results.units.regions import boxes_outside, is_box, regions_of
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
-from ...results.units.units import Units
+from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
@@ -87,10 +87,10 @@ def explain_sources(
         result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
         return result.scores[:, result.units.sources].astype(np.float64), result.diagnostics
 
-    if completed.encoding.media and isinstance(method, Perturbation):
+    if completed.encoding.media and isinstance(method, Perturbation) and sources is None:
         raise MethodError(
-            f"{method.info.name} leaves words out, and the prompt holds a picture or a sound: frozen-gradient scores "
-            "both"
+            f"{method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with sources= it leaves "
+            "out these too, and frozen-gradient scores all of their parts"
         )
     if isinstance(method, Perturbation) and sources is not None:
         if not options.own_tokens:
@@ -153,9 +153,37 @@ def sources_and_parts(
     boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
     if boxes and not completed.encoding.media:
         raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")
-    if not source_pieces and not boxes:
+    source_pieces += media_sources(completed, sources)
+    if not source_pieces:
         raise InputError("the prompt holds no source")
     return source_pieces, part_pieces
+
+
+def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
+    """Return each picture and sound of a prompt as a source, or the regions of a picture and the rest of it.
+
+    Args:
+        completed: The prompt.
+        sources: How it is divided, with boxes of pictures among named sources.
+    """
+    pictures = [medium for medium in completed.encoding.media if "width" in medium.details]
+    sizes = [(int(picture.details["width"]), int(picture.details["height"])) for picture in pictures]
+    regions = regions_of(sources, sizes)
+    pieces: list[NamedSpan] = []
+    for index, medium in enumerate(completed.encoding.media):  # pictures come first
+        if index >= len(sizes):
+            pieces.append(_medium_piece(medium.name, "medium", index, [(0.0, medium.details["seconds"])]))
+            continue
+        boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
+        pieces += [_medium_piece(name, "region", index, [box]) for name, box in boxes.items()]
+        name = f"the rest of {medium.name}" if boxes else medium.name
+        pieces.append(_medium_piece(name, "medium", index, boxes_outside(boxes.values(), sizes[index])))
+    return pieces
+
+
+def _medium_piece(name: str, kind: UnitKind, index: int, places: Iterable[Sequence[float]]) -> NamedSpan:
+    """Return a picture, a sound or a region as a source."""
+    return NamedSpan(name, 0, 0, (), kind, None, places=tuple((index, tuple(place)) for place in places))
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:

@@ -161,7 +161,7 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     """Return each picture and sound, or the regions of a picture and the rest of it."""
     groups = []
     pictures = [medium for medium in a.media if medium.kind == "picture"]
-    regions = regions_of(by, pictures)
+    regions = regions_of(by, [(picture.width, picture.height) for picture in pictures])
     for medium in a.media:
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)

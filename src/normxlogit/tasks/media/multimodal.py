@@ -19,6 +19,7 @@ from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
 from ...inputs.media.pictures import Picture
 from ...inputs.media.sounds import Sound, feature_extractor_of, moments
+from ...inputs.message_parts import with_other_media
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..base import TaskName
 from ..interfaces import ModelInterface
@@ -101,6 +102,27 @@ class MultimodalLM(CausalLM):
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
         return replace(encoding, media=tuple(media))
+
+    def with_media(self, encoding: Encoding, prompt: ReadPrompt, media: Sequence[Picture | Sound]) -> Encoding:
+        """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
+
+        Args:
+            encoding: What was read of the prompt.
+            prompt: The prompt.
+            media: What stands in the places of its pictures, and of its sounds.
+
+        Raises:
+            UnsupportedModelError: If the processor reads other numbers of tokens or patches of them.
+        """
+        processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
+        inputs = {name: processed[name] for name in encoding.extra_inputs}
+        for name, value in encoding.extra_inputs.items():
+            if inputs[name].shape != value.shape:
+                raise UnsupportedModelError(
+                    f"{type(self.processor).__name__} makes {name} of another shape of a picture or a sound without "
+                    "some of its parts, so what the model answers without them cannot be compared"
+                )
+        return replace(encoding, extra_inputs=inputs)
 
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
