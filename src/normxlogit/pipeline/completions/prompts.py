@@ -12,7 +12,7 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.grouping import Merging
-from ...results.units.spans import PartSpec
+from ...results.units.spans import PartSpec, SourceSpec
 from ..options import Options
 from ..progress import progress_bar
 from .completion import explain_completions
@@ -104,7 +104,9 @@ def explain_written(
         read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
     ]
     pairs = zip(completed, rows["sources"], strict=True)
-    divisions = [None if division is None else prompt.division(division) for prompt, division in pairs]
+    divisions: list[SourceSpec | None] = [
+        None if division is None else prompt.division(division) for prompt, division in pairs
+    ]
     if sources is None and parts is None:
         results = explain_completions(model, completed, each_options)
     else:
