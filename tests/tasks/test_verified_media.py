@@ -162,3 +162,55 @@ def test_words_and_moments_are_left_out_and_the_own_model_is_asked():
         assert removal.value == pytest.approx(expected, abs=1e-3)
     assert words
     assert moments
+
+
+def blank(picture):
+    """A picture of the mean colour of another."""
+    mean = np.asarray(picture).astype(float).mean((0, 1)).round().astype(np.uint8)
+    return Image.new("RGB", picture.size, tuple(mean.tolist()))
+
+
+def conversation(first, second):
+    """A conversation with a picture in each message of the user."""
+    said = "The cat is red. The tree is on the left."
+    return [
+        {"role": "user", "content": [{"type": "text", "text": said}, {"type": "image", "image": first}]},
+        {"role": "assistant", "content": "yes ."},
+        {"role": "user", "content": [{"type": "image", "image": second}, {"type": "text", "text": QUESTION}]},
+    ]
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
+def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
+    first, second = vlm.picture(), vlm.picture(seed=1)
+    messages = conversation(first, second)
+    cited = explainer(name).cite(messages=messages, answer="the tree .", verify=99)
+    assert cited.names == ("user:1", "user:2", "assistant:1", "picture 1", "picture 2")
+    assert cited.documents == ("user", "user", "assistant", "picture 1", "picture 2")
+    assert [message.role for message in cited.messages] == ["user", "picture", "assistant", "picture", "user"]
+    ids = explainer(name).explain_completion(messages, "the tree .").token_ids[-3:]
+
+    def answered(*pictures):
+        return vlm.log_probability(made(name), conversation(*pictures), list(ids))
+
+    whole = answered(first, second)
+    assert cited.verified.original.value == pytest.approx(whole, abs=1e-3)
+    expected = {
+        "picture 1": whole - answered(blank(first), second),
+        "picture 2": whole - answered(first, blank(second)),
+    }
+    assert {n: cited.losses[n] for n in expected} == pytest.approx(expected, abs=1e-2)
+    assert "picture 2" in str(cited)
+    assert normxlogit.Citations.from_dict(cited.to_dict()) == cited
+    (streamed,) = explainer(name).cite_stream(["the ", "tree ."], messages=messages)
+    np.testing.assert_allclose(streamed.attribution.scores, cited.attribution.scores, atol=1e-5)
+
+
+def test_a_question_about_a_picture_is_no_source_of_its_answer():
+    cited = explainer("llava").cite(messages=vlm.question(vlm.picture()), answer="the cat .", verify=0)
+    assert cited.names == ("picture 1",)
+    sound = explainer("qwen2_audio").cite(messages=audio_lm.question(audio_lm.sound()), answer="the cat .", verify=1)
+    assert sound.names == ("sound 1",)
+    unread = explainer("llava").cite(messages=audio_lm.question(audio_lm.sound()), answer="the cat .", verify=0)
+    assert unread.names == ("user:1",)
+    assert "part of type 'audio', which is not read" in unread.notes[0]

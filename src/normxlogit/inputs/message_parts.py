@@ -16,6 +16,9 @@ PICTURE_TYPES = ("image", "image_url", "input_image")
 SOUND_TYPES = ("audio", "input_audio", "audio_url")
 """Types of parts that are sounds; a part of one holds the sound under one of these keys."""
 
+MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
+"""Types of parts that are pictures or sounds."""
+
 UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of parts that templates may leave out without a word."""
 

@@ -265,6 +265,10 @@ class Task:
         """Return an input on which a model shows what works on it before there is any other."""
         return EXAMPLE_TEXT
 
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether a message of a prompt can hold a "picture", or a "sound"."""
+        return False
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """Explain which sources the parts of an answer rest on, with as few passes as the method allows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -171,19 +171,20 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
     regions = regions_of(sources, sizes)
     pieces: list[NamedSpan] = []
     for index, medium in enumerate(completed.encoding.media):  # pictures come first
-        if index >= len(sizes):
-            pieces.append(_medium_piece(medium.name, "medium", index, [(0.0, medium.details["seconds"])]))
-            continue
-        boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
-        pieces += [_medium_piece(name, "region", index, [box]) for name, box in boxes.items()]
-        name = f"the rest of {medium.name}" if boxes else medium.name
-        pieces.append(_medium_piece(name, "medium", index, boxes_outside(boxes.values(), sizes[index])))
+        named: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
+        if index < len(sizes):
+            boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
+            for name, box in boxes.items():
+                named.append((name, "region", [box]))
+            rest = f"the rest of {medium.name}" if boxes else medium.name
+            named.append((rest, "medium", boxes_outside(boxes.values(), sizes[index])))
+        else:
+            named.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
+        start, end = completed.encoding.characters_of(medium)
+        for name, kind, where in named:
+            places = tuple((index, tuple(place)) for place in where)
+            pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
     return pieces
-
-
-def _medium_piece(name: str, kind: UnitKind, index: int, places: Iterable[Sequence[float]]) -> NamedSpan:
-    """Return a picture, a sound or a region as a source."""
-    return NamedSpan(name, 0, 0, (), kind, None, places=tuple((index, tuple(place)) for place in places))
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:

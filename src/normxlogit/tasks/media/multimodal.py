@@ -61,6 +61,12 @@ class MultimodalLM(CausalLM):
                 "are explained for models that read them among the words of one sequence"
             )
 
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether the processor reads pictures, or sounds."""
+        if kind == "picture":
+            return hasattr(self.processor, "image_processor")
+        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt with its pictures and sounds as the processor does.
 
@@ -71,7 +77,7 @@ class MultimodalLM(CausalLM):
         if not prompt.media:
             return super().read_prompt(model, prompt, special=special)
         for medium in prompt.media:
-            if not self._reads(medium):
+            if not self.reads_medium(medium.kind):
                 raise InputError(
                     f"{type(self.processor).__name__} reads no {medium.kind}s: pass the model's processor, "
                     "Explainer(model, AutoProcessor.from_pretrained(...))"
@@ -194,12 +200,6 @@ class MultimodalLM(CausalLM):
         """Return what the model reads of a message with one picture: image processors have other defaults alone."""
         content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
-
-    def _reads(self, medium: Picture | Sound) -> bool:
-        """Return whether the processor reads pictures, or sounds."""
-        if isinstance(medium, Picture):
-            return hasattr(self.processor, "image_processor")
-        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
 
     def _sound_alone(self, samples: Any) -> Any:
         """Return what the model reads of a message with one sound."""
