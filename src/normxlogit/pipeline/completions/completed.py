@@ -109,7 +109,8 @@ class Completed:
         if not isinstance(sources, Mapping):
             raise InputError(f"sources are spans by name, as in {{'notes': (0, 40)}}, not {type(sources).__name__}")
         spans = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
-        prompt_sources(self.sequenced(), spans)
+        if spans:
+            prompt_sources(self.sequenced(), spans)
         return replace(self, named_sources=spans)
 
     def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:

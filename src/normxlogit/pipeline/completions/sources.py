@@ -149,7 +149,8 @@ def sources_and_parts(
     part_pieces = answer_parts(sequence, parts)
     if sources is None:
         return [], part_pieces
-    source_pieces = prompt_sources(sequence, sources)
+    only_media = not sources and completed.encoding.media
+    source_pieces = [] if only_media else prompt_sources(sequence, sources)
     boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
     if boxes and not completed.encoding.media:
         raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")

@@ -149,7 +149,7 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
-    if a.units.spans is None and a.media and not a.has_text:
+    if a.media and (not by or (a.units.spans is None and not a.has_text)):
         return []
     groups = prompt_sources(sequenced(a), by)
     if a.text_pair is not None and isinstance(by, str):

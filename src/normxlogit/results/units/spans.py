@@ -127,7 +127,7 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
             for piece in _pieces(sequence, sources, message.start, message.end, of_answer=False)
             if sequence.text[piece.start : piece.end].strip()
         ]
-    if not isinstance(sources, Mapping):
+    if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
     order = sorted(named, key=lambda piece: piece.start)
