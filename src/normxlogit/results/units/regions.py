@@ -30,7 +30,7 @@ def is_box(value: Any) -> bool:
 
 
 def regions_of(sources: Any, images: Sequence[Medium]) -> dict[str, tuple[int, Box]]:
-    """Return the regions among named sources: for each name which picture, from 0, and the box in it.
+    """Return the regions among named sources: for each name, the index of the picture and the box in it.
 
     Args:
         sources: The named sources; no regions are among others.
