@@ -26,7 +26,7 @@ from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verificat
 NOT_VERIFIED = "not verified: it was read in several windows"
 
 HOLDS = 0.5
-"""From this probability on a label that holds or not by itself does."""
+"""The probability from which on a label holds, where labels do not exclude each other."""
 
 REGIONS = 8
 """Most regions of a picture in a row or a column: a single patch of many seldom matters."""
@@ -35,7 +35,7 @@ MOMENT = 0.25
 """Seconds of a sound that are silenced at a time, at least."""
 
 SHOWN = 5
-"""Units that are removed one at a time by "auto", and where a person looks."""
+"""How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
 
 Tokens = tuple[int, ...]
 
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
     Attributes:
         value: The measured quantity.
-        outcome: What another prediction differs in; None where predictions are values.
+        outcome: What is compared to decide whether the prediction changed; None where predictions are values.
     """
 
     prediction: Prediction | None
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 
 
 Search = Generator[list[Tokens], list[Answer], Verification]
-"""Asks for the answers without some tokens, and returns what was found."""
+"""A coroutine that yields sets of tokens, receives the answers without each, and returns the verification."""
 
 
 def with_verifications(
@@ -104,8 +104,8 @@ def with_verifications(
 def removable_of(model: TaskModel, a: Attribution) -> Removable:
     """Return what can be removed from an input.
 
-    The token whose own label or prediction is explained stays, and so does the one at which an answer is read, unless
-    there is nothing else.
+    The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
+    is nothing else to remove.
     """
     a = ranked_scores(a)
     return removable(a, a.target.position if model.task.answers_at_token else None)
@@ -154,13 +154,13 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         task = self.model.task
         run = self.model.run(self.model.batch(encodings, list(range(len(encodings)))))
         if task.extractive:
-            values = [self._start_or_end(run, row, *key) for row, key in enumerate(keys)]
+            values = [self._position_probability(run, row, *key) for row, key in enumerate(keys)]
             return [Answer(p, value, p.label) for p, value in zip(task.answers(run), values, strict=True)]
-        chances = task.probabilities(run.logits)  # (B, C)
-        outputs = run.logits if chances is None else chances  # (B, C)
+        probabilities = task.probabilities(run.logits)  # (B, C)
+        outputs = run.logits if probabilities is None else probabilities  # (B, C)
         targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
         explained = outputs.gather(1, targets)  # (B, 1)
-        # Where labels do not exclude each other, the answer to what is explained is its own output's.
+        # Where labels do not exclude each other, the answer is read from the explained label's own output.
         shown = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
         shown, measured = to_host(shown, explained)
         self.model.check_finite(measured, run.batch)
@@ -170,21 +170,24 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what another prediction differs in: the label; of labels that hold each by itself whether it does."""
+        """Return what is compared to decide whether a prediction changed; None where predictions are values.
+
+        It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
+        """
         if self.model.task.outcomes is None:
             return None
         if self.model.task.outcomes == "exclusive":
             return prediction.id
         return prediction.probability is not None and prediction.probability >= HOLDS
 
-    def _start_or_end(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
-        """Return the probability that the answer still starts (or ends) at its token; 0 where that was removed."""
+    def _position_probability(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
+        """Return the probability that the answer starts (or ends) at the explained token; 0 if that is removed."""
         target = self._results[place].target
         if run.logits_by_position is None or target.position is None or target.position in removed:
             return 0.0
         position = target.position if self._masked else target.position - sum(i < target.position for i in removed)
-        chances = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
-        return float(chances[position, target.id or 0])
+        probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
+        return float(probabilities[position, target.id or 0])
 
 
 def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
@@ -192,9 +195,9 @@ def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | 
     model = answers.model
     questions = []
     for a in results:
-        found, target = removable_of(model, a), ranked_scores(a).target
-        measured = MeasuredQuantity(target.name, model.task.measured, found.unit, found.removed_by)
-        questions.append((found.parts, measured))
+        candidates, target = removable_of(model, a), ranked_scores(a).target
+        measured = MeasuredQuantity(target.name, model.task.measured, candidates.unit, candidates.removed_by)
+        questions.append((candidates.parts, measured))
     return run_searches(questions, verify, answers)
 
 
@@ -203,7 +206,7 @@ def run_searches(
     verify: int | Literal["auto"],
     answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
 ) -> list[Verification]:
-    """Run the searches of several inputs side by side: what they ask for next is read in the same batches.
+    """Run the searches of several inputs in step, so that the inputs they ask for share batches.
 
     Args:
         questions: What can be removed from each input, and what is measured.
@@ -216,24 +219,25 @@ def run_searches(
     pending = {place: next(running) for place, running in enumerate(searches)}
     while pending:
         replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
-        following = {}
+        requested = {}
         for place, sets in pending.items():
             try:
-                following[place] = searches[place].send([next(replies) for _ in sets])
+                requested[place] = searches[place].send([next(replies) for _ in sets])
             except StopIteration as stop:  # noqa: PERF203  # its value is what was found
                 verifications[place] = stop.value
-        pending = following
+        pending = requested
     return [verifications[place] for place in range(len(searches))]
 
 
 def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
-    """Ask for the answers without the parts of the highest scores, alone and together, and without others.
+    """Yield the parts to remove: those of the highest scores, alone and together, and as many others as a control.
 
     Args:
         parts: What can be removed.
         count: How many are removed one at a time.
         measured: What is measured, and how.
-        everything: Whether a set is looked for among all parts, if these do not change the prediction.
+        everything: Whether the smallest set is searched for among all parts, if the removed ones do not change the
+            prediction.
     """
     order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
     first, remaining = order[:count], order[count:]
@@ -377,9 +381,10 @@ def _text_parts(a: Attribution) -> list[UnitScore]:
 
 
 def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
-    """Return the parts that are not white space, each with the token of the space before it, if it is one by itself.
+    """Return the parts that are not white space, each with the space before it, if that is a token by itself.
 
-    So it is before numbers, in most tokenizers of language models. Left where it is, it would be a second space.
+    Most tokenizers of language models write a space before a number as such a token. If it were left behind when the
+    number is removed, two spaces would follow each other.
     """
     visible: list[UnitScore] = []
     spaces: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Conversations of any common format as plain messages: who says what, which tool is called, and what it returns.
+"""Conversations of any common format as plain messages: texts, reasoning, tool calls and tool results.
 
 Formats are recognised by their shape; no package is imported. Read are OpenAI's chat completions and responses,
 Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, of LlamaIndex and of transformers' chat
@@ -17,13 +17,13 @@ from ..message_parts import MEDIA_TYPES, PICTURE_TYPES
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
 Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
-"""What a message is."""
+"""The kind of a message."""
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""Where messages have the reasoning of their author beside the content."""
+"""Keys of a message for reasoning outside its content."""
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
-"""A text that begins with its reasoning; templates may have written the opening mark themselves."""
+"""A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
 
 UNREAD = "message {} holds a part of type {!r}, which is not read"
 """The note of what no model reads, or the reader does not."""
@@ -33,7 +33,7 @@ LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Message:
-    """One thing that somebody says in a conversation; a message with text and tool calls is several of them.
+    """One step of a conversation; an original message with text and tool calls becomes several of them.
 
     Attributes:
         kind: What it is.
@@ -86,7 +86,7 @@ class Conversation:
         return Conversation(remaining, self.tools, (*self.notes, *dict.fromkeys(notes))) if unread else self
 
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
-        """Return what was said before an answer, and the answer.
+        """Return the conversation before an answer, and the answer.
 
         Args:
             turn: Which of the assistant's texts is the answer, counted from 0, negative from the end; None for the
@@ -143,7 +143,7 @@ def read_conversation(value: Any) -> Conversation:
 
 
 class _Reader:
-    """Collects what the messages of a conversation say.
+    """Collects the messages of a conversation.
 
     Attributes:
         messages: What was read so far.
@@ -221,7 +221,7 @@ class _Reader:
             self.notes.append(UNREAD.format(self._number, type_))
 
     def _read_service_call(self, part: Mapping[str, Any], tool: str) -> None:
-        """Read a call of a tool that the service itself runs, such as a search of files or of the web."""
+        """Read a call of a built-in tool that the service runs itself, such as a web search."""
         name = _first_text(part, "name") or tool
         arguments = _first_filled(part, "arguments", "action", "queries", "query", "code")
         self._read_call({"name": name, "arguments": arguments, "id": part.get("id")})
@@ -229,7 +229,7 @@ class _Reader:
             self._read_result(output, name, _first_text(part, "id"))
 
     def _read_call(self, part: Mapping[str, Any]) -> None:
-        """Read a tool call of any format; one that a message has twice, in its content and beside it, is read once."""
+        """Read a tool call of any format, once even if a message repeats it outside its content."""
         inner = next(
             (part[key] for key in ("function", "functionCall", "function_call") if isinstance(part.get(key), dict)),
             part,
@@ -247,7 +247,7 @@ class _Reader:
         self.messages.append(tool_call)
 
     def _read_result(self, content: Any, name: str, call: str) -> None:
-        """Read what a tool returned; several texts of one message are one result."""
+        """Read the result of a tool; several texts of one message are one result."""
         if _is_list_of_parts(content):
             texts = [part if isinstance(part, str) else part.get("text") or part.get("content") for part in content]
             unread = [part for part in content if not isinstance(part, str) and _has_media(part)]
@@ -263,7 +263,7 @@ class _Reader:
             self._add_message("tool result", text, self._tools.get(call, "") or name, call)
 
     def _read_text(self, kind: Kind, text: str) -> None:
-        """Read a text, of an assistant with its reasoning; several of one message in a row are one."""
+        """Read a text, and the reasoning in an assistant's text; consecutive texts of one message are joined."""
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
             text = match[2]
@@ -279,7 +279,7 @@ class _Reader:
             self.messages.append(Message(kind, text.strip(), name, self._number, call))
 
     def _of_this_message(self) -> list[Message]:
-        """Return what was read so far of the message that is being read."""
+        """Return the messages that were read so far from the current original message."""
         return [message for message in self.messages if message.number == self._number]
 
 
@@ -292,7 +292,7 @@ PART_TYPES = re.compile(
 
 
 def _is_list_of_parts(content: Any) -> bool:
-    """Return whether a content is a list of parts, not data that a tool returned."""
+    """Return whether a content is a list of parts rather than data that a tool returned."""
     return isinstance(content, list) and bool(content) and all(map(_is_part, content))
 
 
@@ -310,7 +310,7 @@ GEMINI = ("functionCall", "function_call", "functionResponse", "function_respons
 
 
 def _type_by_keys(part: Mapping[str, Any]) -> str:
-    """Return the type of a part that is known by its only key, as of Gemini."""
+    """Return the type of a part that is known by its only key, as in Gemini's format."""
     key = next((key for key in GEMINI if part.get(key)), None)
     if key is not None:
         return key
@@ -325,7 +325,7 @@ def _has_media(part: Mapping[str, Any]) -> bool:
 
 
 def _calls(raw: Mapping[str, Any]) -> list[Any]:
-    """Return the tool calls that a message has beside its content."""
+    """Return the tool calls of a message that are outside its content."""
     calls = raw.get("tool_calls")
     if isinstance(calls, list) and calls:
         return [call for call in calls if isinstance(call, dict)]
@@ -333,7 +333,7 @@ def _calls(raw: Mapping[str, Any]) -> list[Any]:
 
 
 def _reasoning(value: Any) -> str:
-    """Return the text of a reasoning: a text, or the parts or the summary of one."""
+    """Return the text of a reasoning, which may be a text, a list of parts, or a mapping with a summary."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -345,15 +345,15 @@ def _reasoning(value: Any) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """Return a text as it is, and data as JSON."""
+    """Return a text unchanged, and data as JSON."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _first_text(mapping: Mapping[str, Any], *keys: str) -> str:
-    """Return the first of some values that is a text."""
+    """Return the first value under some keys that is a text."""
     return next((mapping[key] for key in keys if isinstance(mapping.get(key), str) and mapping[key]), "")
 
 
 def _first_filled(mapping: Mapping[str, Any], *keys: str) -> Any:
-    """Return the first of some values that is not empty; 0 and False are not."""
+    """Return the first value under some keys that is not empty; 0 and False do not count as empty."""
     return next((mapping[key] for key in keys if mapping.get(key) not in (None, "", [], {})), None)

@@ -112,7 +112,7 @@ def sound_without(sound: Sound, spans: Sequence[Span]) -> Sound:
 
 
 def _silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
-    """Return a sound without some moments: samples are zero, spectra as low as the lowest of the sound.
+    """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound.
 
     Args:
         encoding: A sound whose tokens have times.
@@ -134,7 +134,7 @@ def _silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
 
 
 def _time_axis(signal: EncodedSignal, values: Tensor) -> tuple[int, float]:
-    """Return the axis of time, and the seconds of all of it."""
+    """Return the time axis, and its duration in seconds."""
     ends = max(end for _, end in signal.times)
     if values.ndim == 1:
         return 0, ends

@@ -187,8 +187,8 @@ def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], floa
     def measure(sound: Sound) -> float:
         inputs = _inputs(cast(Any, model.task).read_signal(model, sound).inputs, model)
         logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
-        chances = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
-        return float(chances.gather(1, ids[0, start:, None]).sum())
+        log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
+        return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
 
     return measure
 
@@ -202,10 +202,10 @@ def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float
     def measure(sound: Sound) -> float:
         (encoding,), _ = task.encode(model, [{"array": sound.samples, "sampling_rate": sound.rate}])
         inputs = _inputs(encoding.signal.inputs, model)
-        chances = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
-        lengths = torch.tensor([chances.shape[1]]), torch.tensor([emitted.shape[1]])
+        log_probabilities = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
+        lengths = torch.tensor([log_probabilities.shape[1]]), torch.tensor([emitted.shape[1]])
         loss: Tensor = functional.ctc_loss(
-            chances.transpose(0, 1), emitted, *lengths, blank=task.blank_id(model), reduction="sum"
+            log_probabilities.transpose(0, 1), emitted, *lengths, blank=task.blank_id(model), reduction="sum"
         )
         return -float(loss)
 

@@ -43,7 +43,7 @@ def boxes_outside(boxes: Iterable[Box], size: tuple[int, int]) -> list[Box]:
 
 
 def regions_of(sources: Any, sizes: Sequence[tuple[int, int]]) -> dict[str, tuple[int, Box]]:
-    """Return the regions among named sources: for each name which picture, from 0, and the box in it.
+    """Return the regions among named sources: for each name, the index of the picture and the box in it.
 
     Args:
         sources: The named sources; no regions are among others.

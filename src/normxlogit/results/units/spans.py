@@ -1,4 +1,4 @@
-"""Sources of a prompt and parts of an answer, as spans of characters and as tokens."""
+"""Spans: sources of a prompt and parts of an answer, by characters and by tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -178,7 +178,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
 
 
 def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
-    """Return the pieces of a kind between two characters that have tokens, named by their texts."""
+    """Return the spans of a kind between two characters, named by their texts; spans without tokens are left out."""
     if kind == "message":
         spans = [(start, end)]
     elif kind == "word":
