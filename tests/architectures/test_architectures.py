@@ -16,9 +16,9 @@ PART = {
         "albert bart deberta-v2 distilbert falcon flaubert funnel gpt2 ibert llama "
         "modernbert mt5 opt perceiver qwen3_next squeezebert t5 xlm xlnet xmod"
     ),
-    "masked-lm": "bart bert convbert funnel ibert mobilebert perceiver reformer xlm",
+    "masked-lm": "albert bart bert convbert electra funnel ibert mobilebert perceiver reformer xlm",
     "causal-lm": (
-        "blt deepseek_v4 falcon_h1 gemma3n_text gpt_neo jamba llama mamba mamba2 mllama musicgen opt "
+        "blt deepseek_v4 falcon_h1 gemma2 gemma3n_text gpt_neo jamba llama mamba mamba2 mllama musicgen opt "
         "recurrent_gemma rwkv xlnet xlstm zamba2"
     ),
     "token-classification": "bert bros canine deberta-v2 gpt2 mt5",
