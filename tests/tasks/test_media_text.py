@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import torch
 import transformers
+from scipy.signal import resample_poly
 
 import normxlogit
 from normxlogit import Explainer
@@ -456,10 +457,26 @@ def test_a_result_with_a_sound_is_saved_drawn_and_grouped(tmp_path):
     np.testing.assert_allclose(heard, g.audio[0].total.sum(), atol=1e-4)
 
 
+def test_a_sound_of_another_rate_in_a_message_is_resampled():
+    samples = audio_lm.sound()
+    part = {"type": "audio", "audio": {"array": samples, "sampling_rate": 2 * audio_lm.RATE}}
+    messages = [{"role": "user", "content": [part, {"type": "text", "text": "what is on the left ?"}]}]
+    found = explainer("qwen2_audio").explain_completion(messages, " cat", verify=1)
+    halved = resample_poly(samples, 1, 2).astype(np.float32)
+    expected = explainer("qwen2_audio").explain_completion(audio_lm.question(halved), " cat", verify=1)
+    np.testing.assert_allclose(found.audio[0].scores, expected.audio[0].scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found.audio[0].times, expected.audio[0].times)
+    assert found.verified.original.value == pytest.approx(expected.verified.original.value, rel=1e-4)
+    assert any("resampled from 32000 samples a second to 16000" in note for note in found.notes)
+
+
 @pytest.mark.parametrize(
     ("sound", "error"),
     [
-        ({"type": "audio", "audio": {"array": [0.1] * 800, "sampling_rate": 8000}}, "8000 samples a second"),
+        (
+            {"type": "audio", "audio": {"array": [0.1] * 800, "sampling_rate": -8000}},
+            "sampling_rate must be a positive",
+        ),
         ({"type": "audio", "audio": "https://example.org/a.wav"}, "not fetched"),
         ({"type": "audio"}, "a sound as a mapping"),
         ({"type": "input_audio", "input_audio": {"data": "#", "format": "wav"}}, "not base64"),

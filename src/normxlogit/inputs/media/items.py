@@ -165,4 +165,4 @@ def _first(column: Any) -> Any:
 def _with_rate(item: Any, rate: Any) -> Any:
     """Return samples paired with their rate; a file, or a sound with a rate, unchanged."""
     is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
-    return {"array": item, "sampling_rate": int(rate)} if is_samples else item
+    return {"array": item, "sampling_rate": rate} if is_samples else item
