@@ -11,7 +11,7 @@ from normxlogit.methods import FrozenGradient, NormXLogit
 from normxlogit.results.attribution import Attribution
 from tests import tiny
 
-from .conftest import LOADED
+from .conftest import loaded
 
 TEXT = "The movie is mediocre, maybe even bad."
 LABELS = {0: "bad", 1: "good", 2: "0"}
@@ -39,19 +39,16 @@ def explained(run, *arguments):
     return [Attribution.from_dict(state) for state in json.loads(out)["attributions"]]
 
 
-def test_explain_draws_the_sentence_with_its_test(run, asked):
+def test_explain_draws_the_sentence_with_its_test(run):
     code, out, err = run("explain", TEXT)
     assert (code, err) == (0, "")
     assert re.search(r"maybe(\([-+]+\))?.* bad\(\++\)", out)
     assert "\x1b" not in out
-    assert asked.loaded == [None]
-    assert asked.calls == [([TEXT], {"layers": None, "verify": 5, "long_text": "truncate", "method": None})]
-    a = LOADED[None](TEXT, verify=5)
-    assert out == str(a) + "\n"
+    assert out == str(loaded(None)(TEXT, verify=5)) + "\n"
     assert 'Without "mediocre" and "bad": positive' in " ".join(out.split())
 
 
-def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, asked, monkeypatch):
+def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, monkeypatch):
     def refusing(self, *_, **__):
         raise UnsupportedModelError("sin is not linear")
 
@@ -67,7 +64,7 @@ def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, ask
 
 def test_several_methods_stand_together(run):
     code, out, _ = run("explain", TEXT, "--method", "normxlogit", "--method", "frozen-gradient")
-    both = LOADED[None].compare(TEXT, ["normxlogit", "frozen-gradient"])
+    both = loaded(None).compare(TEXT, ["normxlogit", "frozen-gradient"])
     assert code == 0
     costs = {"1 forward", "1 forward, 1 backward"}
     paid = [line for line in out.splitlines() if line.rpartition(": ")[2] in costs]
@@ -75,21 +72,21 @@ def test_several_methods_stand_together(run):
     assert [line.split(": ")[0] if line in paid else line for line in out.splitlines()] == str(both).splitlines()
 
 
-def test_options_reach_the_explainer(run, asked, three):
+def test_options_reach_the_explainer(run, three):
     found = explained(
         run,
         *("a", "b", "--pair", "cat", "--model", three, "--target", "good", "--contrast", "bad", "--layers", "1,3"),
-        *("--method", "normxlogit:norm_of=word_embedding", "--long-text", "error"),
+        *("--method", "normxlogit:norm_of=word_embedding"),
     )
-    assert asked.loaded == [three]
-    method = NormXLogit("word_embedding")
-    options = {"method": method, "target": "good", "contrast": "bad", "layers": [1, 3], "long_text": "error"}
-    assert asked.calls == [([("a", "cat"), ("b", "cat")], {**options, "verify": 0})]
-    assert found == LOADED[three]([("a", "cat"), ("b", "cat")], **options)
+    options = {"method": NormXLogit("word_embedding"), "target": "good", "contrast": "bad", "layers": [1, 3]}
+    assert found == loaded(three)([("a", "cat"), ("b", "cat")], **options)
     assert [(a.text, a.text_pair, a.layers, a.target.contrast) for a in found] == [
         ("a", "cat", (1, 3), "bad"),
         ("b", "cat", (1, 3), "bad"),
     ]
+    code, _, err = run("explain", "cat " * 100, "--model", three, "--long-text", "error")
+    assert code == 2
+    assert "the model reads 40" in err
 
 
 @pytest.mark.parametrize(
@@ -105,7 +102,7 @@ def test_options_reach_the_explainer(run, asked, three):
 def test_targets(run, three, arguments, ids):
     (found,) = explained(run, "a cat", "--model", three, *arguments)
     assert tuple(target.id for target in found.targets) == ids
-    expected = LOADED[three]("a cat", target=list(ids) if len(ids) > 1 else ids[0])
+    expected = loaded(three)("a cat", target=list(ids) if len(ids) > 1 else ids[0])
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 

@@ -7,24 +7,23 @@ import pytest
 
 from normxlogit.results.attribution import Attribution
 
-from .conftest import LOADED
+from .conftest import loaded
+from .test_explain import explained
 
 
 def piped(content: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
 
 
-def test_texts_from_a_file(run, asked, tmp_path):
+def test_texts_from_a_file(run, tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("\ufefffirst\r\n\nsecond \u2028 line\n".encode())
-    assert run("explain", "zeroth", "--file", str(path))[0] == 0
-    assert asked.calls[0][0] == ["zeroth", "first", "second \u2028 line"]
+    assert [a.text for a in explained(run, "zeroth", "--file", str(path))] == ["zeroth", "first", "second \u2028 line"]
 
 
-def test_texts_from_standard_input(run, asked, monkeypatch):
+def test_texts_from_standard_input(run, monkeypatch):
     monkeypatch.setattr("sys.stdin", piped("eins\nzwölf".encode()))
-    assert run("explain")[0] == 0
-    assert asked.calls[0][0] == ["eins", "zwölf"]
+    assert [a.text for a in explained(run)] == ["eins", "zwölf"]
 
 
 @pytest.mark.parametrize("merge", ["sum", "max", "mean", "first"])
@@ -37,7 +36,7 @@ def test_json_with_words(run, merge):
     ]
     assert any(len(word["tokens"]) > 1 for word in state["words"]), "else the ways to merge are one"
     layered = json.loads(run("explain", text, "--format", "json", "--words", "--layers", "all")[1])
-    count = LOADED[None]._model.layer_count()
+    count = loaded(None)._model.layer_count()
     assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
 
 

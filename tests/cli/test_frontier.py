@@ -6,8 +6,10 @@ from tests.commands import run
 
 from .test_experiments import reviews  # noqa: F401  # a fixture
 
+REFUSED = "frozen-gradient:read_at=99"
 METHODS = (
-    "normxlogit frozen-gradient:read_at=0,points=0.3,baseline=mask guided-lime:samples=4,prior=(lime:samples=9,seed=2)"
+    "normxlogit frozen-gradient:read_at=0,points=0.3,baseline=mask guided-lime:samples=4,prior=(lime:samples=9,seed=2) "
+    f"{REFUSED}"
 )
 
 
@@ -20,7 +22,15 @@ def test_from_a_file_to_table_and_figure(capsys, tmp_path, reviews):  # noqa: F8
     assert text.startswith("reviews.jsonl, default: texts 3, split validation\n\n| method |")
     assert all(f"| {method} |" in text for method in METHODS.split())
     assert (out / "frontier.md").read_text() == text
-    (panel,) = json.loads((out / "frontier.json").read_text())["panels"]
-    assert {p["method"] for p in panel["points"]} == set(METHODS.split())
-    assert (out / "frontier.svg").is_file()
+    state = json.loads((out / "frontier.json").read_text())
+    (panel,) = state["panels"]
+    points = {point["method"]: point for point in panel["points"]}
+    assert set(points) == set(METHODS.split())
+    assert [method for method, point in points.items() if point["reason"]] == [REFUSED]
+    assert points["normxlogit"]["cost"]["passes"] > 0
+    assert state["environment"]["device"]
+    drawn = (out / "frontier.svg").read_text()
+    assert "guided-lime" in drawn
+    assert REFUSED not in drawn
+    assert (out / "frontier.png").stat().st_size > 1000
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"

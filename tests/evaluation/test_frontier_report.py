@@ -1,9 +1,6 @@
-"""The frontier as a table, a figure and files."""
-
-import json
+"""The frontier as a table and a figure."""
 
 import pytest
-import torch
 
 from normxlogit.evaluation import frontier_report
 from normxlogit.evaluation.frontier import Point
@@ -42,21 +39,3 @@ def test_a_line_joins_what_no_other_setting_beats():
         for (_, bottom), (_, top) in lines.get_segments()
     ]
     assert max(heights) == pytest.approx(0.1), "of intervals of 0.05 to both sides"
-
-
-def test_what_is_written_can_be_read(tmp_path):
-    panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
-    metadata = {title: {"texts": 3} for title in panels}
-    frontier_report.write_frontier(tmp_path / "new" / "out", panels, metadata, torch.device("cpu"))
-    text = (tmp_path / "new" / "out" / "frontier.md").read_text()
-    assert text == frontier_report.frontier_text(panels, metadata)
-    assert text.startswith("one: texts 3\n\n| method |")
-    state = json.loads((tmp_path / "new" / "out" / "frontier.json").read_text())
-    assert [panel["title"] for panel in state["panels"]] == list(panels)
-    assert state["environment"]["device"] == "cpu"
-    assert state["panels"][0]["points"][0]["cost"]["passes"] == 200.0
-    assert state["panels"][2]["points"][0]["reason"].startswith("needs")
-    drawn = (tmp_path / "new" / "out" / "frontier.svg").read_text()
-    assert "frozen-gradient:read_at=-1" in drawn
-    assert "decompx" not in drawn
-    assert (tmp_path / "new" / "out" / "frontier.png").stat().st_size > 1000
