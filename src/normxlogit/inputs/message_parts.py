@@ -4,20 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
+from .media.items import PICTURE_TYPES, SOUND_TYPES
 from .media.pictures import PICTURE_KEYS, SOURCE_KEYS, Picture, is_opened_picture, read_picture
 from .media.sounds import Sound, read_sound
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
-
-PICTURE_TYPES = ("image", "image_url", "input_image")
-"""Types of parts that are pictures."""
-
-SOUND_TYPES = ("audio", "input_audio", "audio_url")
-"""Types of parts that are sounds, which are also the keys of the sound in such a part."""
-
-MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
-"""Types of parts that are pictures or sounds."""
 
 UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of parts that templates may silently leave out."""

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
-from ..message_parts import MEDIA_TYPES, PICTURE_TYPES
+from ..media.items import MEDIA_TYPES, PICTURE_TYPES
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
 Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, InputError
-from ..message_parts import MEDIA_TYPES
+from ..media.items import MEDIA_TYPES
 from .document_files import decoded
 
 ROLES = {

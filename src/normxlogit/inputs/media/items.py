@@ -19,6 +19,15 @@ PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".
 SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
 """Suffixes of files of pictures and sounds."""
 
+PICTURE_TYPES = ("image", "image_url", "input_image")
+"""Types of parts of messages that are pictures."""
+
+SOUND_TYPES = ("audio", "input_audio", "audio_url")
+"""Types of parts of messages that are sounds, which are also the keys of the sound in such a part."""
+
+MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
+"""Types of parts of messages that are pictures or sounds."""
+
 EXPECTED = {
     "picture": "a path, a Pillow picture or an array of (height, width, 3)",
     "sound": "a path or one channel of samples",
