@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 import normxlogit
-from normxlogit import Explainer
-from tests import audio_lm, vlm
+from normxlogit import Explainer, InputError
+from tests import audio_lm, tiny, vlm
 
 MODELS = {name: getattr(vlm, name) for name in ("llava", "paligemma", "qwen2_vl", "idefics3", "gemma3")}
 MODELS |= {name: getattr(audio_lm, name) for name in ("qwen2_audio",)}
@@ -214,3 +214,40 @@ def test_a_question_about_a_picture_is_no_source_of_its_answer():
     unread = explainer("llava").cite(messages=audio_lm.question(audio_lm.sound()), answer="the cat .", verify=0)
     assert unread.names == ("user:1",)
     assert "part of type 'audio', which is not read" in unread.notes[0]
+
+
+def test_pictures_among_documents_are_sources(tmp_path):
+    first, second = vlm.picture(), vlm.picture(seed=1)
+    second.save(tmp_path / "page.png")
+    documents = [first, (tmp_path / "page.png", 0.9), "The cat is red. The tree is on the left."]
+    cited = explainer("llava").cite(QUESTION, documents, answer="the tree .", verify=99)
+    assert cited.documents == ("document 1", "document 1", "picture 1", "page.png")
+    text = f"{documents[-1]}\n\nQuestion: {QUESTION}"
+    ids = explainer("llava").explain_completion("the tree .", " the tree .").token_ids[-3:]
+
+    def answered(*pictures):
+        return vlm.log_probability(made("llava"), vlm.question(*pictures, text=text), list(ids))
+
+    whole = answered(first, second)
+    assert cited.verified.original.value == pytest.approx(whole, abs=1e-3)
+    expected = {
+        "picture 1": whole - answered(blank(first), second),
+        "page.png": whole - answered(first, blank(second)),
+    }
+    assert {name: cited.losses[name] for name in expected} == pytest.approx(expected, abs=1e-2)
+    by_name = explainer("llava").cite(QUESTION, {"scan": first, "page": tmp_path / "page.png"}, answer="the tree .")
+    assert by_name.names == ("scan", "page")
+    streamed = list(explainer("llava").cite_stream(["the tree ."], QUESTION, documents))
+    np.testing.assert_allclose(streamed[0].attribution.scores, cited.attribution.scores, atol=1e-5)
+    alone = explainer("llava").cite(QUESTION, first, answer="the tree .", verify=0)
+    assert alone.names == ("picture 1",)
+
+
+def test_pictures_among_documents_of_a_model_of_texts_are_refused():
+    tokenizer = tiny.letters()
+    reader = Explainer(tiny.model("llama", "CausalLM", vocab_size=100), tokenizer)
+    with pytest.raises(InputError, match="no chat template"):
+        reader.cite(QUESTION, [vlm.picture()], answer="the tree .")
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
+    with pytest.raises(InputError, match="reads texts alone, and a message holds a picture"):
+        Explainer(reader.model, tokenizer).cite(QUESTION, [vlm.picture()], answer="the tree .")

@@ -11,7 +11,7 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ...inputs.documents.conversations import Conversation, read_conversation
-from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.named_documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
@@ -196,7 +196,8 @@ def cite_stream(
         conversation = read_conversation(messages)
         read = conversation_prompt(model, conversation, answer="")
     elif messages is None:
-        documents = documents_by_name(documents)
+        pictures, texts = separate_pictures(documents)
+        documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
@@ -451,13 +452,17 @@ def question_prompt(
     """Write a question with its documents as a prompt.
 
     Returns:
-        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3".
+        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3". Pictures among
+        the documents stand before its text.
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty")
     if system is not None and not isinstance(system, str):
         raise InputError(f"a system message is a text, not {type(system).__name__}")
-    named = documents_by_name(documents)
+    pictures, texts = separate_pictures(documents)
+    if pictures and not chat:
+        raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
+    named = {} if texts is None and pictures else documents_by_name(texts)
     text, spans = "" if chat or not system else system.strip() + "\n\n", {}
     message = (1 if system else 0,) if chat else ()
     for name, document in named.items():
@@ -465,12 +470,13 @@ def question_prompt(
         for number, (start, end) in enumerate(sentence_spans(document), start=1):
             spans[f"{name}:{number}"] = (*message, len(text) + start, len(text) + end)
         text += document.rstrip() + "\n\n"
-    if not spans:
+    if not spans and not pictures:
         raise InputError("the documents hold no sentence")
     text += f"Question: {question.strip()}"
     if not chat:
         return text + "\nAnswer:", spans
-    messages = [{"role": "user", "content": text}]
+    parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
+    messages = [{"role": "user", "content": parts if pictures else text}]
     return [{"role": "system", "content": system}, *messages] if system else messages, spans
 
 
