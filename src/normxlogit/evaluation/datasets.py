@@ -14,7 +14,7 @@ from ..results.storage.tables import optional_module
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
 
 SAMPLE = "reviews"
-"""A hundred review sentences in the package, written for it: 1 where they praise, 0 where they do not."""
+"""A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
 
 FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
 
@@ -183,7 +183,7 @@ def read_rows(path: Path) -> Any:
 
 
 def _table_options(path: Path) -> dict[str, Any]:
-    """Return how CSV and TSV are read: pandas would take texts such as "NA" and "1984" for missing and for a number."""
+    """Return options for CSV and TSV, so that pandas keeps texts such as "NA" and "1984" as texts."""
     separator = "\t" if path.suffix == ".tsv" else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
         names = next(csv.reader(file, delimiter=separator), [])
@@ -228,7 +228,7 @@ def _example(row: Any, number: int, columns: Sequence[str], label: str, where: s
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number that a text is written as; the text itself if it is none."""
+    """Return a text as a number; the text itself if it is not a number."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
