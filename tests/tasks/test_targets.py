@@ -12,14 +12,6 @@ from normxlogit.tasks.targets import BatchTargets, index_of, resolve
 from tests import tiny
 
 
-def ran(family="bert", kind="SequenceClassification", **options):
-    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
-    texts = [tiny.PAIR, tiny.PAIR] if kind == "QuestionAnswering" else tiny.TEXTS[:2]
-    batch = task.batch(task.encoder(texts), [0, 1])
-    with torch.no_grad():
-        return task, task.run(batch)
-
-
 def test_a_token_is_the_start_of_a_word_where_there_is_one():
     backend = Tokenizer(models.WordLevel({"[UNK]": 0, "good": 1, "Ġgood": 2, "ly": 3}, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -46,14 +38,14 @@ def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
 
 
 def test_names_of_tokens():
-    task, run = ran("llama", "CausalLM")
+    task, _, run = tiny.task_run("llama", "CausalLM")
     assert task.output_count == tiny.SIZE
     assert task.task.output_name(7) == "movie"
     assert index_of(task.task, "##ly", tiny.SIZE) == tiny.VOCABULARY["##ly"], "a piece by its own name"
     for text, said in [("cats", "'cats' is not one token for this model but 'cat', '##s'"), ("zzz", r"but '\[UNK\]'")]:
         with pytest.raises(TargetError, match=said):
             index_of(task.task, text, tiny.SIZE)
-    assert resolve(task.task, run, "movie", "film").contrast.tolist() == [8, 8]
+    assert resolve(task.task, run, "movie", "film").contrast.tolist() == [8, 8, 8]
 
 
 def test_a_target_has_its_kind_name_and_index_and_those_of_its_contrast():
