@@ -13,7 +13,7 @@ from tools.survey.workers import families
 
 PART = {
     "sequence-classification": (
-        "albert bart deberta-v2 distilbert falcon flaubert funnel gpt2 ibert llama "
+        "albert bart deberta-v2 distilbert falcon flaubert fnet funnel gpt2 ibert llama "
         "modernbert mt5 opt perceiver qwen3_next squeezebert t5 xlm xlnet xmod"
     ),
     "masked-lm": "albert bart bert convbert electra funnel ibert mobilebert perceiver reformer xlm",

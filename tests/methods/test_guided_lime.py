@@ -2,15 +2,29 @@
 
 import numpy as np
 import pytest
+import torch
 
 from normxlogit import ALL, Explainer, Method
 from normxlogit.methods import Scores, register, registry
 from normxlogit.methods.guided_lime import fit_pairs, halves_of
-from tests import tiny
+from tests import plain, tiny
 
-from .test_perturbation import bag, bert, close, masked_logits
+from .test_perturbation import MASK, bert, close, masked_logits
 
 TEXT = "the movie never was very good and awful"
+
+
+def bag():
+    """The explainer of a bag of words, and what each token of a text adds to its second label when it is not masked."""
+    torch.manual_seed(3)
+    model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
+
+    def weights(text):
+        values = model.shares(torch.tensor(made(text)["input_ids"]), MASK)[:, 1]
+        values[[0, -1]] = 0
+        return values
+
+    return Explainer(model, made, task="sequence-classification", labels=["no", "yes"]), weights
 
 
 @pytest.fixture

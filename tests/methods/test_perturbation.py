@@ -10,7 +10,7 @@ import torch
 from normxlogit import ALL, Explainer
 from normxlogit.methods import ContextCite
 from normxlogit.methods.surrogates import shapley_subsets
-from tests import plain, tiny
+from tests import tiny
 
 METHODS = ["occlusion", "lime", "context-cite", "kernel-shap"]
 MASK = tiny.VOCABULARY["[MASK]"]
@@ -37,19 +37,6 @@ def masked_logits(model, inputs, gone):
 def quantity(logits, target):
     """What is explained of the logits of a vocabulary, (V,)."""
     return logits[target] - logits.mean()
-
-
-def bag():
-    """The explainer of a bag of words, and what each token of a text adds to its second label when it is not masked."""
-    torch.manual_seed(3)
-    model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
-
-    def weights(text):
-        values = model.shares(torch.tensor(made(text)["input_ids"]), MASK)[:, 1]
-        values[[0, -1]] = 0
-        return values
-
-    return Explainer(model, made, task="sequence-classification", labels=["no", "yes"]), weights
 
 
 def test_occlusion_equals_a_plain_loop():
@@ -121,16 +108,6 @@ def test_shapley_values_equal_enumeration():
     close(found.scores[1:-1], expected, 1e-4)
     close(found.scores.sum(), value[1, 2, 3, 4] - value[()], 1e-3)
     assert (found.scores[0], found.scores[-1]) == (0, 0)
-
-
-def test_linear_models_are_recovered():
-    e, weights = bag()
-    for text in (FOUR, "bad", tiny.TEXTS[2]):
-        expected = weights(text)
-        close(e(text, method="occlusion", target=1).scores, expected)
-        close(e(text, method="kernel-shap:samples=100", target=1).scores, expected, 1e-4)
-        close(e(text, method="lime:alpha=0", target=1).scores, expected, 1e-3)
-        assert np.corrcoef(e(text, method="lime", target=1).scores, expected)[0, 1] > 0.9
 
 
 def test_sampled_subsets_come_close_to_enumeration():

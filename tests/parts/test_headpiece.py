@@ -15,14 +15,6 @@ from normxlogit.parts.model_proofs import rows_are_of_the_vocabulary
 from tests import tiny
 
 
-def run(family, kind, texts, **options):
-    plain = tiny.model(family, kind, **options)
-    task = TaskModel(plain, tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder(texts), list(range(len(texts))))
-    with torch.inference_mode():
-        return plain, task, batch, task.run(batch)
-
-
 class Peeking(transformers.BertForSequenceClassification):
     """Its head reads what a hook kept of the first layer."""
 
@@ -101,7 +93,7 @@ def test_a_model_whose_texts_change_each_others_answers_is_refused(change):
 
 @pytest.mark.parametrize("row", [None, 0, 1, 7, 33, 62, 63])
 def test_every_row_of_the_vocabulary_is_proved(row):
-    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
+    task, _, forward = tiny.task_run("llama", "CausalLM", tiny.TEXTS[:1])
     head, hidden = task.head, forward.hidden[0]
     with torch.inference_mode():
         logits = head.tokens(hidden)  # (T, V)
@@ -134,7 +126,7 @@ def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
 
 
 def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
-    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
+    task, _, forward = tiny.task_run("llama", "CausalLM", tiny.TEXTS[2:])
     head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)
     monkeypatch.setattr(headpiece, "LOGITS_AT_ONCE", 1000)
     apply, sizes = headpiece.Head.tokens_with, []
