@@ -6,13 +6,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from normxlogit import ALL, Explainer
 from normxlogit.methods import ContextCite
 from normxlogit.methods.surrogates import shapley_subsets
-from tests import tiny
+from tests import plain, tiny
 
 METHODS = ["occlusion", "lime", "context-cite", "kernel-shap"]
 MASK = tiny.VOCABULARY["[MASK]"]
@@ -41,56 +39,17 @@ def quantity(logits, target):
     return logits[target] - logits.mean()
 
 
-class BagTrunk(torch.nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.words = torch.nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layer = torch.nn.Identity()
-
-    def forward(self, input_ids, attention_mask=None, output_hidden_states=False, **_):
-        states = self.words(input_ids)
-        return BaseModelOutput(last_hidden_state=self.layer(states), hidden_states=(states, states))
-
-
-class BagForSequenceClassification(PreTrainedModel):
-    """Logits that are a sum over the tokens: linear in which of them are there."""
-
-    config_class = BertConfig
-    base_model_prefix = "bag"
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.bag = BagTrunk(config)
-        self.classifier = torch.nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.bag.words
-
-    def forward(self, input_ids, attention_mask, return_dict=True, **options):
-        output = self.bag(input_ids, attention_mask, **options)
-        hidden = output.last_hidden_state * attention_mask[..., None]
-        logits = self.classifier(hidden).sum(1)
-        return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
-
-
 def bag():
+    """The explainer of a bag of words, and what each token of a text adds to its second label when it is not masked."""
     torch.manual_seed(3)
-    model = BagForSequenceClassification(BertConfig(**tiny.COMMON, num_labels=2)).eval()
-    torch.nn.init.normal_(model.bag.words.weight)
-    made = tiny.tokenizer_for("bert")
-    made.model_input_names = ["input_ids", "attention_mask"]
-    return model, made
+    model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
 
+    def weights(text):
+        values = model.shares(torch.tensor(made(text)["input_ids"]), MASK)[:, 1]
+        values[[0, -1]] = 0
+        return values
 
-def token_weights(model, made, text, label):
-    """What each token adds to a logit of a bag of words when it is there and not masked."""
-    ids = torch.tensor(made(text)["input_ids"])
-    with torch.no_grad():
-        values = model.classifier(model.bag.words(ids) - model.bag.words(torch.tensor(MASK)))[:, label]
-        values = values - model.classifier.bias[label]
-    values[[0, -1]] = 0
-    return values
+    return Explainer(model, made, task="sequence-classification", labels=["no", "yes"]), weights
 
 
 def test_occlusion_equals_a_plain_loop():
@@ -165,10 +124,9 @@ def test_shapley_values_equal_enumeration():
 
 
 def test_linear_models_are_recovered():
-    model, made = bag()
-    e = Explainer(model, made)
+    e, weights = bag()
     for text in (FOUR, "bad", tiny.TEXTS[2]):
-        expected = token_weights(model, made, text, 1)
+        expected = weights(text)
         close(e(text, method="occlusion", target=1).scores, expected)
         close(e(text, method="kernel-shap:samples=100", target=1).scores, expected, 1e-4)
         close(e(text, method="lime:alpha=0", target=1).scores, expected, 1e-3)

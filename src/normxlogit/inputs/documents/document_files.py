@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from ...errors import DataError
+from ..text_files import encoding_of
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
@@ -62,7 +63,7 @@ def is_existing_path(text: str) -> bool:
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text is nothing but the name of a file that exists."""
+    """Return whether a text is the name of an existing file alone."""
     return len(text.split()) == 1 and is_existing_path(text) and Path(text).is_file()
 
 
@@ -81,7 +82,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def names_of_files(files: Sequence[Path]) -> list[str]:
-    """Return the name of each file; of those with one name, as much of their paths as tells them apart."""
+    """Return the name of each file; files of the same name get as much of their paths as makes them unique."""
     names = []
     for file in files:
         parents = [str(namesake.absolute().parent) for namesake in files if namesake.name == file.name]
@@ -90,12 +91,12 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Return UTF-8 bytes as text, with line feeds as line ends."""
+    """Return bytes of UTF-8, or of UTF-16 with its mark, as text, with line feeds as line ends."""
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding_of(content))
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text") from None
-    if "\0" in text:  # such as UTF-16
+    if "\0" in text:  # such as UTF-16 without its mark
         raise DataError(f"{name} is not UTF-8 text")
     return text.replace("\r\n", "\n")
 
@@ -143,9 +144,9 @@ class _VisibleText(HTMLParser):
 
 
 def _decoded_html(content: bytes, name: str) -> str:
-    """Return an HTML page as text, by the encoding that it names."""
+    """Return an HTML page as text, decoded by the charset that it declares."""
     charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
-    encoding = charset.group(1).decode() if charset else "utf-8-sig"
+    encoding = charset.group(1).decode() if charset else encoding_of(content)
     try:
         try:
             return content.decode(encoding).lstrip("\ufeff")

@@ -11,19 +11,19 @@ from ..texts import is_missing
 from .document_files import SUFFIXES, files_in, is_file_name, names_of_files, read_file
 
 TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
-"""Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
+"""Keys of a document's text: of LangChain, LlamaIndex and Haystack, and common columns."""
 
 METADATA_KEYS = ("metadata", "meta", "payload", "_source")
-"""Where it has what belongs to the text; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text itself there."""
+"""Keys of metadata; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text in them too."""
 
 LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits")
-"""Where the answer of a search has its documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
+"""Keys of a search result's documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
 
 ID_KEYS = ("id", "_id", "doc_id", "_index")
-"""Strings of a row that are no text."""
+"""Keys of strings that are not the text."""
 
 NAME_KEYS = ("source", "file_name", "filename", "file_path", "path", "url", "title", "name")
-"""Where metadata have the name of what a text was taken from."""
+"""Keys of metadata for the name of a text's source."""
 
 PAGE_KEYS = ("page_label", "page", "page_number")
 
@@ -64,7 +64,7 @@ def documents_by_name(documents: Any) -> dict[str, str]:
 
 
 def _search_hits(documents: Any) -> Any:
-    """Return the documents in the answer of a search, and anything else as it is."""
+    """Return the documents in a search result; anything else unchanged."""
     for key in LIST_KEYS:
         hits = _field(documents, key)
         if isinstance(hits, Mapping):
@@ -80,12 +80,12 @@ def _search_hits(documents: Any) -> Any:
 
 
 def _field(value: Any, key: str) -> Any:
-    """Return what a mapping or an object has under a name; None if it has nothing."""
+    """Return the value of a key or an attribute; None if there is none."""
     return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
 
 
 def _each_document(documents: Any) -> Iterable[Any]:
-    """Return the documents one by one; of frames and tables their rows."""
+    """Return a list of documents; the rows of a frame or a table."""
     if isinstance(documents, str | PathLike) or _is_document(documents):
         return [documents]
     for to_rows in ("to_dicts", "to_pylist"):  # polars; Arrow
@@ -101,13 +101,13 @@ def _each_document(documents: Any) -> Iterable[Any]:
 
 
 def _files_of(document: Any) -> list[Any]:
-    """Return the files of a folder, and anything else as it is."""
+    """Return the files of a folder; anything else unchanged."""
     folder = isinstance(document, PathLike) and Path(document).is_dir()
     return list(files_in(Path(document))) if folder else [document]
 
 
 def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:
-    """Return name and text of a document; a PDF file has one for each page. `names` are those of the files."""
+    """Return the name and text of a document, or of each page of a PDF; `names` are the file names."""
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
     text = _text_of(document, f"{number}")
@@ -117,7 +117,7 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
 
 
 def _without_score(document: Any) -> Any:
-    """Return the document of a tuple (document, relevance score), and anything else as it is."""
+    """Return the document of a tuple (document, relevance score); anything else unchanged."""
     if isinstance(document, tuple) and len(document) == 2 and not isinstance(document[1], str):
         return document[0]
     return document
@@ -162,7 +162,7 @@ def _text_of(document: Any, name: str) -> str:
 
 
 def _text_in_metadata(document: Any) -> str | None:
-    """Return the text that a vector store keeps among a document's metadata; None if there is none."""
+    """Return the text among a document's metadata, where vector stores keep it; None if there is none."""
     metadata = (_field(document, key) for key in METADATA_KEYS)
     texts = (fields[key] for fields in metadata if isinstance(fields, Mapping) for key in TEXT_KEYS if key in fields)
     return next((text for text in texts if isinstance(text, str)), None)

@@ -1,10 +1,10 @@
-"""Sounds as people have them: samples, what data sets hold, and files."""
+"""Sounds as samples, rows of data sets, and files."""
 
 import io
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..encoding import EncodedMedium, ScoreSpread
+from ..texts import counted
 from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
@@ -24,13 +25,13 @@ MAX_CHANNELS = 8
 FILE_TYPES = (str, Path)
 
 ARRAY_KEYS = ("raw", "array", "waveform")
-"""Where a mapping has samples: of pipelines, of data sets, and of torchaudio's users."""
+"""Keys of samples in mappings of pipelines, data sets and torchaudio."""
 
 SOUND_KEYS = ("audio", "input_audio", "audio_url", "bytes", "path", "url", "data", "base64")
-"""Where a part of a message, a row of a data set, or a file of one, has a sound."""
+"""Keys of a sound in a part of a message, a row, or a file of a data set."""
 
 BASE64_KEYS = ("data", "base64")
-"""Those of them that hold a file in base64."""
+"""Keys of a file in base64."""
 
 
 Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
@@ -56,7 +57,7 @@ class Sound:
 
     @property
     def seconds(self) -> float | None:
-        """Its length in seconds."""
+        """Its duration in seconds."""
         return None if self.rate is None else len(self.samples) / self.rate
 
     @property
@@ -74,7 +75,7 @@ def feature_extractor_of(reader: Any) -> Any:
 
 
 def is_sound(item: Any) -> bool:
-    """Return whether something is one sound, and not several."""
+    """Return whether a value is one sound."""
     if isinstance(item, Mapping):
         return any(item.get(key) is not None for key in ARRAY_KEYS) or any(
             item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
@@ -90,7 +91,7 @@ def is_sound(item: Any) -> bool:
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
-    """Return one channel of a sound, checked against the model's rate.
+    """Return one channel of a sound, at the model's rate.
 
     Args:
         item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
@@ -100,7 +101,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
         place: Which input it is, for its name.
 
     Raises:
-        InputError: If it is none of these, of another rate, or the file cannot be read.
+        InputError: If it is none of these, or the file cannot be read.
     """
     item, name = _unpack_row(item, f"sound {place + 1}")
     item, own_rate, notes = _samples_and_rate(item, rate)
@@ -112,16 +113,16 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
     if not np.isfinite(samples).all():
         raise InputError("the sound holds samples that are NaN or infinite")
-    if rate is not None and own_rate != rate:
-        raise InputError(
-            f"the sound has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
-            f"scipy.signal.resample_poly(samples, {rate}, {own_rate})"
-        )
-    return Sound(_scaled(samples).astype(np.float32), own_rate, name, notes)
+    samples = _scaled(samples)
+    if rate is not None and own_rate is not None and own_rate != rate:
+        samples = _resampled(samples, own_rate, rate)
+        notes = (*notes, f"resampled from {own_rate} samples a second to {rate}, which the model reads")
+        own_rate = rate
+    return Sound(samples.astype(np.float32), own_rate, name, notes)
 
 
 def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
-    """Return the sound of a row, or of a file of a data set, and anything else as it is; and its name."""
+    """Return the sound of a row, or of a file of a data set; anything else unchanged; and its name."""
     key = None
     while isinstance(item, Mapping):
         name = Path(str(item.get("path") or name)).name
@@ -137,7 +138,7 @@ def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
 
 
 def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
-    """Return samples, their rate and what was done to them; those without a rate are of the model's, `rate`."""
+    """Return samples, their rate and notes; samples without a rate have the model's, `rate`."""
     if isinstance(item, bytes | bytearray | memoryview):
         item = io.BytesIO(item)
     if isinstance(item, str) and item.startswith(("http:", "https:")):
@@ -153,7 +154,8 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tup
         if own_rate is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
-        return _channels_last(np.asarray(detached(samples))), int(own_rate), ()
+        own_rate = int(float(own_rate)) if isinstance(own_rate, Real) and float(own_rate).is_integer() else own_rate
+        return _channels_last(np.asarray(detached(samples))), counted(own_rate, "sampling_rate"), ()
     samples, own_rate = _with_rate(item) or (item, rate)
     return samples, own_rate, ()
 
@@ -165,17 +167,17 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
     samples, rate = item if isinstance(item[1], Integral) else item[::-1]
     if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
         return None
-    return _channels_last(samples), int(rate)
+    return _channels_last(samples), counted(rate, "sampling_rate")
 
 
 def _channels_last(samples: Any) -> Any:
-    """Return the samples of one sound, in whose shape (C, N) torchaudio has them, as (N, C), and others as they are."""
+    """Return samples of torchaudio's shape (C, N) as (N, C); others unchanged."""
     channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
     return samples.T if channels_first else samples
 
 
 def _has_channels(samples: Any) -> bool:
-    """Return whether something is one sound of several channels, as soundfile reads it, (N, C)."""
+    """Return whether an array is one sound of several channels in soundfile's shape, (N, C)."""
     return bool(len(samples.shape) == 2 and samples.shape[1] <= MAX_CHANNELS < samples.shape[0])
 
 
@@ -192,8 +194,21 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
 
 
+def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+    """Return samples at another rate, by a polyphase filter that removes what the new rate cannot hold."""
+    try:
+        from scipy.signal import resample_poly
+    except ImportError:
+        raise InputError(
+            f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
+            "pip install 'normxlogit[speech]'"
+        ) from None
+    resampled: npt.NDArray[Any] = resample_poly(samples.astype(np.float64), new_rate, rate)
+    return resampled
+
+
 def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
-    """Return a sound as what words rest on, with the moments of the frames that an encoder makes of it.
+    """Return a sound inside a prompt, with the moments of an encoder's frames.
 
     Args:
         sound: The sound.
@@ -224,7 +239,7 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
 
 
 def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
-    """Return samples, their rate, and what was done to them."""
+    """Return the samples of a file, their rate, and notes."""
     try:
         import soundfile
     except ImportError:
