@@ -4,19 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from normxlogit import cli
-from tests.commands import run
+from tests.commands import commands_of, run
 
 
-def commands(app, *names):
-    for entry in app.registered_commands:
-        yield [*names, entry.name or entry.callback.__name__]
-    for group in app.registered_groups:
-        yield from commands(group.typer_instance, *names, group.name)
-
-
-@pytest.mark.parametrize("names", list(commands(cli.app)), ids=" ".join)
+@pytest.mark.parametrize("names", dict(commands_of(get_command(cli.app))), ids=" ".join)
 def test_short_help_has_an_example_that_is_that_command(names, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     code, shown, _ = run(capsys, *names, "-h")
