@@ -14,6 +14,12 @@ ROWS = [
     ("it never gets going", 0),
 ]
 
+REFUSED = "frozen-gradient:read_at=99"
+METHODS = (
+    "normxlogit frozen-gradient:read_at=0,points=0.3,baseline=mask guided-lime:samples=4,prior=(lime:samples=9,seed=2) "
+    f"{REFUSED}"
+)
+
 
 @pytest.fixture
 def reviews(tmp_path):
@@ -33,6 +39,29 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     state = json.loads((out / "results.json").read_text())
     assert f"{state['results'][0]['aopc']:.3f}" in text
     assert (out / "aopc.svg").is_file()
+    assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
+
+
+def test_the_frontier_of_ones_own_sentences(capsys, tmp_path, reviews):
+    out = tmp_path / "out"
+    command = ["evaluate", "frontier", "--dataset", reviews, "--columns", "text", "--limit", 3, "--rounds", 1]
+    command += ["--methods", METHODS, "--output", out]
+    code, text, err = run(capsys, *command)
+    assert code == 0, err
+    assert text.startswith("reviews.jsonl, default: texts 3, split validation\n\n| method |")
+    assert all(f"| {method} |" in text for method in METHODS.split())
+    assert (out / "frontier.md").read_text() == text
+    state = json.loads((out / "frontier.json").read_text())
+    (panel,) = state["panels"]
+    points = {point["method"]: point for point in panel["points"]}
+    assert set(points) == set(METHODS.split())
+    assert [method for method, point in points.items() if point["reason"]] == [REFUSED]
+    assert points["normxlogit"]["cost"]["passes"] > 0
+    assert state["environment"]["device"]
+    drawn = (out / "frontier.svg").read_text()
+    assert "guided-lime" in drawn
+    assert REFUSED not in drawn
+    assert (out / "frontier.png").stat().st_size > 1000
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
