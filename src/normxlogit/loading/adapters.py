@@ -1,4 +1,4 @@
-"""Adapters saved by PEFT: folders that hold no model, and name the base model."""
+"""Adapters saved by PEFT: folders without a model that name their base model."""
 
 import warnings
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter as its files describe it.
+    """The files of an adapter.
 
     Attributes:
         source: Its folder or hub name.
@@ -50,7 +50,7 @@ class Adapter:
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
     def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that give the base model as many outputs as the adapter, unless the caller sets them."""
+        """Return options for as many outputs of the base model as the adapter has, unless the caller sets them."""
         if self.labels is None or not TASKS[task].labelled or {"num_labels", "id2label", "config"} & options.keys():
             return {}
         return {"num_labels": self.labels}

@@ -153,7 +153,7 @@ def _verified(
         return [next(shortened).vector if removed else text.vector for text, removed in texts]
 
     def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
-        """Return the cosine of each document and the query, without some units of either."""
+        """Return the cosines of documents with the query, without some units of either."""
         from_query, from_document = [], []
         for place, units in removals:
             removed = [origins[place][unit] for unit in units]

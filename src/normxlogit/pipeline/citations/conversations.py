@@ -1,4 +1,4 @@
-"""From a conversation to a prompt of the reader's, with the spans of what each message says as sources.
+"""Conversations as prompts, with the sentences of each message as sources.
 
 The question is no source: as with documents, sources are what an answer could be taken from.
 """
@@ -27,13 +27,13 @@ AS_TEXT: dict[Kind, str] = {
 """Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
 
 DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
-"""What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
+"""Further changes for templates: definitions of tools left out, roles joined, contents as lists of parts."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
-"""What a question ends with."""
+"""Characters at the end of a question."""
 
 CLOSING = "\"'”’»)]"
-"""What may follow the mark that ends a sentence."""
+"""Characters that may follow the punctuation at the end of a sentence."""
 
 TITLES: dict[str, str] = {
     "system": "System",
@@ -121,7 +121,7 @@ def conversation_prompt(
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
-    for place, name in enumerate(names_of(messages)):
+    for place, name in enumerate(message_names(messages)):
         if (start := rendering.starts.get(place)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
@@ -157,7 +157,7 @@ def question_spans(text: str) -> list[tuple[int, int]]:
     return marked or (sentences if len(sentences) == 1 else [])
 
 
-def names_of(messages: Sequence[Message]) -> list[str]:
+def message_names(messages: Sequence[Message]) -> list[str]:
     """Return the name of each message: its kind and tool, with a number if the name stood before."""
     counts: dict[str, int] = {}
     names = []
@@ -343,7 +343,7 @@ def _ends_with_reasoning(last: ChatMessage, messages: Sequence[Message]) -> bool
 
 
 def _wrapping(message: Message, *, plain: bool) -> tuple[str, str]:
-    """Return what is written before and after a message of the assistant in its content."""
+    """Return the text before and after a message of the assistant in a content."""
     if message.kind == "tool call":
         return f"{message.name}(", ")"
     if message.kind == "reasoning":
@@ -367,13 +367,13 @@ def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everyth
 
 
 def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
-    """Return whether two messages in a row are written as one."""
+    """Return whether two consecutive messages are joined."""
     same_role = previous.message["role"] == current.message["role"] != "tool" and not previous.calls
     return same_role and (everything or messages[previous.places[-1][0]].kind == "system")
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments of a tool call as templates want them: an object, if they are one."""
+    """Return the arguments of a tool call for templates: parsed JSON, or the text if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -381,13 +381,13 @@ def _arguments(text: str) -> Any:
 
 
 def _call_id(message: Message, messages: Sequence[Message]) -> str:
-    """Return an id of nine letters and digits, as the strictest templates want it, one for each call."""
+    """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
     calls = list(dict.fromkeys(m.call for m in messages if m.call))
     return f"call{calls.index(message.call) if message.call else len(calls):05d}"
 
 
 def _as_one_text(conversation: Conversation) -> Rendering:
-    """Write a conversation as one text, for readers without a chat template."""
+    """Write a conversation as one text, for models without a chat template."""
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
