@@ -48,9 +48,9 @@ OPEN = (
 )
 """What the page asks for. Gradio's routes for files, uploads, proxies and recordings are not among it."""
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+ASGIMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[ASGIMessage]]
+Send = Callable[[ASGIMessage], Awaitable[None]]
 
 
 class Guard:
@@ -68,7 +68,7 @@ class Guard:
         self.hosts = hosts
         self.most = most
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: ASGIMessage, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -92,7 +92,7 @@ def _name(host: str) -> str:
 
 
 def _with_policy(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+    async def sending(message: ASGIMessage) -> None:
         if message["type"] == "http.response.start":
             added = (
                 (b"content-security-policy", POLICY.encode()),

@@ -41,10 +41,10 @@ class OnceEach(TyperCommand):
 Format = Literal["terminal", "json", "html", "csv"]
 """The values of `--format`."""
 
-Kind = Format | Literal["figure", "latex"]
+OutputKind = Format | Literal["figure", "latex"]
 """Kinds of output: the formats, and those chosen by the name of a file alone."""
 
-_SUFFIXES: dict[str, Kind] = {
+_SUFFIXES: dict[str, OutputKind] = {
     **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
     ".json": "json",
     ".html": "html",
@@ -114,7 +114,7 @@ def say_written(output: Path) -> None:
         sys.stderr.write(f"wrote {safe_output(str(output))}\n")
 
 
-def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
+def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
 
     Args:
@@ -147,7 +147,7 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
     deliver(content, output)
 
 
-def _deliver_drawing(result: Any, kind: Kind, output: Path) -> None:
+def _deliver_drawing(result: Any, kind: OutputKind, output: Path) -> None:
     """Write a figure or LaTeX of a result."""
     draw = getattr(result, "plot" if kind == "figure" else "to_latex", None)
     if draw is None:
@@ -161,7 +161,7 @@ def _deliver_drawing(result: Any, kind: Kind, output: Path) -> None:
     say_written(output)
 
 
-def format_for(output: Path | None) -> Kind:
+def format_for(output: Path | None) -> OutputKind:
     """Return the format that a file's name asks for."""
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in _SUFFIXES:

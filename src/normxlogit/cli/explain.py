@@ -12,7 +12,7 @@ import typer
 from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.document_files import is_file_name
-from .console import Kind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
+from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -203,7 +203,7 @@ def _explain(
     return Attributions(result for row in zip(*columns, strict=True) for result in row)
 
 
-def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
+def _verify(verify: str | None, kind: OutputKind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
     """Return how many words are removed to verify an explanation; by default only in formats for people."""
     if verify is None:
         return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
@@ -212,7 +212,7 @@ def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", in
 
 def _render(
     results: "Attributions[Attribution]",
-    kind: Kind,
+    kind: OutputKind,
     words: bool | None,
     output: Path | None,
 ) -> str:

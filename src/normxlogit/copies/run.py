@@ -130,7 +130,7 @@ def run(
     return result
 
 
-def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
+def merge_replacements(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
     """Merge several `replace=` of `run`; replacements of one output are applied one after the other."""
     merged: dict[str, Replace] = {}
     for mapping in replace:

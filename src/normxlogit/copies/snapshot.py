@@ -33,7 +33,7 @@ NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "to
 """Packages whose objects change themselves in passes, or do not affect outputs."""
 
 
-Place = tuple[dict[str, Any], str, Tensor]
+TensorPlace = tuple[dict[str, Any], str, Tensor]
 """A table, and the name of a tensor in it."""
 
 
@@ -173,14 +173,14 @@ def _holds_settings(value: Any) -> bool:
     return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))
 
 
-def _tensor_places(states: list[dict[str, Any]]) -> Iterator[Place]:
+def _tensor_places(states: list[dict[str, Any]]) -> Iterator[TensorPlace]:
     """Yield the places of all tensors that are attributes, parameters or buffers of modules."""
     for state in states:
         for table in (state, state.get("_parameters", {}), state.get("_buffers", {})):
             yield from ((table, name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
-def _single_element_tensors(tensors: Iterable[Place]) -> list[Place]:
+def _single_element_tensors(tensors: Iterable[TensorPlace]) -> list[TensorPlace]:
     """Return the places of single-element tensors, which comparing dictionaries would compare by value."""
     return [place for place in tensors if place[2].numel() < 2]
 

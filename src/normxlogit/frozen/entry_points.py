@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import private_clone
-from ..copies.run import Replace, in_turn, main_input
+from ..copies.run import Replace, main_input, merge_replacements
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
@@ -79,7 +79,7 @@ class EntryPoints:
         signal_places += [place for place in (SOURCE, MEDIA) if place in places and (place == MEDIA or is_speech)]
         entries = [self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places]
         with changed_lookups(type(self.model.module).__name__, lookups) as lookup_replacements:
-            yield in_turn(lookup_replacements, *entries)
+            yield merge_replacements(lookup_replacements, *entries)
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.pool import private_clone
-from ..copies.run import Replace, in_turn, states_of, without_autocast
+from ..copies.run import Replace, merge_replacements, states_of, without_autocast
 from ..copies.trace import path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
@@ -277,7 +277,7 @@ class FrozenModel:
                 copy,
                 batch,
                 record=[site for site in (trunk, tap) if site is not None],
-                replace=in_turn(entry_replacements, layer_replacements),
+                replace=merge_replacements(entry_replacements, layer_replacements),
                 stop=trunk if ends_at_head else None,
             )
         if sink_threshold is not None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..tasks import TASKS, TaskName, task_name
-from ..tasks.similarity.model_files import find_file, read_json
+from ..tasks.similarity.model_files import find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -70,7 +70,7 @@ class Adapter:
 
 def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name, None if there is none."""
-    config = read_json(source, "adapter_config.json", options)
+    config = read_model_json(source, "adapter_config.json", options)
     if config is None:
         return None
     base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None

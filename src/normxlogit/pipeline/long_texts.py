@@ -78,7 +78,9 @@ def spread(encoding: Encoding, places: Places, result: Attribution, limit: int) 
     return _whole(encoding, result, scores, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
-def merged(encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int) -> Attribution:
+def merge_windows(
+    encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int
+) -> Attribution:
     """Merge the scores of overlapping windows; take a token's prediction from the window where it is most central.
 
     The prediction is the mean of W windows' logits, so a token whose scores add up to them has the sum of its windows'

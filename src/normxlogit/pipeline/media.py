@@ -44,7 +44,7 @@ def check_reads_media(method: Method) -> None:
         )
 
 
-def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
+def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
     """Separate the scores of a prompt's text from those of its pictures and sounds.
 
     The padding of a picture has no place in it: what it contributes is added to the bias, so that the sum stays. So is

@@ -8,7 +8,7 @@ from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
@@ -111,7 +111,7 @@ def checked_verify(verify: Verify) -> Verify:
         return "auto"
     if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
         return None
-    return counted(verify, "verify")
+    return positive_integer(verify, "verify")
 
 
 def _listed(targets: object) -> list[Choice]:

@@ -31,7 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
-from .long_texts import merged, spread, window_around, windows
+from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
 from .verification import with_verifications
@@ -316,7 +316,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(merged(encoding, kept_windows, results, limit), predictions=(prediction,))
+    return replace(merge_windows(encoding, kept_windows, results, limit), predictions=(prediction,))
 
 
 # --- several texts for an input ----------------------------------------------------------------------------------

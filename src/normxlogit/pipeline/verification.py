@@ -21,7 +21,7 @@ from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.words import UnitScore
-from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
+from ..results.verification import Quantity, Removal, RemovedBy, RemovedUnit, Verification
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
@@ -45,7 +45,7 @@ class MeasuredQuantity(NamedTuple):
 
     target: str
     quantity: Quantity
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
 
 
@@ -53,7 +53,7 @@ class Removable(NamedTuple):
     """The removable parts of an input, their kind, and how they are removed."""
 
     parts: list[UnitScore]
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
 
 

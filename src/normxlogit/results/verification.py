@@ -11,7 +11,7 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
-Unit = Literal["word", "token", "source", "region", "moment"]
+RemovedUnit = Literal["word", "token", "source", "region", "moment"]
 """The kind of part that is removed."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]
@@ -98,7 +98,7 @@ class Verification:
 
     target: str
     quantity: Quantity
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
     original: Removal
     single: tuple[Removal, ...]

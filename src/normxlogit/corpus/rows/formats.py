@@ -43,7 +43,7 @@ SHOWN = 40
 
 FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
 
-Row = Mapping[str, Any] | str
+InputRow = Mapping[str, Any] | str
 """The values of a row, or the reason why it cannot be read."""
 
 
@@ -260,7 +260,7 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             )
 
 
-def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
+def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
     """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry.
 
     Raises:
@@ -280,7 +280,7 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
             yield _parsed(line)
 
 
-def _rows_of_array(content: bytes) -> Iterator[Row]:
+def _rows_of_array(content: bytes) -> Iterator[InputRow]:
     """Yield the objects of a JSON array; for any other entry, the error instead.
 
     What begins as an array and is none may be lines of JSON the first of which is an array: each is a row.
@@ -303,7 +303,7 @@ def _check_utf8(start: bytes) -> None:
         raise ValueError("UTF-16, or no text at all; save it as UTF-8")
 
 
-def _parsed(line: bytes) -> Row:
+def _parsed(line: bytes) -> InputRow:
     """Return the object on a line, or the error."""
     try:
         row = json.loads(line)
@@ -312,12 +312,12 @@ def _parsed(line: bytes) -> Row:
     return row if isinstance(row, dict) else "not a JSON object"
 
 
-def row_names(rows: Iterable[Row]) -> list[str]:
+def row_names(rows: Iterable[InputRow]) -> list[str]:
     """Return the names in rows, in their order."""
     return list(dict.fromkeys(name for row in rows if not isinstance(row, str) for name in row))
 
 
-def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[RowBlock]:
+def row_blocks(rows: Iterable[InputRow], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[RowBlock]:
     """Read some values of rows, block by block."""
     rows = iter(rows)
     while part := list(islice(rows, BLOCK)):

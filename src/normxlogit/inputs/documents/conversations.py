@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ...errors import InputError
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
-Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
+MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
 """The kind of a message."""
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
@@ -39,7 +39,7 @@ class Message:
         call: Id of the tool call; empty where the format has none.
     """
 
-    kind: Kind
+    kind: MessageKind
     text: str
     name: str = ""
     number: int = 0
@@ -142,7 +142,7 @@ class _Reader:
         if raw.get("role") not in ("system", "user", "assistant", "tool"):
             self._read_part(raw, "assistant")
             return
-        kind: Kind = "tool result" if raw["role"] == "tool" else raw["role"]
+        kind: MessageKind = "tool result" if raw["role"] == "tool" else raw["role"]
         additional: dict[str, Any] = raw["additional_kwargs"] if isinstance(raw.get("additional_kwargs"), dict) else {}
         for key in REASONING_KEYS:
             if text := _reasoning(raw.get(key) or additional.get(key)):
@@ -165,7 +165,7 @@ class _Reader:
         for tool_call in _calls(raw) or _calls(additional):
             self._read_call(tool_call)
 
-    def _read_part(self, part: Any, kind: Kind, name: str = "", call: str = "") -> None:
+    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call: str = "") -> None:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
@@ -239,7 +239,7 @@ class _Reader:
         else:
             self._add_message("tool result", text, self._tools.get(call, "") or name, call)
 
-    def _read_text(self, kind: Kind, text: str) -> None:
+    def _read_text(self, kind: MessageKind, text: str) -> None:
         """Read a text, and the reasoning in an assistant's text; consecutive texts of one message are joined."""
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
@@ -250,7 +250,7 @@ class _Reader:
         else:
             self._add_message(kind, text)
 
-    def _add_message(self, kind: Kind, text: str, name: str = "", call: str = "") -> None:
+    def _add_message(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
         """Append a message unless its text is empty."""
         if text.strip():
             self.messages.append(Message(kind, text.strip(), name, self._number, call))

@@ -13,7 +13,7 @@ import numpy as np
 from ...inputs.documents.values import occurs_in
 from ..completions.completed import Completed
 from ..completions.sources import Contrasts
-from .swaps import Question, SwappedValues
+from .swaps import ReplaceableValue, SwappedValues
 
 
 def value_contrasts(values: SwappedValues) -> Contrasts | None:
@@ -45,7 +45,7 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
     return Contrasts([parts[k] for k in differences], ids, places, weights)
 
 
-def _differences(values: SwappedValues, question: Question) -> list[tuple[int, int]]:
+def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tuple[int, int]]:
     """Return where a value's tokens first differ from those of each other value, and the other token there.
 
     Places are counted in the answer.

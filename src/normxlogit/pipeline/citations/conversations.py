@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, read_prompt
-from ...inputs.documents.conversations import Conversation, Kind, Message
+from ...inputs.documents.conversations import Conversation, Message, MessageKind
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
@@ -18,7 +18,7 @@ from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
 
-AS_TEXT: dict[Kind, str] = {
+AS_TEXT: dict[MessageKind, str] = {
     "tool call": "tool calls",
     "tool result": "results of tools",
     "system": "system messages",

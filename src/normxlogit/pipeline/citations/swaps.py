@@ -23,7 +23,7 @@ MOST = 8
 """Most replacements of a value."""
 
 
-class Question(NamedTuple):
+class ReplaceableValue(NamedTuple):
     """A value of a sentence with what could stand in its place.
 
     Attributes:
@@ -62,7 +62,7 @@ class SwappedValues:
         self.source_values = {name: values_in(text, named) for name, text in texts.items()}
         every = [value for values in self.source_values.values() for value in values]
         self.questions = [
-            Question(k, value, tuple(alternatives[:MOST]))
+            ReplaceableValue(k, value, tuple(alternatives[:MOST]))
             for k, sentence in enumerate(self.sentences)
             for value in values_in(sentence, named)
             if (alternatives := candidates(value, every, sentence))
@@ -73,7 +73,7 @@ class SwappedValues:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
 
-    def swapped(self, question: Question) -> list[str]:
+    def swapped(self, question: ReplaceableValue) -> list[str]:
         """Return the sentence of a value with each replacement of the value."""
         sentence, value = self.sentences[question.sentence], question.value
         return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]

@@ -24,7 +24,7 @@ from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media import appended, check_reads_media, with_media
+from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed import Completed
@@ -301,7 +301,7 @@ def _result(
 ) -> Attribution:
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
-    row_scores, placed = with_media(completion.context, row_scores)
+    row_scores, placed = split_media_scores(completion.context, row_scores)
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
     is_read = places < start + torch.arange(len(completion.ids))[:, None]  # (G, T - 1)
     token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)

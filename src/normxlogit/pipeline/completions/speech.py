@@ -27,7 +27,7 @@ from ...results.targets import Prediction, Target
 from ...results.units.units import Units
 from ...tasks.media.signals import naming_input
 from ...tasks.media.speech import Emitted
-from ..media import appended, with_media
+from ..media import appended, split_media_scores
 from ..options import Options, provenance
 from ..verification import NOT_VERIFIED
 from .completed import Completed
@@ -177,7 +177,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     check_finite(method, request, scores.values.numpy())
     count = len(emitted)
     signal = replace(encoding.signal, sound=sound)
-    scores, placed = with_media(replace(encoding.take(()), signal=signal), scores)
+    scores, placed = split_media_scores(replace(encoding.take(()), signal=signal), scores)
     blank = task.blank_id(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]

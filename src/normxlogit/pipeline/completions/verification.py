@@ -16,7 +16,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.spans import NamedSpan
 from ...results.units.words import UnitScore
-from ...results.verification import Unit
+from ...results.verification import RemovedUnit
 from ..options import Verify
 from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, removable_moments, run_searches, with_spaces_before
 from .ablations import Ablations
@@ -40,7 +40,7 @@ def with_completion_verifications(
 
 
 def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Verify) -> Attribution:
-    unit: Unit = "word" if g.has_words else "token"
+    unit: RemovedUnit = "word" if g.has_words else "token"
     if g.units.kind[0] != "token":
         unit, (parts, pieces) = "source", _sources(g, completed)
     else:

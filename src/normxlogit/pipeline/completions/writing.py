@@ -15,7 +15,7 @@ from ...inputs.append_tokens import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...inputs.texts import counted
+from ...inputs.texts import positive_integer
 from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
@@ -126,9 +126,9 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
     config = options.get("generation_config")
     for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
         if settings.get("max_new_tokens") is not None:
-            return counted(settings["max_new_tokens"], "max_new_tokens")
+            return positive_integer(settings["max_new_tokens"], "max_new_tokens")
         if settings.get("max_length") is not None:
-            length = counted(settings["max_length"], "max_length")
+            length = positive_integer(settings["max_length"], "max_length")
             if length <= before:
                 raise InputError(
                     f"max_length={length} leaves no room: {before} tokens stand before the answer; max_new_tokens= "
