@@ -58,8 +58,9 @@ def test_hidden_files_are_left_out_unless_they_are_named(tmp_path, monkeypatch):
 
 
 def test_marks_and_line_ends_of_windows_are_no_text(tmp_path):
-    (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n")
-    assert read_documents([str(tmp_path / "x.txt")])[0] == {"x.txt": "One.\n\nTwo.\n"}
+    for content in (b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n", "One.\r\n\r\nTwo.\r\n".encode("utf-16")):
+        (tmp_path / "x.txt").write_bytes(content)
+        assert read_documents([str(tmp_path / "x.txt")])[0] == {"x.txt": "One.\n\nTwo.\n"}
 
 
 def test_what_a_folder_holds_that_is_no_text_is_left_out_with_a_note(tmp_path):

@@ -11,8 +11,9 @@ import pytest
 import torch
 import transformers
 from PIL import Image
+from scipy.signal import resample_poly
 
-from normxlogit import Explainer, InputError
+from normxlogit import Attribution, Explainer, InputError
 from tests import tiny, vlm
 from tests.pipeline.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
 from tests.pipeline.test_speech import whisper
@@ -189,16 +190,23 @@ def test_sounds_that_were_padded_to_one_length_are_read_without_padding(explaine
 
 
 def test_the_rate_beside_samples_is_not_ignored(explainers) -> None:
+    samples, doubled = sound(), resample_poly(sound(), 2, 1)
     for given in (
-        {"waveform": sound()[None], "sample_rate": 8000},
-        {"speech": sound(), "sampling_rate": 8000},
-        pd.DataFrame({"speech": [sound(), sound()], "sampling_rate": [RATE, 8000]}),
-        {"speech": [sound(), sound()], "sampling_rate": 8000},
+        {"waveform": samples[None], "sample_rate": 8000},
+        {"speech": samples, "sampling_rate": 8000.0},
+        (samples, 8000),
+        pd.DataFrame({"speech": [samples, doubled], "sampling_rate": [8000, RATE]}),
+        {"speech": [samples, samples], "sampling_rate": 8000},
     ):
-        with pytest.raises(InputError, match="8000 samples a second"):
-            explainers["audio"](given)
+        results = explainers["audio"](given)
+        expected = explainers["audio"](doubled)
+        for result in [results] if isinstance(results, Attribution) else results:
+            np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-4, atol=1e-5)
+            assert result.audio[0].times[-1, 1] == pytest.approx(len(samples) / 8000, abs=0.01)  # half a frame
     for rates in (RATE, [RATE, RATE]):
         assert len(explainers["audio"]({"speech": [sound(), sound()], "sampling_rate": rates})) == 2
+    with pytest.raises(InputError, match="sampling_rate must be a positive whole number"):
+        explainers["audio"]({"array": samples, "sampling_rate": 44.1})
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2)])
@@ -225,7 +233,7 @@ def test_an_array_of_several_pictures_is_several(explainers, axes, made) -> None
         ("image", [picture(), None], "input 1 is a NoneType"),
         ("image", np.full((40, 48), 70000), "more than 256 levels"),
         ("audio", "https://example.org/cat.wav", "sounds are not fetched"),
-        ("audio", (np.zeros(800, np.float32), 8000), "8000 samples a second"),
+        ("audio", (np.zeros(800, np.float32), 0), "sampling_rate must be a positive"),
         ("audio", {"audio": {"array": np.zeros(800)}}, "sampling_rate"),
         ("audio", 3, "a sound or a list of them is expected, not int"),
         ("audio", np.zeros((2, 20, 800)), "one channel"),

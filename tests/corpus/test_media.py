@@ -10,6 +10,7 @@ import soundfile
 import torch
 import transformers
 from PIL import Image
+from scipy.signal import resample_poly
 
 import normxlogit
 from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
@@ -187,6 +188,26 @@ def test_a_stopped_run_goes_on_with_the_same_processor_alone(tmp_path, models, p
     explainer.tokenizer.size = {"height": 24, "width": 24}  # which the model cannot read
     with pytest.raises(DataError, match=r"none of 11 rows has a result.*cannot read it"):
         attribute(explainer, photos, tmp_path / "none")
+
+
+def test_recordings_of_another_rate_are_resampled_in_a_run_that_goes_on(tmp_path, wav2vec2):
+    samples = np.random.default_rng(0).normal(size=3000).astype(np.float32)
+    soundfile.write(tmp_path / "cd.wav", samples, 3 * RATE, subtype="FLOAT")
+    rows = [{"audio": {"array": samples, "sampling_rate": 3.0 * RATE}}, {"audio": str(tmp_path / "cd.wav")}] * 2
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attribute(wav2vec2, rows, tmp_path / "out", shard_rows=1, watch=stop)
+    attribute(wav2vec2, rows, tmp_path / "out", shard_rows=1)
+    alone = wav2vec2(resample_poly(samples, 1, 3).astype(np.float32))
+    rows = results(tmp_path / "out").to_pylist()
+    assert [row["row"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        assert row["scores"] == pytest.approx(alone.scores.tolist(), rel=1e-4, abs=1e-5)
+        assert row["times"][-1] == pytest.approx(alone.audio[0].times[-1])
+        assert any("resampled from 3000 samples a second to 1000" in note for note in row["notes"])
 
 
 def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):

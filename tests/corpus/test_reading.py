@@ -115,8 +115,10 @@ def test_digests_tell_rows_not_formats(tmp_path):
         ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 50)[:30], "cut.jsonl.gz: Compressed file ended"),
         ("cut.txt.gz", gzip.compress(b"a text\n" * 50)[:30], "cut.txt.gz: Compressed file ended"),
         ("wrong.jsonl.xz", b"hello", "cannot read .*wrong.jsonl.xz: Input format not supported"),
-        ("wide.jsonl", '{"text": "a"}\n'.encode("utf-16"), "wide.jsonl: not jsonl: UTF-16"),
-        ("wide.csv", "text\na\n".encode("utf-16"), "wide.csv: not csv: UTF-16"),
+        ("wide.jsonl", '{"text": "a"}\n'.encode("utf-16-be"), "wide.jsonl: not jsonl: UTF-16"),
+        ("wide.csv", "text\na\n".encode("utf-16-le"), "wide.csv: not csv: UTF-16"),
+        ("cut.csv", "text\na\n".encode("utf-16")[:-1], "cut.csv: not csv: .*utf-16"),
+        ("cut.txt", "a\nb\n".encode("utf-16")[:-1], "cut.txt: not text: .*utf-16"),
         ("wide.txt", "a\nb\n".encode("utf-16-le"), "wide.txt: not text: UTF-16"),
         ("twice.csv", b"text,text\na,b\n", "2 columns are called 'text'"),
     ],
@@ -156,6 +158,53 @@ def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(
         rows(read(open_source(tmp_path / "in.tsv")))
     (tmp_path / "in.tsv").write_text('text\tid\n"two\nlines"\t1\n"a ""tab""\tinside"\t2\n')
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.tsv")))] == ["two\nlines", 'a "tab"\tinside']
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("note", ["", "sep={}\r\n"])
+def test_a_csv_file_of_any_spreadsheet_is_read_by_what_stands_between_its_values(tmp_path, encoding, delimiter, note):
+    """Values hold every delimiter, quotes and line ends; Python's own writer quotes them."""
+    texts = ["Grüße; 'a, b' | c\t", 'two\nlines; "x", |', ""]
+    table = [["id", "text", "price"], *([str(i), text, "3,50"] for i, text in enumerate(texts))]
+    with (tmp_path / "in.csv").open("w", encoding=encoding, newline="") as file:
+        file.write(note.format(delimiter))
+        csv.writer(file, delimiter=delimiter).writerows(table)
+    packed = gzip.compress((tmp_path / "in.csv").read_bytes())
+    (tmp_path / "packed.csv.gz").write_bytes(packed)
+    for name in ("in.csv", "packed.csv.gz"):
+        found = rows(read(open_source(tmp_path / name), id="id", keep=("price",)))
+        assert [[row["id"], row["text"], row[KEPT + "price"]] for row in found] == table[1:]
+        assert not any(row["problem"] for row in found)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text\ngood; really\nbad; really\n",
+        "text,label\na; b,1\nc; d,0\n",
+        "text;more\nno semicolon here\nnor here\none; here\n",
+        '"text;more"\none\ntwo\n',
+        "text\n" + "one; two, three\n" * 3,
+        "text\n" + "a;b\n" * 40_000,
+    ],
+)
+def test_semicolons_in_texts_do_not_cut_them(tmp_path, content):
+    (tmp_path / "in.csv").write_text(content)
+    names, *expected = csv.reader(content.splitlines())
+    (blocks,) = [list(file.blocks(names[:1])) for file in open_source(tmp_path / "in.csv").files]
+    found = [text for block in blocks for text in block.columns[names[0]].to_pylist()]
+    assert found == [row[0] if len(row) == len(names) else None for row in expected]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_lines_of_utf_16_are_lines(tmp_path, kind):
+    texts = ["Grüße \u2028 あ", "ਊ", "two"]  # of which a byte is that of a line feed
+    lines = [json.dumps({"text": text}, ensure_ascii=False) if kind == "jsonl" else text for text in texts]
+    (tmp_path / f"in.{kind}").write_bytes("\r\n".join(lines).encode("utf-16"))
+    shards = read(open_source(tmp_path / f"in.{kind}"))
+    assert [row["text"] for row in rows(shards)] == texts
+    assert shards[-1].fraction == 1.0
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])

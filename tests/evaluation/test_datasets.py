@@ -1,5 +1,6 @@
 """Reading labelled texts, and saying what is wrong with a file."""
 
+import csv
 import json
 import sys
 
@@ -98,6 +99,18 @@ def test_other_formats_and_columns(tmp_path, kind):
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
     found = load_examples(path, columns=["review"], label_column="stars")
     assert found == [Example("fine", 1), Example("bad", 0)]
+
+
+@pytest.mark.parametrize(("encoding", "ending"), [("utf-8-sig", "csv"), ("utf-16", "csv"), ("utf-16", "tsv")])
+@pytest.mark.parametrize("note", ["", "sep={}\r\n"])
+def test_tables_as_spreadsheets_write_them(tmp_path, encoding, ending, note):
+    delimiter = "\t" if ending == "tsv" else ";"
+    path = tmp_path / f"mine.{ending}"
+    rows = [("text", "label"), ("gut, sehr gut; ja", "1"), ("1984", "0")]
+    with path.open("w", encoding=encoding, newline="") as file:
+        file.write(note.format(delimiter) if ending == "csv" else "")
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    assert load_examples(path) == [Example(text, int(label)) for text, label in rows[1:]]
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])

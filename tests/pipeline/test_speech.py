@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from scipy.signal import resample_poly
 from torch.nn import functional as F
 
 import normxlogit
 from normxlogit import Explainer, InputError
+from normxlogit.inputs.media.sounds import read_sound
 from tests import tiny
 from tests.commands import run
 from tests.contract.compare import total
@@ -230,3 +232,33 @@ def test_what_is_not_explained_of_a_sound_is_said():
         explainer.explain_completion(sound(), "the cat")
     with pytest.raises(InputError, match="pass the sound itself"):
         explainer.generate(processor(sound(), sampling_rate=RATE, return_tensors="pt"))
+
+
+def test_a_recording_of_another_rate_is_heard_at_the_rate_of_the_model(tmp_path):
+    """A tone is the same tone at either rate; what the model's rate cannot hold is filtered, and does not come back."""
+
+    def tone(hertz, rate, seconds=2.5):
+        return np.sin(2 * np.pi * hertz * np.arange(int(seconds * rate)) / rate)
+
+    for rate in (8_000, 11_025, 22_050, 44_100, 48_000):
+        heard = read_sound({"array": tone(440, rate), "sampling_rate": rate}, RATE)
+        wanted = tone(440, RATE)[: len(heard.samples)]
+        assert heard.seconds == pytest.approx(2.5, abs=1 / RATE)
+        np.testing.assert_allclose(heard.samples[500:-500], wanted[500:-500], atol=0.01)
+    assert np.abs(read_sound((tone(12_000, 44_100), 44_100), RATE).samples[500:-500]).max() < 0.01
+    stereo = np.stack([tone(440, 44_100), 0 * tone(440, 44_100)], -1)
+    heard = read_sound((stereo, 44_100), RATE)
+    np.testing.assert_allclose(heard.samples[500:-500], tone(440, RATE)[: len(heard.samples)][500:-500] / 2, atol=0.01)
+    assert [note.split()[0] for note in heard.notes] == ["the", "resampled"]
+
+    model, processor = whisper()
+    explainer = Explainer(model, processor)
+    long = resample_poly(np.concatenate([sound(), sound(), sound()]), 441, 160)  # read in two windows
+    result = explainer.generate({"array": long, "sampling_rate": 44_100}, max_new_tokens=3)
+    expected = explainer.generate(resample_poly(long, 160, 441).astype(np.float32), max_new_tokens=3)
+    np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(result.audio[0].times, expected.audio[0].times)
+    assert result.audio[0].times[-1, 1] == pytest.approx(len(long) / 44_100, abs=1e-3)
+    assert result.notes[0] == "resampled from 44100 samples a second to 16000, which the model reads"
+    result.save(tmp_path / "g.json")
+    assert normxlogit.load(tmp_path / "g.json").notes == result.notes

@@ -12,6 +12,7 @@ import typer
 from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.document_files import is_file_name
+from ..inputs.text_files import encoding_of
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
 def _lines(content: bytes, name: str) -> list[str]:
     """Return the lines that are not blank."""
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding_of(content))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{name}, line {line}: not UTF-8 text; save it as UTF-8") from None

@@ -5,10 +5,12 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..inputs.text_files import dialect_of
 from ..results.storage.tables import optional_module
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
@@ -184,11 +186,13 @@ def read_rows(path: Path) -> Any:
 
 def _table_options(path: Path) -> dict[str, Any]:
     """Return options for CSV and TSV, so that pandas keeps texts such as "NA" and "1984" as texts."""
-    separator = "\t" if path.suffix == ".tsv" else ","
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        names = next(csv.reader(file, delimiter=separator), [])
+    with path.open("rb") as file:
+        encoding, separator, skipped = dialect_of(file, path.suffix[1:])
+    with path.open(encoding=encoding, newline="") as lines:
+        names = next(csv.reader(islice(lines, skipped, None), delimiter=separator), [])
     features = _datasets().Features({name: _datasets().Value("string") for name in names})
-    return {"sep": separator, "features": features, "keep_default_na": False}
+    options = {"sep": separator, "encoding": encoding, "skiprows": skipped}
+    return {**options, "features": features, "keep_default_na": False}
 
 
 def _datasets() -> Any:

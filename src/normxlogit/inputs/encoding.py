@@ -127,6 +127,13 @@ class Encoding:
         """Return the token ids."""
         return self.inputs["input_ids"]
 
+    def characters_of(self, medium: EncodedMedium) -> tuple[int, int]:
+        """Return first and last character, plus one, of what stands for a picture or sound; (0, 0) if not known."""
+        if self.offsets is None or not medium.tokens:
+            return 0, 0
+        starts, ends = zip(*(self.offsets[token] for token in medium.tokens), strict=True)
+        return min(starts), max(ends)
+
     def take(self, indices: Iterable[int]) -> "Encoding":
         """Return an encoding of some of the tokens alone.
 

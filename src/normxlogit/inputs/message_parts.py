@@ -4,17 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
+from .media.items import PICTURE_TYPES, SOUND_TYPES
 from .media.pictures import PICTURE_KEYS, SOURCE_KEYS, Picture, is_opened_picture, read_picture
 from .media.sounds import Sound, read_sound
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
-
-PICTURE_TYPES = ("image", "image_url", "input_image")
-"""Types of parts that are pictures."""
-
-SOUND_TYPES = ("audio", "input_audio", "audio_url")
-"""Types of parts that are sounds, which are also the keys of the sound in such a part."""
 
 UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of parts that templates may silently leave out."""
@@ -60,6 +55,26 @@ def typed_messages(
             content.append(part)
         message["content"] = content
     return read, tuple(media)
+
+
+def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Picture | Sound]) -> list[dict[str, Any]]:
+    """Return messages, as `with_media` returns them, with others in the places of their pictures and sounds."""
+    pictures = iter([medium for medium in media if isinstance(medium, Picture)])
+    sounds = iter([medium for medium in media if isinstance(medium, Sound)])
+
+    def replaced(part: Any) -> Any:
+        if not isinstance(part, Mapping):
+            return part
+        if part.get("type") == "image":
+            return {**part, "image": next(pictures).image}
+        return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
+
+    return [
+        {**message, "content": list(map(replaced, message["content"]))}
+        if isinstance(message.get("content"), list)
+        else dict(message)
+        for message in messages
+    ]
 
 
 def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:

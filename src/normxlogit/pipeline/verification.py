@@ -332,21 +332,45 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
         a: The explanation, with one score for each unit.
         fixed: A token that stays, unless there is nothing else.
     """
-    if a.has_text:
-        parts = with_spaces_before(_text_parts(a))
-        parts = [part for part in parts if fixed not in part.tokens] or parts
-        return Removable(parts, "word" if a.has_words else "token", "deleted")
+    parts = with_spaces_before(_text_parts(a)) if a.has_text else []
+    return with_media_parts(a, [part for part in parts if fixed not in part.tokens] or parts)
+
+
+def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
+    """Return words and the parts of the pictures and sounds beside them as what can be removed.
+
+    Args:
+        a: The explanation; of several targets or answers the sum of the scores counts.
+        words: The words of its text, or tokens where words are not known.
+    """
+    kinds: list[Removable] = []
+    if words:
+        kinds.append(Removable(list(words), "word" if a.has_words else "token", "deleted"))
     if a.images:
-        count = len(a.images)
-        names = [f" of picture {number}" if count > 1 else "" for number in range(1, count + 1)]
-        regions = [part for image, name in zip(a.images, names, strict=True) for part in _regions(image, name)]
-        return Removable(regions, "region", "replaced")
-    moments = [
-        part._replace(tokens=tuple(sound.first + moment for moment in part.tokens))
-        for sound in a.audio
-        for part in removable_moments(sound)
+        kinds.append(Removable(_named(a.images, _regions), "region", "replaced"))
+    if a.audio:
+        kinds.append(Removable(_named(a.audio, removable_moments), "moment", "silenced"))
+    if len(kinds) == 1:
+        return kinds[0]
+    parts = [
+        part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
+        for found, unit, _ in kinds
+        for part in found
     ]
-    return Removable(moments, "moment", "silenced")
+    return Removable(parts, "part", "removed")
+
+
+def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]]) -> list[UnitScore]:
+    """Return the parts of pictures, or of sounds; of several each says whose it is."""
+    names = [medium.name for medium in media]
+    if len(set(names)) < len(names):
+        names = [f"{medium.kind} {number}" for number, medium in enumerate(media, 1)]
+    endings = [f" of {name}" if len(names) > 1 else "" for name in names]
+    return [
+        part._replace(text=part.text + ending)
+        for medium, ending in zip(media, endings, strict=True)
+        for part in parts_of(medium)
+    ]
 
 
 def _text_parts(a: Attribution) -> list[UnitScore]:
@@ -371,8 +395,8 @@ def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
     return visible
 
 
-def _regions(image: Medium, ending: str) -> list[UnitScore]:
-    """Return squares of patches, at most `REGIONS` in a row or column; `ending` says which picture's."""
+def _regions(image: Medium) -> list[UnitScore]:
+    """Return squares of patches, at most `REGIONS` in a row or column."""
     side = -(-max(image.shape) // REGIONS)
     groups: dict[tuple[int, int], list[int]] = {}
     for patch, (row, column) in enumerate(np.ndindex(*image.shape)):
@@ -380,9 +404,7 @@ def _regions(image: Medium, ending: str) -> list[UnitScore]:
     last = side - 1
     return [
         UnitScore(
-            f"{row * side},{column * side}"
-            + (f" to {row * side + last},{column * side + last}" if last else "")
-            + ending,
+            f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
             tuple(image.first + patch for patch in patches),
             _sum(image, patches),
         )
@@ -391,20 +413,20 @@ def _regions(image: Medium, ending: str) -> list[UnitScore]:
 
 
 def removable_moments(sound: Medium) -> list[UnitScore]:
-    """Return moments of `MOMENT` seconds, or of one frame if frames are longer; their tokens are frames.
+    """Return moments of `MOMENT` seconds, or of one frame if frames are longer.
 
     Args:
         sound: A sound with scores of its frames; of several answers their sum counts.
     """
-    times = sound.times.tolist()
     groups: dict[int, list[int]] = {}
-    for frame, (start, end) in enumerate(times):
+    for frame, (start, end) in enumerate(sound.times.tolist()):
         if end > start:
             groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
     parts = []
     for frames in groups.values():
-        start, end = min(times[i][0] for i in frames), max(times[i][1] for i in frames)
-        parts.append(UnitScore(f"{start:.2f}-{end:.2f} s", tuple(frames), _sum(sound, frames)))
+        times = sound.times[frames]  # (n, 2)
+        name = f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s"
+        parts.append(UnitScore(name, tuple(sound.first + frame for frame in frames), _sum(sound, frames)))
     return parts
 
 

@@ -149,7 +149,7 @@ class Turn(NamedTuple):
     """A message of a conversation.
 
     Attributes:
-        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", or "answer".
+        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound", or "answer".
         name: What it is called.
         share: Its share of what speaks for the answer; None for the answer itself.
         runs: Pieces in a row, each with the line that they are folded to; an empty one where they are not.

@@ -64,6 +64,6 @@ def _names(verified: Verification, removal: Removal) -> str:
         return f"the {count} {unit}s of the highest scores"
     if count > NAMED:
         return f"{count} {unit}s"
-    quoted = unit in ("word", "token", "source")
+    quoted = unit in ("word", "token", "source", "part")
     marked = [f'"{shortened(visible(text), LONGEST)}"' if quoted else f"{unit} {text}" for text in removal.units]
     return " and ".join(filter(None, [", ".join(marked[:-1]), marked[-1]]))

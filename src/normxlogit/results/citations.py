@@ -307,11 +307,12 @@ class Citations(Record):
         """Return all sources in the order of the prompt, with shares, (S,)."""
         support = self._support_with(LEAST_SHARE)
         numbers = {i: k for sentence in support for i, k in zip(sentence.sources, sentence.citations, strict=True)}
-        described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
+        texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
+        described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
         losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
         return [
-            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses[i])
-            for i, (document, name, (start, end), share) in enumerate(described)
+            Source(numbers.get(i), i, document, name, text, share, losses[i])
+            for i, (document, name, text, share) in enumerate(described)
         ]
 
     @property

@@ -11,10 +11,10 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
-RemovedUnit = Literal["word", "token", "source", "region", "moment"]
-"""The kind of part that is removed."""
+RemovedUnit = Literal["word", "token", "source", "region", "moment", "part"]
+"""The kind of part that is removed; "part" if words are removed beside regions of pictures or moments of sounds."""
 
-RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]
+RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""
 
 
@@ -83,7 +83,8 @@ class Verification:
         quantity: What `value` is of each removal.
         unit: What is removed at a time.
         removed_by: What happens to them: words are "deleted", or "masked" where a mask token takes their place; regions
-            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced".
+            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced"; "removed"
+            where parts of several kinds are, each in its way.
         original: The answer to the whole input.
         single: The answer without each of the n units, in the order of their scores.
         together: The answer without all n of them; of a cited answer without all sources, NaN where the prompt has

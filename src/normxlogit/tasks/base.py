@@ -265,6 +265,10 @@ class Task:
         """Return an input for checks of a model that are made before the caller gives one."""
         return EXAMPLE_TEXT
 
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether a message of a prompt can hold a "picture", or a "sound"."""
+        return False
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt for the part of the model that generates; `special` adds special tokens."""
         raise NotImplementedError

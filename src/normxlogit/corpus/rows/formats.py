@@ -22,6 +22,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ...errors import DataError
+from ...inputs.text_files import UTF16, dialect_of, encoding_of
 from ...results.storage.tables import optional_module
 
 BLOCK = 4096
@@ -35,8 +36,7 @@ LAST = "\x1elast"
 
 OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not at all"
 
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
-"""The byte order marks of UTF-16."""
+NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 
 SHOWN = 40
 """Characters of a cell that an error shows."""
@@ -107,7 +107,7 @@ def open_reader(file: Any, kind: str, size: int) -> Reader:
     fraction = (lambda: min(file.tell() / size, 1.0)) if size else lambda: 0.0
     if kind in ("csv", "tsv"):
         return _csv(file, kind, fraction)
-    rows = rows_of_lines(file, kind)
+    rows = rows_of_lines(_utf8_lines(file), kind)
     first = list(islice(rows, BLOCK))
     return Reader(row_names(first), lambda columns: row_blocks(chain(first, rows), columns, fraction))
 
@@ -186,21 +186,22 @@ def _without_views(arrow: Any, kind: Any) -> Any:
 
 
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
-    _check_utf8(file.read(len(UTF16[0])))
-    file.seek(0)
+    dialect = dialect_of(file, kind)
     # What is not UTF-8 is the problem of one row and not of the file.
-    lines = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
-    reader = csv.reader(chain(lines, [LAST]), delimiter="\t" if kind == "tsv" else ",")
+    lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
+    reader = csv.reader(chain(islice(lines, dialect.skipped, None), [LAST]), delimiter=dialect.delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
     if names == [LAST]:
         raise ValueError("the file is empty")
+    if "\0" in names[0]:
+        raise ValueError(NO_TEXT)
     if names[-1].endswith(LAST):
         raise DataError(OPEN_QUOTE)
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         ended = False
         while rows := _next_rows(reader, BLOCK):
-            if kind == "tsv":
+            if dialect.delimiter == "\t":
                 _check_cells(names, rows)
             if ended := rows[-1] == [LAST]:
                 rows.pop()
@@ -260,6 +261,18 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             )
 
 
+def _utf8_lines(file: Any) -> Iterator[bytes]:
+    """Yield the lines of a file, those of UTF-16 as UTF-8."""
+    encoding = encoding_of(file.read(len(UTF16[0])))
+    file.seek(0)
+    if encoding != "utf-16":
+        yield from file
+        return
+    lines = io.TextIOWrapper(file, encoding, newline="\n")
+    yield from map(str.encode, lines)
+    lines.detach()  # the file is closed by who opened it
+
+
 def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
     """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry.
 
@@ -269,7 +282,8 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
     following_lines = iter(lines)
     for number, line in enumerate(following_lines):
         if not number:
-            _check_utf8(line)
+            if b"\0" in line or line.startswith(UTF16):
+                raise ValueError(NO_TEXT)
             line = line.removeprefix(b"\xef\xbb\xbf")
             if kind == "jsonl" and line.lstrip().startswith(b"["):
                 yield from _rows_of_array(line + b"".join(following_lines))
@@ -295,12 +309,6 @@ def _rows_of_array(content: bytes) -> Iterator[InputRow]:
         yield from (_parsed(line) for line in content.splitlines() if line.strip())
         return
     yield from (row if isinstance(row, dict) else "not a JSON object" for row in rows)
-
-
-def _check_utf8(start: bytes) -> None:
-    """Refuse UTF-16, which would be read as characters between zero bytes."""
-    if start.startswith(UTF16) or b"\0" in start:
-        raise ValueError("UTF-16, or no text at all; save it as UTF-8")
 
 
 def _parsed(line: bytes) -> InputRow:

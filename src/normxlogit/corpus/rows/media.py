@@ -112,7 +112,7 @@ def _medium(value: Any, name: str) -> MediumCell:
     """
     if isinstance(value, Mapping):
         samples, rate = value.get("array"), value.get("sampling_rate")
-        if samples is not None and isinstance(rate, int | float):
+        if samples is not None and isinstance(rate, int | float) and float(rate).is_integer():
             return MediumCell(content=_written(np.asarray(samples)), rate=int(rate))
         value = next((value[key] for key in ("bytes", "path") if value.get(key) is not None), None)
     if value is None:

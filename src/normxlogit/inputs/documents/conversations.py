@@ -7,15 +7,16 @@ templates, and the traces of `normxlogit.inputs.documents.traces`.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
+from ..media.items import MEDIA_TYPES, PICTURE_TYPES
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
-MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
+MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
 """The kind of a message."""
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
@@ -23,6 +24,9 @@ REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 """A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
+
+UNREAD = "message {} holds a part of type {!r}, which is not read"
+"""The note of what no model reads, or the reader does not."""
 
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -37,6 +41,8 @@ class Message:
         name: Name of the tool; of other messages empty.
         number: Which message of the conversation it is in, counted from 0.
         call: Id of the tool call; empty where the format has none.
+        part: The part of the message that is a picture or a sound, which says no text; None for others.
+        author: The role of who showed that.
     """
 
     kind: MessageKind
@@ -44,11 +50,14 @@ class Message:
     name: str = ""
     number: int = 0
     call: str = ""
+    part: Any = field(default=None, compare=False)
+    author: str = ""
 
     @property
     def role(self) -> str:
         """The role of its author: "system", "user", "assistant" or "tool"."""
-        return {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}.get(self.kind, self.kind)
+        roles = {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}
+        return self.author or roles.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,17 @@ class Conversation:
     messages: tuple[Message, ...]
     tools: list[Any] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
+
+    def with_readable_media(self, reads: Callable[[str], bool]) -> "Conversation":
+        """Return the conversation without the pictures and sounds that a model does not read, with a note of each.
+
+        Args:
+            reads: Whether it reads a "picture" or a "sound".
+        """
+        unread = [message for message in self.messages if message.part is not None and not reads(message.kind)]
+        notes = [UNREAD.format(message.number, message.part["type"]) for message in unread]
+        remaining = tuple(message for message in self.messages if message not in unread)
+        return Conversation(remaining, self.tools, (*self.notes, *dict.fromkeys(notes))) if unread else self
 
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
         """Return the conversation before an answer, and the answer.
@@ -114,7 +134,7 @@ def read_conversation(value: Any) -> Conversation:
     reader = _Reader()
     for number, message in enumerate(raw):
         reader.read(message, number)
-    if not reader.messages:
+    if not any(message.part is None for message in reader.messages):
         raise InputError(f"the conversation of {len(raw)} messages has no text")
     for part in reader.messages:
         if LONE_SURROGATE.search(part.text + part.name):
@@ -192,8 +212,13 @@ class _Reader:
             self._add_message(kind, str(part["source"].get("data", "")))
         elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
             self._read_service_call(part, type_.removesuffix("_call"))
+        elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
+            is_picture = type_ in PICTURE_TYPES
+            medium = {**part, "type": "image" if is_picture else "audio"}
+            shown = Message("picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind)
+            self.messages.append(shown)
         elif type_ != "redacted_thinking":
-            self.notes.append(f"message {self._number} holds a part of type {type_!r}, which is not read")
+            self.notes.append(UNREAD.format(self._number, type_))
 
     def _read_service_call(self, part: Mapping[str, Any], tool: str) -> None:
         """Read a call of a built-in tool that the service runs itself, such as a web search."""
@@ -226,9 +251,7 @@ class _Reader:
         if _is_list_of_parts(content):
             texts = [part if isinstance(part, str) else part.get("text") or part.get("content") for part in content]
             unread = [part for part in content if not isinstance(part, str) and _has_media(part)]
-            self.notes += [
-                f"message {self._number} holds a part of type {part['type']!r}, which is not read" for part in unread
-            ]
+            self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
         last_message = next(iter(self._of_this_message()[-1:]), None)

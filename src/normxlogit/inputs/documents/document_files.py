@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from ...errors import DataError
+from ..text_files import encoding_of
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
@@ -90,12 +91,12 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Return UTF-8 bytes as text, with line feeds as line ends."""
+    """Return bytes of UTF-8, or of UTF-16 with its mark, as text, with line feeds as line ends."""
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode(encoding_of(content))
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text") from None
-    if "\0" in text:  # such as UTF-16
+    if "\0" in text:  # such as UTF-16 without its mark
         raise DataError(f"{name} is not UTF-8 text")
     return text.replace("\r\n", "\n")
 
@@ -145,7 +146,7 @@ class _VisibleText(HTMLParser):
 def _decoded_html(content: bytes, name: str) -> str:
     """Return an HTML page as text, decoded by the charset that it declares."""
     charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
-    encoding = charset.group(1).decode() if charset else "utf-8-sig"
+    encoding = charset.group(1).decode() if charset else encoding_of(content)
     try:
         try:
             return content.decode(encoding).lstrip("\ufeff")

@@ -1,12 +1,15 @@
 """Read documents: texts, rows and retrievers' objects, each with a name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ..media.items import PICTURE_SUFFIXES
+from ..media.pictures import Picture, is_opened_picture, read_picture
 from ..texts import is_missing
 from .document_files import SUFFIXES, files_in, is_file_name, names_of_files, read_file
 
@@ -61,6 +64,43 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     if not filled:
         raise InputError("there is no document with a text")
     return filled
+
+
+def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
+    """Return the pictures among documents by name, and the other documents; None where there are no others.
+
+    Args:
+        documents: As for `documents_by_name`, in a list or by name also with pictures: of Pillow, arrays, or files.
+
+    Raises:
+        InputError: If a picture cannot be read.
+    """
+    if isinstance(documents, Picture) or hasattr(documents, "getbands") or _is_picture_file(documents):
+        documents = [documents]
+    if isinstance(documents, Mapping) and not _is_document(documents):
+        pictures = {name: document for name, document in documents.items() if _is_picture(document)}
+        others: Any = {name: document for name, document in documents.items() if name not in pictures}
+        named = {str(name): replace(read_picture(picture), name=str(name)) for name, picture in pictures.items()}
+    elif isinstance(documents, list | tuple):
+        items = [_without_score(document) for document in documents]
+        found = [item for item in items if _is_picture(item)]
+        others = [document for document, item in zip(documents, items, strict=True) if not _is_picture(item)]
+        names = iter(names_of_files([Path(item) for item in found if isinstance(item, PathLike)]))
+        named = {}
+        for number, item in enumerate(found, start=1):
+            name = next(names) if isinstance(item, PathLike) else f"picture {number}"
+            named[_unique_name(name, named)] = replace(read_picture(item), name=name)
+    else:
+        return {}, documents
+    return (named, others or None) if named else ({}, documents)
+
+
+def _is_picture(document: Any) -> bool:
+    return isinstance(document, Picture) or is_opened_picture(document) or _is_picture_file(document)
+
+
+def _is_picture_file(document: Any) -> bool:
+    return isinstance(document, PathLike) and Path(document).suffix.casefold() in PICTURE_SUFFIXES
 
 
 def _search_hits(documents: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, InputError
+from ..media.items import MEDIA_TYPES
 from .document_files import decoded
 
 ROLES = {
@@ -85,6 +86,8 @@ def to_plain_data(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Mapping):
+        if (value.get("type") or value.get("block_type")) in MEDIA_TYPES:  # whose picture may be an object
+            return dict(value)
         return {str(key): to_plain_data(item) for key, item in value.items()}
     if callable(dump := getattr(value, "model_dump", None)):  # pydantic
         return to_plain_data(_model_dump(dump))

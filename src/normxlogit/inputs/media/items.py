@@ -19,6 +19,15 @@ PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".
 SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
 """Suffixes of files of pictures and sounds."""
 
+PICTURE_TYPES = ("image", "image_url", "input_image")
+"""Types of parts of messages that are pictures."""
+
+SOUND_TYPES = ("audio", "input_audio", "audio_url")
+"""Types of parts of messages that are sounds, which are also the keys of the sound in such a part."""
+
+MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
+"""Types of parts of messages that are pictures or sounds."""
+
 EXPECTED = {
     "picture": "a path, a Pillow picture or an array of (height, width, 3)",
     "sound": "a path or one channel of samples",
@@ -165,4 +174,4 @@ def _first(column: Any) -> Any:
 def _with_rate(item: Any, rate: Any) -> Any:
     """Return samples paired with their rate; a file, or a sound with a rate, unchanged."""
     is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
-    return {"array": item, "sampling_rate": int(rate)} if is_samples else item
+    return {"array": item, "sampling_rate": rate} if is_samples else item

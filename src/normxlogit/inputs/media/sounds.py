@@ -4,7 +4,7 @@ import io
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from numbers import Integral, Number
+from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..encoding import EncodedMedium, ScoreSpread
+from ..texts import positive_integer
 from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
@@ -90,7 +91,7 @@ def is_sound(item: Any) -> bool:
 
 
 def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
-    """Return one channel of a sound, checked against the model's rate.
+    """Return one channel of a sound, at the model's rate.
 
     Args:
         item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
@@ -100,7 +101,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
         place: Which input it is, for its name.
 
     Raises:
-        InputError: If it is none of these, of another rate, or the file cannot be read.
+        InputError: If it is none of these, or the file cannot be read.
     """
     item, name = _unpack_row(item, f"sound {place + 1}")
     item, own_rate, notes = _samples_and_rate(item, rate)
@@ -112,12 +113,12 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
     if not np.isfinite(samples).all():
         raise InputError("the sound holds samples that are NaN or infinite")
-    if rate is not None and own_rate != rate:
-        raise InputError(
-            f"the sound has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
-            f"scipy.signal.resample_poly(samples, {rate}, {own_rate})"
-        )
-    return Sound(_scaled(samples).astype(np.float32), own_rate, name, notes)
+    samples = _scaled(samples)
+    if rate is not None and own_rate is not None and own_rate != rate:
+        samples = _resampled(samples, own_rate, rate)
+        notes = (*notes, f"resampled from {own_rate} samples a second to {rate}, which the model reads")
+        own_rate = rate
+    return Sound(samples.astype(np.float32), own_rate, name, notes)
 
 
 def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
@@ -153,7 +154,8 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tup
         if own_rate is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
-        return _channels_last(np.asarray(detached(samples))), int(own_rate), ()
+        own_rate = int(float(own_rate)) if isinstance(own_rate, Real) and float(own_rate).is_integer() else own_rate
+        return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate"), ()
     samples, own_rate = _with_rate(item) or (item, rate)
     return samples, own_rate, ()
 
@@ -165,7 +167,7 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
     samples, rate = item if isinstance(item[1], Integral) else item[::-1]
     if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
         return None
-    return _channels_last(samples), int(rate)
+    return _channels_last(samples), positive_integer(rate, "sampling_rate")
 
 
 def _channels_last(samples: Any) -> Any:
@@ -190,6 +192,19 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
         largest = int(np.abs(samples).max(initial=0))
         bits = next((width for width in (16, 24, 32) if largest <= 1 << (width - 1)), bits)
     return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
+
+
+def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+    """Return samples at another rate, by a polyphase filter that removes what the new rate cannot hold."""
+    try:
+        from scipy.signal import resample_poly
+    except ImportError:
+        raise InputError(
+            f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
+            "pip install 'normxlogit[speech]'"
+        ) from None
+    resampled: npt.NDArray[Any] = resample_poly(samples.astype(np.float64), new_rate, rate)
+    return resampled
 
 
 def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:

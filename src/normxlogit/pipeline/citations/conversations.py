@@ -112,8 +112,9 @@ def conversation_prompt(
         answer = None if message is None else message.text
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    chat = bool(getattr(model.reader, "chat_template", None))
+    conversation = conversation.with_readable_media(model.task.reads_medium if chat else lambda _: False)
     messages = conversation.messages
-    chat = bool(getattr(model.tokenizer, "chat_template", None))
     rendering = _render(model, conversation) if chat else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
     question_place = max((place for place, message in enumerate(messages) if message.kind == "user"), default=None)
@@ -122,6 +123,8 @@ def conversation_prompt(
     question_sources: Spans = {}
     contents, source_messages = [], []
     for place, name in enumerate(message_names(messages)):
+        if messages[place].part is not None:
+            continue
         if (start := rendering.starts.get(place)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
@@ -138,7 +141,9 @@ def conversation_prompt(
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
     question = "" if question_place is None else messages[question_place].text
     source_messages.sort(key=lambda message: message.start)
-    return ConversationPrompt(prompt, spans or question_sources, answer, question, tuple(source_messages))
+    if not prompt.media:  # which are sources themselves
+        spans = spans or question_sources
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
 
 
 def question_spans(text: str) -> list[tuple[int, int]]:
@@ -194,7 +199,7 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
         InputError: If the template refuses the messages however they are written.
     """
     kinds = {message.kind for message in conversation.messages}
-    template = str(getattr(model.reader, "chat_template", None) or model.tokenizer.chat_template)
+    template = str(model.reader.chat_template)
     no_tools = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
     steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
     steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
@@ -209,7 +214,11 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
             except InputError as error:
                 refusal = refusal or error
             else:
-                lost = [m for place, m in enumerate(conversation.messages) if place not in rendering.starts]
+                lost = [
+                    message
+                    for place, message in enumerate(conversation.messages)
+                    if message.part is None and place not in rendering.starts
+                ]
                 if best is None or len(lost) < len(best[0]):
                     best = lost, rendering, tuple(as_text)
             next_step = _next_step(lost, [step for step in steps if step not in as_text])
@@ -251,13 +260,15 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if PARTS in as_text:
-        rows = [{**row, "content": [{"type": "text", "text": row["content"]}]} for row in rows]
+        rows = [{**row, "content": _as_parts(row["content"])} for row in rows]
     prompt: dict[str, Any] = {"messages": rows}
     if conversation.tools and DEFINITIONS not in as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
     starts = _message_starts(rendered, chat, messages)
     text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
+    if rendered.media:  # read by the processor, from the messages
+        return Rendering(replace(rendered, notes=()), starts)
     if last < len(messages):
         text = rendered.text if opened else f"{rendered.text}<think>\n"
         for place in range(last, len(messages)):
@@ -300,7 +311,14 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
     chat: list[ChatMessage] = []
     for place, message in enumerate(messages):
         plain = AS_TEXT.get(message.kind) in as_text
-        if message.kind == "tool call" and not plain:
+        if place and _are_parts_of_one(messages[place - 1], message):
+            part = message.part or {"type": "text", "text": message.text}
+            chat[-1].message["content"] = [*_as_parts(chat[-1].message["content"]), part]
+            if message.part is None:
+                chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, 0)))
+        elif message.part is not None:
+            chat.append(ChatMessage({"role": message.role, "content": [message.part]}))
+        elif message.kind == "tool call" and not plain:
             call = {"name": message.name, "arguments": _arguments(message.text)}
             tool_call = {"type": "function", "id": _call_id(message, messages), "function": call}
             if chat and chat[-1].message["role"] == "assistant":
@@ -316,7 +334,7 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
         elif message.role == "assistant":
             before, after = _wrapping(message, plain=plain)
             follows = message.kind == "tool call" or (bool(chat) and _ends_with_reasoning(chat[-1], messages))
-            if chat and follows and chat[-1].message["role"] == "assistant" and not chat[-1].calls:
+            if chat and follows and chat[-1].message["role"] == "assistant" and _is_text(chat[-1]):
                 _extend(chat, place, before, message.text, after)
             else:
                 content = before + message.text + after
@@ -327,6 +345,20 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
             chat.append(ChatMessage({"role": role, "content": before + message.text}, ((place, len(before)),)))
     system = AS_TEXT["system"] in as_text
     return _joined(chat, messages, everything=ALTERNATE in as_text) if system or ALTERNATE in as_text else chat
+
+
+def _are_parts_of_one(previous: Message, following: Message) -> bool:
+    """Return whether two in a row are a picture or a sound and what stands beside it in a message."""
+    return (
+        (previous.part is not None or following.part is not None)
+        and previous.number == following.number
+        and previous.role == following.role
+    )
+
+
+def _as_parts(content: Any) -> list[Any]:
+    """Return a content as a list of parts."""
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
 def _extend(chat: list[ChatMessage], place: int, before: str, text: str, after: str) -> None:
@@ -366,10 +398,16 @@ def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everyth
     return joined
 
 
+def _is_text(chat_message: ChatMessage) -> bool:
+    """Return whether something can be written at the end of a message: it is a text, without tool calls."""
+    return isinstance(chat_message.message["content"], str) and not chat_message.calls
+
+
 def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
-    """Return whether two consecutive messages are joined."""
-    same_role = previous.message["role"] == current.message["role"] != "tool" and not previous.calls
-    return same_role and (everything or messages[previous.places[-1][0]].kind == "system")
+    """Return whether two messages in a row are written as one."""
+    same_role = previous.message["role"] == current.message["role"] != "tool"
+    both_texts = _is_text(previous) and isinstance(current.message["content"], str)
+    return same_role and both_texts and (everything or messages[previous.places[-1][0]].kind == "system")
 
 
 def _arguments(text: str) -> Any:

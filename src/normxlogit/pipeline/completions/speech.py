@@ -131,7 +131,7 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
     tokens = readable_tokens(model.tokenizer, prompt)
     before = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
     sequence = replace(append_tokens(model.tokenizer, before, ids), signal=signal)
-    return explain_completion(model, Completed(sequence, count, 0, None), options)
+    return explain_completion(model, Completed(sequence, count, 0), options)
 
 
 def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:

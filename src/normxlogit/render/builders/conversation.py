@@ -36,7 +36,10 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     turns = []
     for index, message in enumerate(cited.messages):
         inside = [s for s, of in enumerate(indices) if of == index]
-        pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)
+        if message.role in ("picture", "sound"):  # whose placeholder says nothing
+            pieces = [sources[s][-1]._replace(text=f"[{message.role}]") for s in inside]
+        else:
+            pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)
         share = float(np.clip(shares[inside].sum(), 0.0, 1.0)) if inside else None  # None of the question
         groups = _folded(pieces, matters) if message.end - message.start > LONG else [("", pieces)]
         turns.append(Turn(message.role, message.name, share, groups))

@@ -9,6 +9,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from ..charts import Grid, Legend
+from ..verification import removals_table
 from .media import MediumBlock
 from .text import attribution_blocks
 
@@ -23,6 +24,8 @@ def similarity_blocks(s: Attribution) -> list[Block]:
     blocks = attribution_blocks(s)
     if not s.has_text:  # two pictures: no sentence, and no word with a bar
         blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
+    if s.media:  # whose regions have no bars
+        blocks += removals_table(s.verified)
     if s.pairs is None:
         return blocks
     grid = pairs_grid(s)

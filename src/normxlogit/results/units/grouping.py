@@ -149,7 +149,7 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
-    if a.units.spans is None and a.media and not a.has_text:
+    if a.media and (not by or (a.units.spans is None and not a.has_text)):
         return []
     groups = prompt_sources(sequenced(a), by)
     if a.text_pair is not None and isinstance(by, str):
@@ -161,7 +161,7 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     """Return the groups of media units: each picture and sound, or the regions of a picture and its rest."""
     groups = []
     pictures = [medium for medium in a.media if medium.kind == "picture"]
-    regions = regions_of(by, pictures)
+    regions = regions_of(by, [(picture.width, picture.height) for picture in pictures])
     for medium in a.media:
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)

@@ -56,6 +56,7 @@ class NamedSpan(NamedTuple):
         sequence: Which of two texts it is of, None for pictures and sounds.
         weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
             where all of them do.
+        places: What it is of pictures and sounds: which of them, and a box in pixels or a span in seconds.
     """
 
     name: str
@@ -65,6 +66,7 @@ class NamedSpan(NamedTuple):
     kind: UnitKind = "span"
     sequence: int | None = 0
     weights: tuple[float, ...] = ()
+    places: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

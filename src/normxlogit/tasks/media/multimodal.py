@@ -19,6 +19,7 @@ from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, grid_layout, merged_boxes
 from ...inputs.media.pictures import Picture
 from ...inputs.media.sounds import Sound, feature_extractor_of, moments
+from ...inputs.message_parts import with_other_media
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..base import TaskName
 from ..interfaces import ModelInterface
@@ -60,6 +61,12 @@ class MultimodalLM(CausalLM):
                 "are explained for models that read them among the words of one sequence"
             )
 
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether the processor reads pictures, or sounds."""
+        if kind == "picture":
+            return hasattr(self.processor, "image_processor")
+        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt with its pictures and sounds by the processor.
 
@@ -70,7 +77,7 @@ class MultimodalLM(CausalLM):
         if not prompt.media:
             return super().read_prompt(model, prompt, special=special)
         for medium in prompt.media:
-            if not self._reads(medium):
+            if not self.reads_medium(medium.kind):
                 raise InputError(
                     f"{type(self.processor).__name__} reads no {medium.kind}s: pass the model's processor, "
                     "Explainer(model, AutoProcessor.from_pretrained(...))"
@@ -101,6 +108,27 @@ class MultimodalLM(CausalLM):
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
         return replace(encoding, media=tuple(media))
+
+    def with_media(self, encoding: Encoding, prompt: ReadPrompt, media: Sequence[Picture | Sound]) -> Encoding:
+        """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
+
+        Args:
+            encoding: What was read of the prompt.
+            prompt: The prompt.
+            media: What stands in the places of its pictures, and of its sounds.
+
+        Raises:
+            UnsupportedModelError: If the processor reads other numbers of tokens or patches of them.
+        """
+        processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
+        inputs = {name: processed[name] for name in encoding.extra_inputs}
+        for name, value in encoding.extra_inputs.items():
+            if inputs[name].shape != value.shape:
+                raise UnsupportedModelError(
+                    f"{type(self.processor).__name__} makes {name} of another shape of a picture or a sound without "
+                    "some of its parts, so what the model answers without them cannot be compared"
+                )
+        return replace(encoding, extra_inputs=inputs)
 
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
@@ -172,12 +200,6 @@ class MultimodalLM(CausalLM):
         """Return the model's inputs for a message with one picture; an image processor alone has other defaults."""
         content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
-
-    def _reads(self, medium: Picture | Sound) -> bool:
-        """Return whether the processor reads pictures, or sounds."""
-        if isinstance(medium, Picture):
-            return hasattr(self.processor, "image_processor")
-        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
 
     def _sound_alone(self, samples: Any) -> Any:
         """Return the model's inputs for a message with one sound."""

@@ -1,0 +1,85 @@
+"""How files of text are written: their encoding, and what stands between the values of a table."""
+
+import csv
+import io
+import re
+from itertools import islice
+from typing import Any, NamedTuple
+
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""The byte order marks of UTF-16."""
+
+OTHER_DELIMITERS = (";", "\t", "|")
+"""What stands between values where commas do not: Excel writes semicolons where numbers have decimal commas."""
+
+SAMPLE = 1 << 16
+"""Characters at the beginning of a table by which its delimiter is told."""
+
+_DELIMITER_LINE = re.compile(r'"?sep=(.)"?(\r?\n)?')
+"""A first line that tells Excel the delimiter."""
+
+
+class Dialect(NamedTuple):
+    """How a table is written.
+
+    Attributes:
+        encoding: Its encoding, as Python names it.
+        delimiter: What stands between two values.
+        skipped: Lines before the one with the names of the columns.
+    """
+
+    encoding: str
+    delimiter: str
+    skipped: int = 0
+
+
+def encoding_of(start: bytes) -> str:
+    """Return the encoding of a text by its first bytes: UTF-16, which has a mark, or UTF-8 with a mark or without."""
+    return "utf-16" if start.startswith(UTF16) else "utf-8-sig"
+
+
+def dialect_of(file: Any, kind: str) -> Dialect:
+    """Return how a table is written, by its beginning, and set the file back to its start.
+
+    Args:
+        file: The file, opened in bytes.
+        kind: "tsv" for a table between tabs; of any other the delimiter is found.
+    """
+    encoding = encoding_of(file.read(len(UTF16[0])))
+    file.seek(0)
+    if kind == "tsv":
+        return Dialect(encoding, "\t")
+    lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    sample = lines.read(SAMPLE)
+    lines.detach()
+    file.seek(0)
+    if named := _DELIMITER_LINE.match(sample):
+        return Dialect(encoding, named[1], 1)
+    return Dialect(encoding, _delimiter_of(sample))
+
+
+def _delimiter_of(sample: str) -> str:
+    """Return the delimiter of a table: a comma wherever the line with the names has one.
+
+    Where it has none, the table has one column, or another delimiter. That of a table with one column may be in its
+    texts, but does not cut as many of them into as many parts as the names as there are texts without a comma.
+    """
+    columns, most = _shape(sample, ",")
+    chosen = ","
+    for delimiter in OTHER_DELIMITERS if columns == 1 else ():
+        columns, rows = _shape(sample, delimiter)
+        if columns > 1 and (rows > most or (rows == most and chosen == ",")):
+            chosen, most = delimiter, rows
+    return chosen
+
+
+def _shape(sample: str, delimiter: str) -> tuple[int, int]:
+    """Return how many columns the names of a table are, and how many rows of a sample have as many."""
+    try:
+        rows = list(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter))
+    except csv.Error:  # whoever reads the table says so
+        return 0, 0
+    if len(sample) == SAMPLE:
+        rows.pop()  # the sample may end in it
+    columns = len(rows[0]) if rows else 0
+    return columns, sum(len(row) == columns for row in islice(rows, 1, None))
