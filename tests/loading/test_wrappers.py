@@ -71,13 +71,6 @@ def test_a_head_trained_beside_the_adapter_is_the_head_that_is_read():
     )
 
 
-def test_virtual_tokens_are_refused():
-    config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=4)
-    wrapped = peft.get_peft_model(tiny.model("bert"), config)
-    with pytest.raises(UnsupportedModelError, match="virtual tokens"):
-        Explainer(wrapped, tiny.tokenizer_for("bert"))
-
-
 def test_an_adapter_that_the_text_switches_on_is_refused():
     invoked = [tiny.VOCABULARY["film"]]
     wrapped = adapted("llama", alora_invocation_tokens=invoked)
