@@ -30,7 +30,7 @@ from normxlogit.evaluation.report import report
 from . import contrasts as next_token_contrasts
 from .named_words import evaluate_named_words, load_prompts, named_words_table
 from .next_token import evaluate_next_token, load_beginnings, next_token_table, split_sentences
-from .pointing import evaluate_pointing, pointing_table
+from .pointing import evaluate_pointing, losses_table, pointing_table
 from .pointing_cases import load_pointing_cases
 from .similarity import evaluate_similarity, similarity_table
 
@@ -75,7 +75,8 @@ def pointing(
             chosen = (methods or "").split()
             results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
         metadata = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
-        text = report(metadata, pointing_table(results, seed), output, "pointing", results=results)
+        tables = f"{pointing_table(results, seed)}\nWould it have mattered\n\n{losses_table(results, seed)}"
+        text = report(metadata, tables, output, "pointing", results=results)
     write_report(text)
 
 

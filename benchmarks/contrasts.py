@@ -143,7 +143,7 @@ def _contributions(
         states = _states(explainer, encoding).hidden_states
         for place in places:
             run.readouts[place].direction = states[place].float() - means[place]
-    last = model.copy.by_token(run.answer, len(encoding))[:, -1]  # (1, H)
+    last = model.copy.token_states(run.answer, len(encoding))[:, -1]  # (1, H)
     rows = torch.stack(list(weights.values())) @ model.head.tokens(torch.eye(last.shape[1])).T  # (K, H)
     at_last = torch.full((1, len(rows)), len(encoding) - 1)
     try:

@@ -36,6 +36,13 @@ REMOVED = (0.05, 0.1, 0.2, 0.5)
 """Shares of the parts that are removed for the deletion curve."""
 
 
+NAT = 1.0
+"""Nats of log-probability from which an answer counts as one that needs what was left out."""
+
+TESTED = 4
+"""Parts of the highest scores that are left out together, to ask the model whether they matter."""
+
+
 @dataclass(frozen=True)
 class PointedWord:
     """A word of a right answer, as a method explains it.
@@ -67,6 +74,8 @@ class Pointing:
         words: What was measured; of right answers only.
         cases: Cases of each kind of question.
         right: How many of them the model answered right.
+        losses: The nats that each right answer loses without the parts that the default method scores highest, and
+            without as many others, with the kind of its question; the same beside every method.
     """
 
     method: str
@@ -74,6 +83,7 @@ class Pointing:
     words: list[PointedWord] = field(default_factory=list)
     cases: dict[str, int] = field(default_factory=dict)
     right: dict[str, int] = field(default_factory=dict)
+    losses: list[tuple[str, float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,11 +94,14 @@ class _Answered:
         right: Whether every word is the right one.
         parts: How many parts the picture or sound has.
         figures: Strongest, mass, drop and area of each word, by method.
+        losses: Nats that the answer loses without the parts of the highest scores, and without others; empty where
+            there are too few.
     """
 
     right: bool
     parts: int = 0
     figures: Mapping[str, Sequence[Sequence[float]]] = field(default_factory=dict)
+    losses: Sequence[float] = ()
 
 
 def pointing_methods() -> list[str]:
@@ -137,6 +150,9 @@ def evaluate_pointing(
         raise DataError("the model answers none of these cases right, and a wrong answer rests on something else")
     counts = dict(Counter(case.level for case in cases))
     rights = dict(Counter(case.level for case, one in zip(cases, answered, strict=True) if one.right))
+    losses = [
+        (case.level, one.losses[0], one.losses[1]) for case, one in zip(cases, answered, strict=True) if one.losses
+    ]
     results = []
     for name in [*names, RANDOM]:
         words = [
@@ -145,7 +161,8 @@ def evaluate_pointing(
             for figures in one.figures.get(name, ())
         ]
         if words:
-            results.append(Pointing(name, _passes(name, chosen.get(name), right[0].parts), words, counts, rights))
+            passes = _passes(name, chosen.get(name), right[0].parts)
+            results.append(Pointing(name, passes, words, counts, rights, losses))
     return results
 
 
@@ -175,7 +192,24 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
                 explained = explainer.generate(case.prompt, method=method, max_new_tokens=most)
                 scored[name] = (explained.images or explained.audio)[0]
     figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}
-    return _Answered(right=True, parts=media.scores[0].size, figures=figures)
+    losses = _losses(explainer, case, g, rows, most)
+    return _Answered(right=True, parts=media.scores[0].size, figures=figures, losses=losses)
+
+
+def _losses(
+    explainer: Explainer, case: PointingCase, g: Attribution, rows: list[list[int]], most: int
+) -> tuple[float, ...]:
+    """Return the nats that an answer loses without the parts of the highest scores, and without as many others."""
+    if explainer._model.task.is_speech:
+        tested = explainer.generate(case.prompt, max_new_tokens=most, verify=TESTED)
+    else:
+        start = g.prompt_tokens or 0
+        answer = list(g.token_ids[start : start + rows[-1][-1] + 1])
+        tested = explainer.explain_completion(case.prompt, answer, verify=TESTED)
+    verified = tested.verified
+    if verified is None or verified.control is None:
+        return ()
+    return tuple(verified.original.value - without.value for without in (verified.together, verified.control))
 
 
 def _rows_of_words(g: Attribution, answer: str) -> list[list[int]] | None:
@@ -244,6 +278,23 @@ def pointing_table(results: Sequence[Pointing], seed: int = 0) -> str:
         )
         tables.append(f"{title}\n\n{markdown_table(columns, lines)}")
     return "\n".join(tables)
+
+
+def losses_table(results: Sequence[Pointing], seed: int = 0) -> str:
+    """Return what right answers lose without the parts of the highest scores as a Markdown table.
+
+    Args:
+        results: What `evaluate_pointing` returns.
+        seed: Of the bootstrap over cases.
+    """
+    columns = ["questions", "answers", f"lose a nat without the {TESTED} strongest parts ↑", "without as many others ↓"]
+    lines = []
+    for level in results[0].cases:
+        losses = np.array([row[1:] for row in results[0].losses if row[0] == level]).reshape(-1, 2)
+        if len(losses):
+            shares = [interval_text(mean_interval((column > NAT).astype(np.float64), seed)) for column in losses.T]
+            lines.append([level or "all", str(len(losses)), *shares])
+    return markdown_table(columns, lines)
 
 
 def _interval(words: Sequence[PointedWord], values: Sequence[float], seed: int) -> Interval:

@@ -40,7 +40,6 @@ FAST = [
     "tests/evaluation",
     "tests/cli/test_console.py",
     "tests/cli/test_explain.py",
-    "tests/cli/test_explain_output.py",
     "tests/contract/test_formulas.py",
     "tests/contract/test_from_outputs.py",
     "tests/contract/test_own_answers.py",

@@ -20,6 +20,15 @@ def run(capsys, *arguments, program=cli):
     return code, out, err
 
 
+def commands_of(group, names=()):
+    """Yield every command of a group with the words that call it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, (*names, name))
+        else:
+            yield (*names, name), command
+
+
 def run_paper(capsys, *arguments):
     """Run a command of the paper's experiments; returns exit code, output and errors."""
     return run(capsys, *arguments, program=paper.cli)

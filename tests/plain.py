@@ -100,3 +100,19 @@ class Recurrent(nn.Module):
     def forward(self, x):
         hidden, _ = self.lstm(self.words(x))
         return self.out(hidden.mean(1))
+
+
+class Bag(nn.Module):
+    """Answers with a sum over the words: linear in which of them are there."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.words, self.head = nn.Embedding(tiny.SIZE, width), nn.Linear(width, 2)
+
+    def forward(self, input_ids, attention_mask):
+        return self.head((self.words(input_ids) * attention_mask[..., None]).sum(1))
+
+    def shares(self, ids, filler=None):
+        """What each token adds to the answers, (T, 2), or adds to what a filler in its place would."""
+        away = 0 if filler is None else self.words(torch.tensor(filler))
+        return ((self.words(ids) - away) @ self.head.weight.T).detach()

@@ -6,6 +6,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from normxlogit import Explainer
+from normxlogit.model.task_model import TaskModel
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = (  # noqa: SIM905  # a list would be one word a line
@@ -199,3 +200,19 @@ def writer(*, length: int = 300, template: str | None = None, name: str | None =
     made = tokenizer_for("llama")
     made.chat_template, made.model_max_length = template, length
     return Explainer(model("llama", "CausalLM", max_position_embeddings=length), made, name=name)
+
+
+def task_run(family: str, kind: str = "SequenceClassification", texts=TEXTS, *, layers: bool = False, **options):
+    """Read texts with the task model of a random model: the task model, the batch and its forward pass.
+
+    Args:
+        family: As of `model`, as are kind and options.
+        kind: Of the model.
+        texts: What is read, in one batch.
+        layers: Keep the hidden states of the layers.
+        **options: Further configuration of the model.
+    """
+    task = TaskModel(model(family, kind, **options), tokenizer_for(family))
+    batch = task.batch(task.encoder(list(texts)), list(range(len(texts))))
+    with torch.no_grad():
+        return task, batch, task.run(batch, layers=layers)

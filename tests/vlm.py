@@ -222,3 +222,22 @@ def generated(made: Vlm, messages: list[dict[str, Any]], **options: Any) -> tupl
 def explained(logits: torch.Tensor, written: torch.Tensor) -> np.ndarray:
     """The logits of the written tokens less their mean over the vocabulary, (G,)."""
     return (logits.gather(1, written[:, None])[:, 0] - logits.mean(-1)).numpy()
+
+
+class Forced(transformers.LogitsProcessor):
+    """Lets a model write given tokens."""
+
+    def __init__(self, ids: list[int], prompt: int) -> None:
+        self.ids, self.prompt = ids, prompt
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        allowed = torch.full_like(scores, -1e9)
+        allowed[:, self.ids[input_ids.shape[1] - self.prompt]] = 0
+        return allowed
+
+
+def log_probability(made: Vlm, messages: list[dict[str, Any]], ids: list[int]) -> float:
+    """The log-probability of tokens as the answer to messages, of the caller's own `generate`, one after the other."""
+    force = Forced(ids, encoded(made.processor, messages)["input_ids"].shape[1])
+    *_, logits = generated(made, messages, max_new_tokens=len(ids), min_new_tokens=len(ids), logits_processor=[force])
+    return float(logits.float().log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).sum())

@@ -134,6 +134,22 @@ def test_the_strongest_patch_and_the_mass_are_those_of_the_result(case):
     assert off.mass == pytest.approx(1 - on.mass)
 
 
+def test_answers_lose_what_the_own_model_says_without_the_strongest_parts(case):
+    ((level, strongest, others),) = evaluate_pointing(explainer(), [case], METHODS[:1])[0].losses
+    g = explainer().generate(case.prompt, max_new_tokens=4)
+    last = max(word.tokens[-1] for word in g.words())
+    ids = list(g.token_ids[g.prompt_tokens : last + 1])
+    tested = explainer().explain_completion(case.prompt, ids, verify=4).verified
+    made = vlm.Vlm(explainer().model, explainer()._language_model.reader)
+    whole = vlm.log_probability(made, case.prompt, ids)
+    assert (level, strongest, others) == (
+        case.level,
+        pytest.approx(whole - tested.together.value, abs=1e-3),
+        pytest.approx(whole - tested.control.value, abs=1e-3),
+    )
+    assert strongest != pytest.approx(others, abs=1e-3)
+
+
 def test_removing_what_occlusion_ranks_first_costs_more_than_removing_it_last(case):
     results = {r.method: r.words[0].drop for r in evaluate_pointing(explainer(), [case], METHODS)}
     assert results["occlusion"] > results["random"]

@@ -28,8 +28,7 @@ from tests import tiny
 
 from .shop import explainer
 
-CHAT = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]
-HALF_A_CHAT = [{"role": "user", "content": "the cat \ud83d"}, CHAT[1]]
+HALF_A_CHAT = [{"role": "user", "content": "the cat \ud83d"}, {"role": "assistant", "content": "sat"}]
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,6 @@ def corpus(
 
 
 HALF = "half \ud800"
-STEER = "\x1b[31mred\u202e\x07"
 LONG = "y" * 100_000
 BERT, TOKENIZER = tiny.model("bert"), tiny.tokenizer()
 
@@ -121,7 +119,6 @@ TEXTS = [
     texts("no character", InputError, "is empty", ""),
     texts("spaces", InputError, "is empty", "   "),
     texts("an index", InputError, "cannot read texts from a int", 7),
-    texts("an object", InputError, "cannot read texts from a object", object()),
     texts("a set", InputError, "a set has no order", {"the cat", "bad"}),
     texts("columns", InputError, "several columns", np.array([["the", "cat"], ["a", "b"]])),
     texts("bytes of another encoding", InputError, "input 1 is bytes that are not UTF-8", ["fine", b"\xff"]),
@@ -152,14 +149,11 @@ TARGETS = [
     texts("an unknown label", TargetError, "no label 'nope'", "x", target="nope"),
     texts("an unknown label of 10,000", TargetError, "and 9980 more", "x", target="nope", on="many"),
     texts("a label without end", TargetError, "no label 'yyyy", "x", target=LONG),
-    texts("a label that steers", TargetError, r"\x1b[31mred\u202e\x07", "x", target=STEER),
-    texts("half a label", TargetError, r"\ud800", "x", target=HALF),
     texts("half a token", TargetError, "half a character", "a [MASK]", target=HALF, on="masked"),
     texts("an empty token", TargetError, "is not one token", "a [MASK]", target="", on="masked"),
     texts("50,000 tokens", TargetError, "and 49980 more", "a [MASK]", target="the " * 50_000, on="masked"),
     texts("a vocabulary", TargetError, "the whole vocabulary", "a [MASK]", target=ALL, on="masked"),
     texts("a huge index", TargetError, "is outside the model's 3 outputs", "x", target=10**30),
-    texts("a huge negative index", TargetError, "is outside", "x", target=-(10**30)),
     texts("a word of every label", TargetError, "no label 'all'", "x", target="all"),
     texts("an index as a name", TargetError, "no label '1'", "x", target="1"),
     texts("an index below", TargetError, "index -1 is outside", "x", target=-1),
@@ -171,10 +165,7 @@ TARGETS = [
     texts("bytes", TargetError, "not bytes", "x", target=b"LABEL_1"),
     texts("an empty list", TargetError, "the list of targets is empty", "x", target=[]),
     texts("a list with nothing in it", TargetError, "a name or an index, not NoneType", "x", target=[0, None]),
-    texts("a list in a list", TargetError, "a name or an index, not list", "x", target=[0, [1]]),
     texts("every label as the contrast", TargetError, "a contrast is a name or an index", "x", contrast=ALL),
-    texts("a list as the contrast", TargetError, "a contrast is a name or an index", "x", contrast=["LABEL_0"]),
-    texts("two words of a vocabulary", TargetError, "is not one token", "a [MASK]", target="the cat", on="masked"),
     texts("digits of a vocabulary", TargetError, "'7' is not one token", "a [MASK]", target="7", on="masked"),
     texts("an entry beyond", TargetError, "outside the model's 64 outputs", "a [MASK]", target=64, on="masked"),
     texts("one input without a mask", TargetError, "input 1", ["a [MASK]", "the cat"], on="masked"),
@@ -187,16 +178,10 @@ TARGETS = [
     texts("an index beyond for one", TargetError, "index 7 is outside", ["x", "y"], targets=[0, 7]),
     texts("every choice", TargetError, "explain one at a time", ("a", ["b", "c"]), target=ALL, on="choice"),
     texts("several choices", TargetError, "explain one at a time", ("a", ["b", "c"]), target=[0, 1], on="choice"),
-    texts("a dict", TargetError, "not dict", "x", target={0: 1}),
-    texts("a type", TargetError, "not type", "x", target=int),
-    texts("a generator", TargetError, "not generator", "x", target=(i for i in [0])),
-    texts("too few", TargetError, "1 targets for 2 inputs", ["x", "y"], targets=[0]),
     texts("itself", TargetError, "the target 'LABEL_1' is also the contrast", "x", target=1, contrast="LABEL_1"),
     texts("itself among others", TargetError, "target 2 is also", "x", target=["LABEL_0", "LABEL_2"], contrast=2),
     texts("one text's itself", TargetError, "target 1 is also", ["x", "y"], targets=[0, "LABEL_1"], contrast=1),
     texts("a token itself", TargetError, "'are' is also", "a [MASK]", target="are", contrast="are", on="masked"),
-    texts("a contrast of a value", TargetError, "there is no contrast", "x", contrast=0, on="regression"),
-    texts("a second value", TargetError, "is outside the model's 1 outputs", "x", target=1, on="regression"),
     texts("a contrast of ends", TargetError, "no contrast of the two", ("a", "b"), contrast="end", on="reader"),
     texts("a middle", TargetError, "no label 'middle'", ("a", "b"), target="middle", on="reader"),
     texts("a choice that is none", TargetError, "no choice 'z'", ("a", ["b", "c"]), target="z", on="choice"),
@@ -212,7 +197,6 @@ LAYERS = [
     texts("a truth value for layers", MethodError, "not True", "x", layers=True),
     texts("no layers", MethodError, "the list of layers is empty", "x", layers=[]),
     texts("layer 0", MethodError, "no layer 0; the model has layers 1 to 3", "x", layers=0),
-    texts("a list of lists of layers", MethodError, "not [1]", "x", layers=[[1]]),
     texts("layers of a method that has none", MethodError, "for single layers", "x", method="input-norm", layers=1),
     texts("a place in a question", InputError, "position=", ("a", ["b", "c"]), position=0, on="choice"),
     texts("windows of choices", InputError, "long_text", ("a", ["b", "c"]), long_text="window", on="choice"),
@@ -232,7 +216,6 @@ METHODS = [
     texts("a number for a method", MethodError, "method", "x", method=3),
     texts("an unknown method", MethodError, "no method named 'nope'", "x", method="nope"),
     texts("a method without end", MethodError, "no method named", "x", method=LONG),
-    texts("a method that steers", MethodError, r"\x1b[31m", "x", method=STEER),
     texts("an unknown setting", MethodError, "has no setting 'colour'", "x", method="lime:colour=red"),
     texts("another method's setting", MethodError, "norm_of", "x", method="logat:norm_of=word_embedding"),
     texts("a value that is none", MethodError, "word_embedding", "x", method="normxlogit:norm_of=words"),
@@ -241,12 +224,10 @@ METHODS = [
     texts("no steps", MethodError, "steps", "x", method="integrated-gradients:steps=0"),
     texts("no batch", MethodError, "internal_batch_size", "x", method="integrated-gradients:internal_batch_size=0"),
     texts("a huge seed", MethodError, "too many digits", "x", method="random:seed=99999999999999999999"),
-    texts("a huge negative count", MethodError, "too many digits", "x", method="lime:samples=-99999999999999999999"),
     texts("a layer to read at", MethodError, "layers 1 to 3", "x", method="frozen-gradient:read_at=99"),
     texts("a point beyond", MethodError, "points lie above 0", "x", method="frozen-gradient:points=2.0"),
     Call("settings a word", lambda: IntegratedGradients(steps="many"), MethodError, "steps must be a whole number"),
     Call("settings a fraction", lambda: IntegratedGradients(steps=2.5), MethodError, "not 2.5"),
-    Call("settings nothing", lambda: IntegratedGradients(steps=None), MethodError, "not None"),
     Call("settings nan", lambda: FrozenGradient(points=float("nan")), MethodError, "points must be"),
     Call("compare with a number", lambda: explainer("bert").compare(["a", 3]), InputError, "input 1"),
     Call("compare nothing", lambda: explainer("bert").compare("a", methods=[]), MethodError, "a list of one method"),
@@ -271,14 +252,10 @@ IDS = [
     ),
     Call("encode at no length", lambda: explainer("bert").encode("x", max_length=0), InputError, "max_length must"),
     Call("encode at a word", lambda: explainer("bert").encode("x", max_length="3"), InputError, "not '3'"),
-    Call("encode at a fraction", lambda: explainer("bert").encode("x", max_length=2.5), InputError, "not 2.5"),
-    outputs("without states", "output_hidden_states=True", hidden_states=None),
     outputs("with a number for states", "output_hidden_states=True", hidden_states=3),
-    outputs("with words for states", "output_hidden_states=True", hidden_states=("a",) * 4),
     outputs("with a word for logits", "output_hidden_states=True", logits="x"),
     outputs("of more labels", "logits of shape (1, 7), not (1, 3)", logits=torch.zeros(1, 7)),
     outputs("of another width", "do not come from these inputs", hidden_states=(torch.zeros(1, 4, 8),) * 4),
-    outputs("cut", "hold 2 hidden states", hidden_states=(torch.zeros(1, 4, 32),) * 2),
 ]
 
 WRITING = [
@@ -288,11 +265,8 @@ WRITING = [
     writing("a chat without a template", "chat template", [{"role": "user", "content": "x"}]),
     writing("no token", "max_new_tokens must be a positive whole number", "the", max_new_tokens=0),
     writing("a fraction of tokens", "not 1.5", "the", max_new_tokens=1.5),
-    writing("a word for tokens", "not '3'", "the", max_new_tokens="3"),
     writing("an unknown option", "cannot continue a text of 1 tokens", "the", colour="red"),
     writing("a cold temperature", "temperature", "the", do_sample=True, temperature=-1.0),
-    writing("no beam", "cannot continue", "the", num_beams=0),
-    writing("ids besides", "input_ids= is made of the prompt", "the", input_ids=torch.tensor([[1]])),
     writing("settings that are none", "generation_config must be", "the", generation_config="greedy"),
     writing("two at once", "do not support `num_return_sequences`", "the", num_return_sequences=2),
     writing("itself", "the target 'cat' is also", "the", target="cat", contrast="cat", error=TargetError),
@@ -320,8 +294,6 @@ WRITING = [
     Call("cite a number as messages", lambda: explainer("gpt").cite(messages=3), InputError, "a list of messages"),
     Call("cite numbers as messages", lambda: explainer("gpt").cite(messages=[1]), InputError, "a list of messages"),
     Call("cite half a character", lambda: explainer("gpt").cite(messages=HALF_A_CHAT), InputError, "half a character"),
-    Call("cite no such turn", lambda: explainer("gpt").cite(messages=CHAT, turn=1), InputError, "no turn 1"),
-    Call("cite a turn of none", lambda: explainer("gpt").cite("who?", ["a."], turn=0), InputError, "a conversation"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
     *(
         Call(
@@ -338,9 +310,6 @@ MODELS = [
     making("with a tokenizer's name", InputError, "not a str", BERT, "bert"),
     making("with a tokenizer's class", InputError, "not the class", BERT, type(TOKENIZER)),
     making("for cooking", InputError, "task must be one of", BERT, TOKENIZER, task="cooking"),
-    making("with a label too few", InputError, "1 labels were given", BERT, TOKENIZER, labels=["a"]),
-    making("with numbers for labels", InputError, "labels are a list of names", BERT, TOKENIZER, labels=[1, 2]),
-    making("with letters for labels", InputError, "labels are a list of names", BERT, TOKENIZER, labels="ab"),
     making("without room", InputError, "batch_tokens must be", BERT, TOKENIZER, batch_tokens=0),
     making("with a word for room", InputError, "batch_tokens must be", BERT, TOKENIZER, batch_tokens="8"),
     making("of a bare encoder", UnsupportedModelError, "is a bare encoder", BERT.bert, TOKENIZER),
@@ -355,12 +324,10 @@ MODELS = [
     loading("a model", "not a Linear; Explainer(model, tokenizer) takes one", torch.nn.Linear(2, 2)),
     loading("half a name", "cannot load", HALF),
     loading("a name without end", "File name too long", "/" + LONG),
-    loading("a name that steers", r"\x1b[31m", f"./{STEER}"),
     loading("a precision", "no dtype 'half-empty'", "bert", dtype="half-empty"),
     loading("whole numbers", "torch.int8", "bert", dtype="int8"),
     loading("a number for a precision", "cannot load", "bert", dtype=3),
     loading("a device", "there is no device 'nowhere'", "bert", device="nowhere"),
-    loading("a fraction for a device", "there is no device", "bert", device=3.5),
     loading("a task", "no task 3", "bert", task=3),
     loading("another task", "its answers would come from random", "bert", task="causal-lm"),
     loading("an option", "cannot load", "bert", colour="red"),
@@ -390,11 +357,8 @@ VECTORS = [
 ]
 
 FILES = [
-    Call("load nowhere", lambda: normxlogit.load("nowhere.json"), DataError, "cannot read nowhere.json"),
     Call("load a folder", lambda: normxlogit.load("docs"), DataError, "cannot read docs"),
-    Call("load a text", lambda: normxlogit.load("texts.txt"), DataError, "texts.txt: not JSON"),
     Call("load Latin-1", lambda: normxlogit.load("latin.txt"), DataError, "not JSON"),
-    Call("load nothing", lambda: normxlogit.load("empty.txt"), DataError, "not JSON"),
     Call("load a NUL", lambda: normxlogit.load("a\0b"), DataError, r"a\x00b"),
     Call("load a list", lambda: normxlogit.load("list.json"), DataError, "got a list"),
     Call("load the future", lambda: normxlogit.load("future.json"), DataError, "cannot read format version 99"),
@@ -402,7 +366,6 @@ FILES = [
     Call("load NaN", lambda: normxlogit.load("nan.json"), DataError, "format version"),
     Call("load too few scores", lambda: normxlogit.load("short.json"), DataError, "not of shape"),
     Call("load huge scores", lambda: normxlogit.load("huge.json"), DataError, "scores"),
-    Call("load junk", lambda: normxlogit.load("junk.parquet"), DataError, "not Parquet"),
     Call("load a table", lambda: normxlogit.load("x.csv"), DataError, "holds scores only"),
     Call("save into nothing", lambda: explainer("bert")("x").save("no/a.json"), DataError, "cannot write no/a.json"),
     Call("save over a folder", lambda: explainer("bert")("x").save("docs"), DataError, "must end in"),

@@ -4,20 +4,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from normxlogit import cli
-from normxlogit.cli.console import status
-from tests.commands import run
+from tests.commands import commands_of, run
 
 
-def commands(app, *names):
-    for entry in app.registered_commands:
-        yield [*names, entry.name or entry.callback.__name__]
-    for group in app.registered_groups:
-        yield from commands(group.typer_instance, *names, group.name)
-
-
-@pytest.mark.parametrize("names", list(commands(cli.app)), ids=" ".join)
+@pytest.mark.parametrize("names", dict(commands_of(get_command(cli.app))), ids=" ".join)
 def test_short_help_has_an_example_that_is_that_command(names, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     code, shown, _ = run(capsys, *names, "-h")
@@ -51,18 +44,6 @@ def test_a_terminal_says_which_file_was_written(name, tmp_path, capsys, monkeypa
         assert shown.endswith(said)
         assert ("wrote" in shown) == there
         assert file.exists()
-
-
-def test_what_a_command_is_at_stays_on_one_line(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with status(f"loading {'/a-long-folder' * 5}"):
-        pass
-    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", capsys.readouterr().err)
-    shown = [line for line in re.split(r"[\r\n]+", drawn) if line.strip()]
-    assert shown
-    assert all("loading /a-long" in line and line.endswith("\u2026") and len(line) <= 40 for line in shown)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")

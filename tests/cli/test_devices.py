@@ -2,29 +2,18 @@
 
 import json
 
-import click
 import pytest
 import torch
-import typer
+from typer.main import get_command
 
 from normxlogit import Explainer, InputError
 from normxlogit.cli import app
 from normxlogit.loading.devices import device_named
 from paper.cli import app as paper_app
 from tests import tiny
-from tests.commands import run, run_paper
+from tests.commands import commands_of, run, run_paper
 
-
-def commands(group, names=()):
-    """Yield every command with the words that call it."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands(command, (*names, name))
-        else:
-            yield (*names, name), command
-
-
-COMMANDS = dict(commands(typer.main.get_command(app))) | dict(commands(typer.main.get_command(paper_app), ("paper",)))
+COMMANDS = dict(commands_of(get_command(app))) | dict(commands_of(get_command(paper_app), ("paper",)))
 LOADING = [n for n, c in COMMANDS.items() if {p.name for p in c.params} & {"model", "checkpoint", "base"}]
 
 

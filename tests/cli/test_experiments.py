@@ -14,6 +14,12 @@ ROWS = [
     ("it never gets going", 0),
 ]
 
+REFUSED = "frozen-gradient:read_at=99"
+METHODS = (
+    "normxlogit frozen-gradient:read_at=0,points=0.3,baseline=mask guided-lime:samples=4,prior=(lime:samples=9,seed=2) "
+    f"{REFUSED}"
+)
+
 
 @pytest.fixture
 def reviews(tmp_path):
@@ -36,27 +42,41 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
+def test_the_frontier_of_ones_own_sentences(capsys, tmp_path, reviews):
+    out = tmp_path / "out"
+    command = ["evaluate", "frontier", "--dataset", reviews, "--columns", "text", "--limit", 3, "--rounds", 1]
+    command += ["--methods", METHODS, "--output", out]
+    code, text, err = run(capsys, *command)
+    assert code == 0, err
+    assert text.startswith("reviews.jsonl, default: texts 3, split validation\n\n| method |")
+    assert all(f"| {method} |" in text for method in METHODS.split())
+    assert (out / "frontier.md").read_text() == text
+    state = json.loads((out / "frontier.json").read_text())
+    (panel,) = state["panels"]
+    points = {point["method"]: point for point in panel["points"]}
+    assert set(points) == set(METHODS.split())
+    assert [method for method, point in points.items() if point["reason"]] == [REFUSED]
+    assert points["normxlogit"]["cost"]["passes"] > 0
+    assert state["environment"]["device"]
+    drawn = (out / "frontier.svg").read_text()
+    assert "guided-lime" in drawn
+    assert REFUSED not in drawn
+    assert (out / "frontier.png").stat().st_size > 1000
+    assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
+
+
 def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, tmp_path):
-    rows = {
-        "sst2": {"sentence": "a fine film", "label": 1},
-        "mnli": {"premise": "a cat sat", "hypothesis": "a cat", "label": 2},
-        "stsb": {"sentence1": "a cat sat", "sentence2": "a cat", "label": 2.5},
-    }
-    for task, row in rows.items():
-        (tmp_path / "data" / task).mkdir(parents=True)
-        (tmp_path / "data" / task / "validation.jsonl").write_text(json.dumps(row))
-    for kind, labels in (("classifier", 2), ("regression", 1)):
-        tiny.save(tmp_path / kind, "bert", num_labels=labels)
-    data = ["--data-dir", tmp_path / "data", "--methods", "random", "--output", tmp_path / "out"]
-    for task, kind, reason in (
-        ("mnli", "classifier", "answers with 2 labels, and mnli needs 3 labels"),
-        ("stsb", "classifier", "answers with 2 labels, and stsb needs one value"),
-        ("sst2", "regression", "answers with one value, and sst2 needs 2 labels"),
+    (tmp_path / "mnli").mkdir()
+    row = {"premise": "a cat sat", "hypothesis": "a cat", "label": 2}
+    (tmp_path / "mnli" / "validation.jsonl").write_text(json.dumps(row))
+    model = tiny.save(tmp_path / "classifier", "bert", num_labels=2)
+    options = ["--data-dir", tmp_path, "--methods", "random", "--output", tmp_path / "out"]
+    for code, out, err in (
+        run_paper(capsys, "table1", "--checkpoint", f"M:mnli={model}", *options),
+        run(capsys, "evaluate", "faithfulness", "--dataset", "mnli", "--model", model, *options),
     ):
-        code, out, err = run_paper(capsys, "table1", "--checkpoint", f"M:{task}={tmp_path / kind}", *data)
         assert (code, out) == (2, "")
-        assert reason in err
-    assert run(capsys, "evaluate", "faithfulness", "--dataset", "sst2", "--model", tmp_path / kind, *data)[0] == 2
+        assert "answers with 2 labels, and mnli needs 3 labels" in err
     assert not (tmp_path / "out").exists()
 
 

@@ -1,5 +1,6 @@
-"""What `explain` asks of the library: models, targets, layers and methods as they are typed."""
+"""`explain`: where its texts come from, what is typed, and what it writes."""
 
+import io
 import json
 import re
 
@@ -11,7 +12,7 @@ from normxlogit.methods import FrozenGradient, NormXLogit
 from normxlogit.results.attribution import Attribution
 from tests import tiny
 
-from .conftest import LOADED
+from .conftest import loaded
 
 TEXT = "The movie is mediocre, maybe even bad."
 LABELS = {0: "bad", 1: "good", 2: "0"}
@@ -39,19 +40,16 @@ def explained(run, *arguments):
     return [Attribution.from_dict(state) for state in json.loads(out)["attributions"]]
 
 
-def test_explain_draws_the_sentence_with_its_test(run, asked):
+def test_explain_draws_the_sentence_with_its_test(run):
     code, out, err = run("explain", TEXT)
     assert (code, err) == (0, "")
     assert re.search(r"maybe(\([-+]+\))?.* bad\(\++\)", out)
     assert "\x1b" not in out
-    assert asked.loaded == [None]
-    assert asked.calls == [([TEXT], {"layers": None, "verify": 5, "long_text": "truncate", "method": None})]
-    a = LOADED[None](TEXT, verify=5)
-    assert out == str(a) + "\n"
+    assert out == str(loaded(None)(TEXT, verify=5)) + "\n"
     assert 'Without "mediocre" and "bad": positive' in " ".join(out.split())
 
 
-def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, asked, monkeypatch):
+def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, monkeypatch):
     def refusing(self, *_, **__):
         raise UnsupportedModelError("sin is not linear")
 
@@ -67,7 +65,7 @@ def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, ask
 
 def test_several_methods_stand_together(run):
     code, out, _ = run("explain", TEXT, "--method", "normxlogit", "--method", "frozen-gradient")
-    both = LOADED[None].compare(TEXT, ["normxlogit", "frozen-gradient"])
+    both = loaded(None).compare(TEXT, ["normxlogit", "frozen-gradient"])
     assert code == 0
     costs = {"1 forward", "1 forward, 1 backward"}
     paid = [line for line in out.splitlines() if line.rpartition(": ")[2] in costs]
@@ -75,21 +73,21 @@ def test_several_methods_stand_together(run):
     assert [line.split(": ")[0] if line in paid else line for line in out.splitlines()] == str(both).splitlines()
 
 
-def test_options_reach_the_explainer(run, asked, three):
+def test_options_reach_the_explainer(run, three):
     found = explained(
         run,
         *("a", "b", "--pair", "cat", "--model", three, "--target", "good", "--contrast", "bad", "--layers", "1,3"),
-        *("--method", "normxlogit:norm_of=word_embedding", "--long-text", "error"),
+        *("--method", "normxlogit:norm_of=word_embedding"),
     )
-    assert asked.loaded == [three]
-    method = NormXLogit("word_embedding")
-    options = {"method": method, "target": "good", "contrast": "bad", "layers": [1, 3], "long_text": "error"}
-    assert asked.calls == [([("a", "cat"), ("b", "cat")], {**options, "verify": 0})]
-    assert found == LOADED[three]([("a", "cat"), ("b", "cat")], **options)
+    options = {"method": NormXLogit("word_embedding"), "target": "good", "contrast": "bad", "layers": [1, 3]}
+    assert found == loaded(three)([("a", "cat"), ("b", "cat")], **options)
     assert [(a.text, a.text_pair, a.layers, a.target.contrast) for a in found] == [
         ("a", "cat", (1, 3), "bad"),
         ("b", "cat", (1, 3), "bad"),
     ]
+    code, _, err = run("explain", "cat " * 100, "--model", three, "--long-text", "error")
+    assert code == 2
+    assert "the model reads 40" in err
 
 
 @pytest.mark.parametrize(
@@ -105,7 +103,7 @@ def test_options_reach_the_explainer(run, asked, three):
 def test_targets(run, three, arguments, ids):
     (found,) = explained(run, "a cat", "--model", three, *arguments)
     assert tuple(target.id for target in found.targets) == ids
-    expected = LOADED[three]("a cat", target=list(ids) if len(ids) > 1 else ids[0])
+    expected = loaded(three)("a cat", target=list(ids) if len(ids) > 1 else ids[0])
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
@@ -123,3 +121,62 @@ def test_the_name_of_a_file_is_not_explained_as_a_text(run, tmp_path, monkeypatc
     assert code == 2
     assert "--file reviews.csv" in err
     assert [a.text for a in explained(run, "--file", "reviews.csv")] == ["a fine film"]
+
+
+def piped(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+
+
+def test_texts_from_a_file(run, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_bytes("\ufefffirst\r\n\nsecond \u2028 line\n".encode())
+    assert [a.text for a in explained(run, "zeroth", "--file", str(path))] == ["zeroth", "first", "second \u2028 line"]
+
+
+def test_texts_from_standard_input(run, monkeypatch):
+    monkeypatch.setattr("sys.stdin", piped("eins\nzwölf".encode()))
+    assert [a.text for a in explained(run)] == ["eins", "zwölf"]
+
+
+@pytest.mark.parametrize("merge", ["sum", "max", "mean", "first"])
+def test_json_with_words(run, merge):
+    text = "an unremittingly mediocre film"
+    state = json.loads(run("explain", text, "--format", "json", "--words", "--merge", merge)[1])["attributions"][0]
+    result = Attribution.from_dict(state)
+    assert [(w["text"], w["start"], w["end"], w["tokens"], w["score"]) for w in state["words"]] == [
+        (w.text, w.start, w.end, list(w.tokens), pytest.approx(float(w.score))) for w in result.words(merge)
+    ]
+    assert any(len(word["tokens"]) > 1 for word in state["words"]), "else the ways to merge are one"
+    layered = json.loads(run("explain", text, "--format", "json", "--words", "--layers", "all")[1])
+    count = loaded(None)._model.layer_count()
+    assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a.json", "{"), ("a.csv", "text_index,"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")],
+)
+def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, start, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    code, out, err = run("explain", "a", "--output", str(tmp_path / name))
+    assert (code, out, err) == (0, "", "")
+    content = (tmp_path / name).read_text(encoding="utf-8")
+    assert content.lstrip().startswith(start)
+    assert "\x1b" not in content
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")])
+@pytest.mark.parametrize("methods", [[], ["--method", "normxlogit", "--method", "logat"]])
+def test_a_figure_is_written_where_the_name_asks_for_one(run, tmp_path, name, start, methods):
+    code, out, err = run("explain", "a fine film", *methods, "--output", str(tmp_path / name))
+    assert (code, out, err) == (0, "", "")
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_latex_is_written_of_one_text(run, tmp_path):
+    assert run("explain", "a fine film", "--output", str(tmp_path / "a.tex"))[0] == 0
+    assert "film" in (tmp_path / "a.tex").read_text(encoding="utf-8")
+    code, _, err = run("explain", "a fine film", "a dull one", "--output", str(tmp_path / "b.tex"))
+    assert code == 2
+    assert "no .tex of it" in err

@@ -1,3 +1,5 @@
+"""`generate` beside a picture or a sound."""
+
 import json
 
 import numpy as np
@@ -9,40 +11,33 @@ from tests import audio_lm, vlm
 QUESTION = "what is on the left ?"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("vlm")
+def with_picture(folder):
+    """Save a model that reads pictures and a picture beside it; return its explainer and what is asked."""
     made = vlm.llava()
-    made.model.save_pretrained(path)
-    made.processor.save_pretrained(path)
-    vlm.picture().save(path / "street.png")
-    return path
+    made.model.save_pretrained(folder)
+    made.processor.save_pretrained(folder)
+    vlm.picture().save(folder / "street.png")
+    return Explainer(*made), vlm.question(str(folder / "street.png")), "--image", "street.png"
 
 
-def test_a_question_about_a_picture_is_answered_with_its_patches(run, folder):
-    out = folder / "why.json"
-    picture = str(folder / "street.png")
-    options = ["--max-new-tokens", "2", "--output", str(out)]
-    code, _, err = run("generate", QUESTION, "--image", picture, "--model", str(folder), *options)
-    assert code == 0, err
-    found = json.loads(out.read_text())
-    expected = Explainer(*vlm.llava()).generate(vlm.question(picture), max_new_tokens=2)
-    assert found["completion"] == expected.completion
-    np.testing.assert_allclose(found["scores"], expected.scores, atol=1e-5)
-    assert found["media"][0]["name"] == "street.png"
-
-
-def test_a_question_about_a_sound_is_answered_with_its_moments(run, tmp_path):
+def with_sound(folder):
     soundfile = pytest.importorskip("soundfile")
-    model, processor = audio_lm.qwen2_audio()
-    for part in (model, processor):
-        part.save_pretrained(tmp_path)
-    soundfile.write(tmp_path / "dog.wav", audio_lm.sound(), audio_lm.RATE, subtype="FLOAT")
-    out, options = tmp_path / "why.json", ["--max-new-tokens", "2", "--output", str(tmp_path / "why.json")]
-    code, _, err = run("generate", QUESTION, "--audio", str(tmp_path / "dog.wav"), "--model", str(tmp_path), *options)
+    made = audio_lm.qwen2_audio()
+    for part in made:
+        part.save_pretrained(folder)
+    soundfile.write(folder / "dog.wav", audio_lm.sound(), audio_lm.RATE, subtype="FLOAT")
+    return Explainer(*made), audio_lm.question(audio_lm.sound()), "--audio", "dog.wav"
+
+
+@pytest.mark.parametrize("made", [with_picture, with_sound])
+def test_a_question_about_a_picture_or_sound_is_answered_with_its_parts(run, tmp_path, made):
+    explainer, question, option, name = made(tmp_path)
+    out = tmp_path / "why.json"
+    options = ["--model", str(tmp_path), "--max-new-tokens", "2", "--output", str(out)]
+    code, _, err = run("generate", QUESTION, option, str(tmp_path / name), *options)
     assert code == 0, err
     found = json.loads(out.read_text())
-    expected = Explainer(model, processor).generate(audio_lm.question(audio_lm.sound()), max_new_tokens=2)
+    expected = explainer.generate(question, max_new_tokens=2)
     assert found["completion"] == expected.completion
     np.testing.assert_allclose(found["scores"], expected.scores, atol=1e-5)
-    assert found["media"][0]["name"] == "dog.wav"
+    assert found["media"][0]["name"] == name

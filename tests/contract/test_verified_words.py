@@ -232,7 +232,7 @@ def test_a_transcript_without_moments_has_the_probability_that_the_model_gives_i
         for removal in (g.verified.original, *g.verified.single, g.verified.together):
             quiet = samples.copy()
             for moment in removal.tokens:
-                start, end = (round(float(edge) * RATE) for edge in g.audio[0].times[moment])
+                start, end = (round(float(edge) * RATE) for edge in g.audio[0].times[moment - g.audio[0].first])
                 quiet[start:end] = 0
             extracted = processor.feature_extractor(quiet, sampling_rate=RATE, return_tensors="pt")
             written = torch.tensor([g.token_ids[g.prompt_tokens :]])
@@ -245,6 +245,10 @@ def test_a_transcript_without_moments_has_the_probability_that_the_model_gives_i
                 else:
                     expected = -float(model(input_values=extracted.input_values, labels=written).loss)
             assert removal.value == pytest.approx(expected, abs=1e-3)
+        table = g.to_pandas()
+        measured = table[table.value_without.notna()]
+        assert set(measured.kind) == {"moment"}
+        assert set(measured.position) == {moment for removal in g.verified.single for moment in removal.tokens}
 
 
 @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])

@@ -1,6 +1,6 @@
 """Copies that are lent: what a pass writes on its copy reaches no other pass."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -60,17 +60,10 @@ def test_a_clean_copy_is_lent_again_and_each_thread_has_its_own():
         assert copy is not other
     with pool.lease() as again:
         assert again is copy or again is other
-    results = {}
-
-    def work(length):
-        results[length] = [answer(pool, length).item() for _ in range(50)]
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in (2, 3, 4, 5, 6, 8, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {n: [float(n if n <= 4 else 1)] * 50 for n in results}
+    lengths = (2, 3, 4, 5, 6, 8, 9)
+    with ThreadPoolExecutor(len(lengths)) as threads:
+        results = list(threads.map(lambda length: [answer(pool, length).item() for _ in range(50)], lengths))
+    assert results == [[float(n if n <= 4 else 1)] * 50 for n in lengths]
     assert len(pool._idle) <= MAX_IDLE_COPIES
 
 

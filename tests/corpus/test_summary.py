@@ -18,13 +18,11 @@ from .corpora import explainer, results, rows_of, texts
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """Two runs of two models on the same texts, and the texts."""
+    """Two runs of two models on the same texts."""
     folder = tmp_path_factory.mktemp("runs")
-    rows = [{"text": t, "gold": ["LABEL_0", 1][i % 2 and 1] if i % 3 else "LABEL_1"} for i, t in enumerate(texts(60))]
-    rows = [{**row, "gold": str(row["gold"])} for row in rows]
     for name, seed in (("one", 0), ("two", 1)):
-        attribute(explainer(seed=seed), rows, folder / name, shard_rows=16, keep=["gold"], keep_text=True)
-    return folder, rows
+        attribute(explainer(seed=seed), rows_of(texts(60)), folder / name, shard_rows=16, keep_text=True)
+    return folder
 
 
 def places(folder):
@@ -56,12 +54,11 @@ def summarize_one(text, folder):
 
 
 def test_the_sums(runs):
-    folder, _ = runs
-    summary = summarize(folder / "one", top=1000, min_count=2)
-    wanted = {key: values for key, values in places(folder / "one").items() if len(values) >= 2}
+    summary = summarize(runs / "one", top=1000, min_count=2)
+    wanted = {key: values for key, values in places(runs / "one").items() if len(values) >= 2}
     positive = {key for key, values in wanted.items() if np.mean([score for score, _ in values]) > 0}
     assert {(u.label, u.text) for u in summary.highest} == positive < set(wanted), "no negative mean is a largest one"
-    assert summary.rare == len(places(folder / "one")) - len(wanted)
+    assert summary.rare == len(places(runs / "one")) - len(wanted)
     for unit in summary.highest:
         scores = np.array([score for score, _ in wanted[unit.label, unit.text]])
         assert unit.count == len(scores)
@@ -78,21 +75,11 @@ def test_the_sums(runs):
     assert sum(mass.mass for mass in summary.mass) == pytest.approx(1)
     every = [
         (s, abs(v))
-        for r in results(folder / "one").to_pylist()
+        for r in results(runs / "one").to_pylist()
         for s, v in zip(r["sequence_ids"], r["scores"], strict=True)
     ]
     special = next(mass for mass in summary.mass if mass.kind == "special")
     assert special.mass == pytest.approx(sum(v for s, v in every if s is None) / sum(v for _, v in every), rel=1e-4)
-
-
-def test_right_and_wrong_answers(runs):
-    folder, _ = runs
-    summary = summarize(folder / "one", gold="gold", min_count=1)
-    table = results(folder / "one").to_pylist()
-    right = {r["row"]: r["gold"] in (r["prediction"], str(r["prediction_id"])) for r in table}
-    assert summary.accuracy == pytest.approx(np.mean(list(right.values())))
-    with pytest.raises(DataError, match="no column 'label' in the results; keep it with --keep label"):
-        summarize(folder / "one", gold="label")
 
 
 def test_words_of_wrong_answers_are_told_from_chance(tmp_path):
@@ -143,6 +130,8 @@ def test_wrong_answers_have_the_scores_of_their_rows(tmp_path, keep_text):
         assert sum(scores) == pytest.approx(sum(plain if keep_text else row["scores"]), abs=1e-5)
         if keep_text:
             assert "".join(piece for text in answer.pieces for piece, _ in text) == row["text"]
+    with pytest.raises(DataError, match="no column 'label' in the results; keep it with --keep label"):
+        summarize(tmp_path, gold="label")
 
 
 def test_examples_whose_rows_share_an_id_show_their_own_texts(tmp_path):
@@ -172,15 +161,14 @@ def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, ca
 
 
 def test_the_difference_of_two_runs(runs):
-    folder, _ = runs
-    found = summarize(folder / "one", against=folder / "two", min_count=1).difference
-    one, two = (results(folder / name)["prediction"].to_pylist() for name in ("one", "two"))
+    found = summarize(runs / "one", against=runs / "two", min_count=1).difference
+    one, two = (results(runs / name)["prediction"].to_pylist() for name in ("one", "two"))
     assert found["texts in both"] == 60
     assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
     assert sum(change["texts"] for change in found["changed answers"]) == sum(
         a != b for a, b in zip(one, two, strict=True)
     )
-    itself = summarize(folder / "one", against=folder / "one").difference
+    itself = summarize(runs / "one", against=runs / "one").difference
     assert itself["same answer"] == 1
     assert all(shift["here"] == shift["there"] for shift in itself["shifts"])
 

@@ -106,18 +106,13 @@ def test_what_is_measured_on_a_prompt(explainer):
 
 def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
     model = explainer._language_model
-    question, methods = (
-        Asked("the cats is good?", {"text": DOCUMENT}),
-        ["frozen-gradient", "normxlogit", "context-cite:samples=8"],
-    )
+    question = Asked("the cats is good?", {"text": DOCUMENT})
     monkeypatch.setattr(generation, "TOKEN_MATTERS", 0.05)
-    state = measured(model, question, methods, (6, 12, 3), 0)
+    state = measured(model, question, METHODS, (6, 12, 3), 0)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
     sequence = completed.sequenced()
     words = prompt_sources(sequence, "word")
-    assert [w.name for w in words] == list(
-        WORDS.findall(f"{DOCUMENT} the cats is good?")
-    )  # "Question:" is unknown to it
+    assert [w.name for w in words] == WORDS.findall(f"{DOCUMENT} the cats is good?")  # "Question:" is unknown to it
     tokens = generation.sampled_tokens(sequence, 3, np.random.default_rng(0))
     assert len(tokens) == len(set(tokens)) == 3
     measure, count = Ablations(model, completed, words), len(words)
@@ -151,10 +146,7 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
         assert found["figures"]["agrees"] == pytest.approx(np.mean(first))
     assert figure(state, "occlusion", "spearman") == pytest.approx(1)
     assert state["explained"] == [sequence.text[slice(*sequence.offsets[sequence.prompt_tokens + k])] for k in tokens]
-    passes = [
-        state["methods"][m]["passes"] for m in ("frozen-gradient", "normxlogit", "context-cite:samples=8", "occlusion")
-    ]
-    assert passes == [7, 1, 8, count + 1]
+    assert [state["methods"][m]["passes"] for m in (*METHODS, "occlusion")] == [7, 1, 8, count + 1]
     assert not any("excess" in name for name in state["methods"])
 
 

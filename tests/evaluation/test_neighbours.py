@@ -28,13 +28,6 @@ def ours(explainer):
     return attributions, measure_attributions(explainer, attributions, [0, 1])
 
 
-def test_the_curve_is_what_both_definitions_start_from(explainer, ours):
-    """Without any neighbour: p(text) - p(text with its k best tokens masked), for k of one to nine."""
-    attributions, measured = ours
-    for attribution, drops in zip(attributions, measured.drop, strict=True):
-        assert np.mean(drops) == pytest.approx(np.mean(_curve(explainer, attribution)[1:10]), abs=1e-5)
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_ferret(explainer, ours):
     measures = pytest.importorskip("ferret.evaluators.faithfulness_measures", exc_type=ImportError)

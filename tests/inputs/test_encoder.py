@@ -1,12 +1,14 @@
 """Texts to encodings, and the tokenizer as it was."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tokenizers import Tokenizer, models
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder, private_tokenizer
+from normxlogit.inputs.encoding import word_indices
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
@@ -30,31 +32,20 @@ def test_a_thread_that_uses_the_tokenizer_meanwhile_gets_its_own_results():
     wanted = tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True)["input_ids"]
     texts = [LONG, "the movie is bad", "a"]
     ours = [e.ids for e in own(texts)]
-    wrong: list[object] = []
     stop = threading.Event()
 
     def use():
+        results = []
         while not stop.is_set():
-            found = tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True)["input_ids"]
-            if found != wanted:
-                wrong.append(found)
+            results.append(tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True))
+        return all(found["input_ids"] == wanted for found in results)
 
-    def encode():
-        for _ in range(100):
-            found = [e.ids for e in own(texts)]
-            if found != ours:
-                wrong.append(found)
-
-    user = threading.Thread(target=use)
-    workers = [threading.Thread(target=encode) for _ in range(3)]
-    user.start()
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    stop.set()
-    user.join()
-    assert not wrong
+    with ThreadPoolExecutor(4) as threads:
+        user = threads.submit(use)
+        encoded = list(threads.map(lambda _: [e.ids for e in own(texts)], range(300)))
+        stop.set()
+        assert user.result()
+    assert all(found == ours for found in encoded)
 
 
 def test_the_tokenizer_is_read_as_it_is_now():
@@ -124,3 +115,7 @@ def test_texts_of_which_nothing_is_left():
     bare = encoder(tiny.tokenizer_for("gpt2"))
     with pytest.raises(InputError, match="input 0 is empty after tokenisation"):
         bare(["\x00\u200b"])
+
+
+def test_a_token_on_two_words_belongs_to_the_first():
+    assert word_indices([0, 0], [(0, 5), (5, 8)], [0, 0], ("ab cd ef", "")) == (0, 2)

@@ -26,29 +26,24 @@ def cache(tmp_path, monkeypatch):
     return put
 
 
-def test_models_for_texts_are_found_with_what_they_do(cache):
-    cache("org/writer", {"architectures": ["LlamaForCausalLM"]})
-    cache("a-classifier", {"architectures": ["BertForSequenceClassification"]})
-    cache("org/translator", {"architectures": ["T5ForConditionalGeneration"]})
-    assert [(m.name, m.generates) for m in local_models()] == [
-        ("a-classifier", False),
-        ("org/translator", True),
-        ("org/writer", True),
+def test_models_are_found_with_what_they_do_and_read(cache):
+    for name, architecture in {
+        "org/writer": "LlamaForCausalLM",
+        "a-classifier": "BertForSequenceClassification",
+        "org/translator": "T5ForConditionalGeneration",
+        "b-pictures": "ViTForImageClassification",
+        "c-towers": "CLIPModel",
+        "d-answers": "LlavaForConditionalGeneration",
+    }.items():
+        cache(name, {"architectures": [architecture]})
+    assert [(m.name, m.generates, m.texts, m.pictures) for m in local_models()] == [
+        ("a-classifier", False, True, False),
+        ("b-pictures", False, False, True),
+        ("c-towers", False, False, True),
+        ("d-answers", True, True, True),
+        ("org/translator", True, True, False),
+        ("org/writer", True, True, False),
     ]
-
-
-def test_models_that_read_pictures_are_told_from_those_that_read_texts(cache):
-    cache("a-classifier", {"architectures": ["ViTForImageClassification"]})
-    cache("b-towers", {"architectures": ["CLIPModel"]})
-    cache("c-answers", {"architectures": ["LlavaForConditionalGeneration"]})
-    cache("d-writer", {"architectures": ["LlamaForCausalLM"]})
-    found = {m.name: (m.generates, m.texts, m.pictures) for m in local_models()}
-    assert found == {
-        "a-classifier": (False, False, True),
-        "b-towers": (False, False, True),
-        "c-answers": (True, True, True),
-        "d-writer": (True, True, False),
-    }
 
 
 @pytest.mark.parametrize(

@@ -51,24 +51,38 @@ def test_an_adapter_changes_the_scores_as_it_changes_the_logits(family):
     np.testing.assert_allclose(merged, active, rtol=1e-3, atol=1e-3)
 
 
-def test_an_adapter_in_the_output_embedding_is_part_of_the_head():
-    """Its rows cannot be cut out of the base weight, so all columns are computed and the wanted ones kept."""
-    wrapped = adapted("llama", target_modules=["lm_head"])
-    explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
-    np.testing.assert_allclose(
-        explainer(TEXT, method="normxlogit").scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4
-    )
-
-
-def test_a_head_trained_beside_the_adapter_is_the_head_that_is_read():
+def head_trained_beside():
     wrapped = adapted("bert", modules_to_save=["classifier"])
-    head = wrapped.base_model.model.classifier
     with torch.no_grad():
-        head.modules_to_save["default"].weight.add_(1.0)
-    explainer = Explainer(wrapped, tiny.tokenizer_for("bert"))
-    np.testing.assert_allclose(
-        explainer(TEXT, method="normxlogit").scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4
-    )
+        wrapped.base_model.model.classifier.modules_to_save["default"].weight.add_(1.0)
+    return wrapped
+
+
+def eight_bits(family):
+    quantization = pytest.importorskip("torchao.quantization")
+    plain = tiny.model(family, KINDS[family])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantization.quantize_(plain, quantization.Int8WeightOnlyConfig())
+    return plain
+
+
+READ = {
+    # Rows of an adapted embedding cannot be cut out of the base weight, so all columns are computed.
+    "output embedding": ("llama", lambda: adapted("llama", target_modules=["lm_head"])),
+    "trained head": ("bert", head_trained_beside),
+    "int8 classifier": ("bert", lambda: eight_bits("bert")),
+    "int8 language model": ("llama", lambda: eight_bits("llama")),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_heads_and_weights_are_read_as_they_are(name):
+    family, make = READ[name]
+    model = make()
+    explainer = Explainer(model, tiny.tokenizer_for(family))
+    scores = explainer(TEXT, method="normxlogit").scores
+    np.testing.assert_allclose(scores, by_hand(model, explainer), rtol=1e-4, atol=1e-4)
 
 
 def test_an_adapter_that_the_text_switches_on_is_refused():
@@ -115,17 +129,3 @@ def test_weights_that_wait_elsewhere_give_the_same_scores(family, method, tmp_pa
         layers = explainer(TEXT, method=method, layers=ALL).scores
         np.testing.assert_allclose(layers, layered, rtol=1e-5, atol=1e-5)
         assert next(offloaded.parameters()).device.type == "meta", "weights must go back"
-
-
-@pytest.mark.parametrize("family", KINDS)
-def test_int8_weights_are_read_as_they_are(family):
-    quantization = pytest.importorskip("torchao.quantization")
-    plain = tiny.model(family, KINDS[family])
-    tokenizer = tiny.tokenizer_for(family)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        quantization.quantize_(plain, quantization.Int8WeightOnlyConfig())
-    explainer = Explainer(plain, tokenizer)
-    np.testing.assert_allclose(
-        explainer(TEXT, method="normxlogit").scores, by_hand(plain, explainer), rtol=1e-4, atol=1e-4
-    )

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from normxlogit import ALL, Explainer
-from tests import tiny
+from tests import plain, tiny
 from tests.tiny import explainer
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -56,31 +55,17 @@ def test_all_layers_are_read_from_one_pass(family):
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
 
 
-class Linear(nn.Module):
-    """An answer that is linear in the words, so that the shares are known."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.head = nn.Embedding(len(tiny.VOCABULARY), 8), nn.Linear(8, 2)
-
-    def forward(self, input_ids, attention_mask=None):
-        return self.head(self.words(input_ids).mean(1))
-
-
 @pytest.mark.parametrize("settings", ["", "baseline=pad", "baseline=mask,points=0.5", "points=0.3+1.0"])
 def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
-    model = Linear().eval()
-    made = tiny.tokenizer_for("bert")
+    model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
     e = Explainer(model, made, task="sequence-classification", labels=["no", "yes"])
     a = e(TEXT, method=f"frozen-gradient:read_at=0,{settings}".rstrip(","), target="yes")
     ids = torch.tensor(a.token_ids)
-    start = torch.zeros(len(ids), 8)
+    shares = model.shares(ids)
     if "baseline" in settings:
         filler = made.pad_token_id if "pad" in settings else made.mask_token_id
-        kept = torch.tensor(a.special_tokens_mask)
-        start = model.words(torch.where(kept, ids, filler))
-    shares = (model.words(ids) - start) @ model.head.weight[1] / len(ids)
-    np.testing.assert_allclose(a.scores, shares.detach().numpy(), **CLOSE)
+        shares = model.shares(ids, filler) * ~torch.tensor(a.special_tokens_mask)[:, None]
+    np.testing.assert_allclose(a.scores, shares[:, 1], **CLOSE)
 
 
 @pytest.mark.parametrize(

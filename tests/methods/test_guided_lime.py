@@ -7,11 +7,24 @@ import torch
 from normxlogit import ALL, Explainer, Method
 from normxlogit.methods import Scores, register, registry
 from normxlogit.methods.guided_lime import fit_pairs, halves_of
-from tests import tiny
+from tests import plain, tiny
 
-from .test_perturbation import bag, bert, close, masked_logits, token_weights
+from .test_perturbation import MASK, bert, close, masked_logits
 
 TEXT = "the movie never was very good and awful"
+
+
+def bag():
+    """The explainer of a bag of words, and what each token of a text adds to its second label when it is not masked."""
+    torch.manual_seed(3)
+    model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
+
+    def weights(text):
+        values = model.shares(torch.tensor(made(text)["input_ids"]), MASK)[:, 1]
+        values[[0, -1]] = 0
+        return values
+
+    return Explainer(model, made, task="sequence-classification", labels=["no", "yes"]), weights
 
 
 @pytest.fixture
@@ -24,11 +37,8 @@ def noisy():
             self.scale = scale
 
         def score(self, request):
-            model, batch = request.model, request.forward.batch
-            ids = batch.inputs["input_ids"]
-            mask = torch.full_like(ids, tiny.VOCABULARY["[MASK]"])
-            away = model.module.bag.words(ids) - model.module.bag.words(mask)  # (B, T, H)
-            weights = away @ model.module.classifier.weight.T  # (B, T, C)
+            ids = request.forward.batch.inputs["input_ids"]
+            weights = request.model.module.shares(ids, tiny.VOCABULARY["[MASK]"])  # (B, T, C)
             rows = weights.gather(2, request.target.ids[:, None].expand(-1, ids.shape[1], -1))  # (B, T, K)
             return Scores(self.scale * rows.permute(0, 2, 1)[:, :, None])
 
@@ -95,9 +105,8 @@ def test_scores_equal_a_plain_loop():
 
 
 def test_a_linear_game_with_a_right_prior_is_recovered_from_four_texts(noisy):
-    model, made = bag()
-    e = Explainer(model, made)
-    expected = token_weights(model, made, TEXT, 1)
+    e, weights = bag()
+    expected = weights(TEXT)
     for scale in (1, -0.01, 300):
         found = e(TEXT, method=f"guided-lime:samples=4,prior=({noisy}:scale={scale}),alpha=100", target=1)
         close(found.scores, expected, 1e-3)

@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from normxlogit import ALL, Explainer
 from normxlogit.methods import ContextCite
@@ -39,58 +37,6 @@ def masked_logits(model, inputs, gone):
 def quantity(logits, target):
     """What is explained of the logits of a vocabulary, (V,)."""
     return logits[target] - logits.mean()
-
-
-class BagTrunk(torch.nn.Module):
-    def __init__(self, config):
-        super().__init__()
-        self.words = torch.nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layer = torch.nn.Identity()
-
-    def forward(self, input_ids, attention_mask=None, output_hidden_states=False, **_):
-        states = self.words(input_ids)
-        return BaseModelOutput(last_hidden_state=self.layer(states), hidden_states=(states, states))
-
-
-class BagForSequenceClassification(PreTrainedModel):
-    """Logits that are a sum over the tokens: linear in which of them are there."""
-
-    config_class = BertConfig
-    base_model_prefix = "bag"
-
-    def __init__(self, config):
-        super().__init__(config)
-        self.bag = BagTrunk(config)
-        self.classifier = torch.nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
-
-    def get_input_embeddings(self):
-        return self.bag.words
-
-    def forward(self, input_ids, attention_mask, return_dict=True, **options):
-        output = self.bag(input_ids, attention_mask, **options)
-        hidden = output.last_hidden_state * attention_mask[..., None]
-        logits = self.classifier(hidden).sum(1)
-        return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
-
-
-def bag():
-    torch.manual_seed(3)
-    model = BagForSequenceClassification(BertConfig(**tiny.COMMON, num_labels=2)).eval()
-    torch.nn.init.normal_(model.bag.words.weight)
-    made = tiny.tokenizer_for("bert")
-    made.model_input_names = ["input_ids", "attention_mask"]
-    return model, made
-
-
-def token_weights(model, made, text, label):
-    """What each token adds to a logit of a bag of words when it is there and not masked."""
-    ids = torch.tensor(made(text)["input_ids"])
-    with torch.no_grad():
-        values = model.classifier(model.bag.words(ids) - model.bag.words(torch.tensor(MASK)))[:, label]
-        values = values - model.classifier.bias[label]
-    values[[0, -1]] = 0
-    return values
 
 
 def test_occlusion_equals_a_plain_loop():
@@ -162,17 +108,6 @@ def test_shapley_values_equal_enumeration():
     close(found.scores[1:-1], expected, 1e-4)
     close(found.scores.sum(), value[1, 2, 3, 4] - value[()], 1e-3)
     assert (found.scores[0], found.scores[-1]) == (0, 0)
-
-
-def test_linear_models_are_recovered():
-    model, made = bag()
-    e = Explainer(model, made)
-    for text in (FOUR, "bad", tiny.TEXTS[2]):
-        expected = token_weights(model, made, text, 1)
-        close(e(text, method="occlusion", target=1).scores, expected)
-        close(e(text, method="kernel-shap:samples=100", target=1).scores, expected, 1e-4)
-        close(e(text, method="lime:alpha=0", target=1).scores, expected, 1e-3)
-        assert np.corrcoef(e(text, method="lime", target=1).scores, expected)[0, 1] > 0.9
 
 
 def test_sampled_subsets_come_close_to_enumeration():

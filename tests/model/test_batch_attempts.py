@@ -6,7 +6,6 @@ import pytest
 from normxlogit import Explainer
 from normxlogit.model.batch_attempts import batch_attempts
 from tests import tiny
-from tools.survey.base import build, stir
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
 TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
@@ -16,17 +15,6 @@ def groups(explainer, encodings, work):
     for attempt in batch_attempts(explainer._model, encodings):
         with attempt as places:
             yield work(places)
-
-
-@pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])
-def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family, ignores):
-    model = build("sequence-classification", family)
-    stir(model, 2.0)
-    explainer = Explainer(model, tiny.tokenizer())
-    together = explainer(TEXTS, target=1)
-    assert explainer._model.copy.padding.refuted is not ignores
-    for text, among in zip(TEXTS, together, strict=True):
-        np.testing.assert_allclose(explainer(text, target=1).scores, among.scores, rtol=1e-4, atol=1e-5)
 
 
 def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():

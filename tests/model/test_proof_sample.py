@@ -5,7 +5,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError
-from normxlogit.model.model_copy import reading
+from normxlogit.model.model_copy import input_errors
 from normxlogit.model.proof_sample import sample_of
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
@@ -39,5 +39,5 @@ def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths_an
     model = build("causal-lm", "prophetnet")  # its decoder looks up one row beyond each token's position
     inputs = {"input_ids": torch.full((1, 511), 7)}
     says = r"cannot read a text of 511 tokens: .*max_position_embeddings=512: .*set the tokenizer's model_max_length"
-    with pytest.raises(InputError, match=says), reading(model, inputs):
+    with pytest.raises(InputError, match=says), input_errors(model, inputs):
         model(**inputs)

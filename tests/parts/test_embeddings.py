@@ -5,24 +5,9 @@ import torch
 
 from normxlogit import UnsupportedModelError
 from normxlogit.copies.run import run
-from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.embeddings import WordEmbeddings
 from tests import tiny
 from tools.survey.base import build
-
-
-def task_model(family, kind="SequenceClassification"):
-    return TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
-
-
-def test_square_batches_of_time_first_models_are_not_confused():
-    model = task_model("xlnet")
-    batch = model.batch(model.encoder(["the movie"] * 4), [0, 1, 2, 3])
-    ids = batch.inputs["input_ids"]
-    assert ids.shape == (4, 4)
-    with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids), ids) as words:
-        same = model.answer(batch.inputs, replace=words)
-    torch.testing.assert_close(same, model.module(**batch.inputs).logits.detach())
 
 
 class Table(torch.nn.Module):

@@ -14,34 +14,6 @@ from normxlogit.parts import headpiece
 from normxlogit.parts.model_proofs import rows_are_of_the_vocabulary
 from tests import tiny
 
-TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
-
-
-def run(family, kind, texts, **options):
-    plain = tiny.model(family, kind, **options)
-    task = TaskModel(plain, tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder(texts), list(range(len(texts))))
-    with torch.inference_mode():
-        return plain, task, batch, task.run(batch)
-
-
-@pytest.mark.parametrize(
-    ("family", "kind"), [(f, "MaskedLM") for f in tiny.MASKED_LMS] + [(f, "CausalLM") for f in tiny.CAUSAL_LMS]
-)
-def test_vocabulary_heads(family, kind):
-    text = tiny.MASKED if kind == "MaskedLM" else tiny.TEXTS[2]
-    plain, task, batch, forward = run(family, kind, [text, text + " !"])
-    with torch.inference_mode():
-        logits = plain(**batch.inputs).logits
-        everything = task.head.tokens(forward.hidden[batch.mask])
-        rows = torch.tensor([7, 3, 11])
-        some = task.head.tokens(forward.hidden[batch.mask], rows)
-    torch.testing.assert_close(everything, logits[batch.mask], **TOLERANCE)
-    torch.testing.assert_close(some, logits[batch.mask][:, rows], **TOLERANCE)
-    place = forward.positions[1]
-    torch.testing.assert_close(forward.logits[1], logits[1, place].float(), **TOLERANCE)
-    assert task.parts.head.output_embedding is not None, "only the wanted rows may be computed"
-
 
 class Peeking(transformers.BertForSequenceClassification):
     """Its head reads what a hook kept of the first layer."""
@@ -69,29 +41,26 @@ def test_a_head_that_cannot_stand_alone_is_refused(asked):
     assert plain.kept is kept, "the hook of a copy keeps what it sees on the copy"
 
 
-class AlwaysDropout(torch.nn.Linear):
-    def forward(self, x):
-        return super().forward(torch.nn.functional.dropout(x, 0.1))  # in evaluation, too: the mode was forgotten
+def dropout(_, inputs):
+    return torch.nn.functional.dropout(inputs[0], 0.1)  # in evaluation, too: the mode was forgotten
 
 
-class NowAndThen(torch.nn.Linear):
-    """Draws from Python's generator, and mostly does nothing with it."""
-
-    def forward(self, x):
-        return super().forward(x) * (1.0 if random.random() < 0.6 else 2.0)
-
-
-class NowAndThenByNumpy(torch.nn.Linear):
-    def forward(self, x):
-        return super().forward(x) * (1.0 if np.random.random() < 0.6 else 2.0)  # noqa: NPY002
+BY_CHANCE = {
+    "dropout": lambda module: module.register_forward_pre_hook(dropout),
+    "Python": lambda module: module.register_forward_hook(lambda _, __, x: x * (1.0 if random.random() < 0.6 else 2.0)),
+    "numpy": lambda module: module.register_forward_hook(
+        lambda _, __, x: x * (1.0 if np.random.random() < 0.6 else 2.0)  # noqa: NPY002
+    ),
+}
+"""What draws from each generator; the latter two mostly do nothing with it."""
 
 
-@pytest.mark.parametrize("by_chance", [AlwaysDropout, NowAndThen, NowAndThenByNumpy])
-def test_a_model_that_answers_by_chance_is_refused(by_chance):
+@pytest.mark.parametrize("name", BY_CHANCE)
+def test_a_model_that_answers_by_chance_is_refused(name):
     random.seed(3)
     np.random.seed(3)  # noqa: NPY002
     plain, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    plain.bert.pooler.dense.__class__ = by_chance
+    BY_CHANCE[name](plain.bert.pooler.dense)
     task = TaskModel(plain, tokenizer)
     with pytest.raises(UnsupportedModelError, match="answers the same input differently each time"):
         task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
@@ -103,11 +72,7 @@ def centred(_, __, output):
 
 def mixed_in(path):
     """Let a part of a model see a whole batch, as experts of limited capacity do."""
-
-    def change(model):
-        model.get_submodule(path).register_forward_hook(centred)
-
-    return change
+    return lambda model: model.get_submodule(path).register_forward_hook(centred)
 
 
 def batch_norm(model):
@@ -128,7 +93,7 @@ def test_a_model_whose_texts_change_each_others_answers_is_refused(change):
 
 @pytest.mark.parametrize("row", [None, 0, 1, 7, 33, 62, 63])
 def test_every_row_of_the_vocabulary_is_proved(row):
-    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
+    task, _, forward = tiny.task_run("llama", "CausalLM", tiny.TEXTS[:1])
     head, hidden = task.head, forward.hidden[0]
     with torch.inference_mode():
         logits = head.tokens(hidden)  # (T, V)
@@ -161,7 +126,7 @@ def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
 
 
 def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
-    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
+    task, _, forward = tiny.task_run("llama", "CausalLM", tiny.TEXTS[2:])
     head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)
     monkeypatch.setattr(headpiece, "LOGITS_AT_ONCE", 1000)
     apply, sizes = headpiece.Head.tokens_with, []

@@ -7,7 +7,6 @@ import torch
 
 from normxlogit.copies.run import Form
 from normxlogit.model.given_outputs import read_outputs
-from normxlogit.model.task_model import TaskModel
 from normxlogit.parts import layer_to_head
 from tests import tiny
 
@@ -24,19 +23,11 @@ STEPS = {
 }
 
 
-def taken_apart(family: str):
-    options = {"word_embed_proj_dim": 16} if family == "opt-projected" else {}
-    name = family.removesuffix("-projected")
-    plain = tiny.model(name, **options)
-    task = TaskModel(plain, tiny.tokenizer_for(name))
-    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
-    with torch.no_grad():
-        return plain, task, task.run(batch, layers=True)
-
-
 @pytest.mark.parametrize("family", STEPS)
 def test_a_layer_goes_the_way_of_the_last_one(family):
-    plain, task, run = taken_apart(family)
+    options = {"word_embed_proj_dim": 16} if family == "opt-projected" else {}
+    task, _, run = tiny.task_run(family.removesuffix("-projected"), layers=True, **options)
+    plain = task.caller_model
     assert task.layer_count() == 3
     with torch.no_grad():
         torch.testing.assert_close(task.layer_as_final(run, 3), run.hidden)
@@ -48,9 +39,9 @@ def test_a_layer_goes_the_way_of_the_last_one(family):
 
 
 def test_a_way_that_does_not_end_in_what_the_head_read_is_not_taken(monkeypatch):
-    assert taken_apart("llama")[1].parts.tail is not None
+    assert tiny.task_run("llama")[0].parts.tail is not None
     monkeypatch.setattr("normxlogit.parts.layer_to_head.run_trunk", lambda *_: torch.zeros(()))
-    assert taken_apart("llama")[1].parts.tail is None
+    assert tiny.task_run("llama")[0].parts.tail is None
 
 
 def test_a_state_is_turned_as_the_layers_hold_it(monkeypatch):
@@ -63,12 +54,9 @@ def test_a_state_is_turned_as_the_layers_hold_it(monkeypatch):
 
 def test_a_model_of_one_layer_begins_with_its_embeddings():
     """The norm in them gives the first state as often as there are layers, once; it is no layer all the same."""
-    plain = tiny.model("bert", num_hidden_layers=1)
-    task = TaskModel(plain, tiny.tokenizer_for("bert"))
-    batch = task.batch(task.encoder([tiny.TEXTS[2]]), [0])
+    task, batch, run = tiny.task_run("bert", texts=tiny.TEXTS[2:], layers=True, num_hidden_layers=1)
     with torch.no_grad():
-        run = task.run(batch, layers=True)
-        own = plain(**batch.inputs, output_hidden_states=True).hidden_states
+        own = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
     assert task.layer_count() == 1
     torch.testing.assert_close(run.embedded, own[0])
     torch.testing.assert_close(run.states[1], own[1])
@@ -76,11 +64,9 @@ def test_a_model_of_one_layer_begins_with_its_embeddings():
 
 def test_states_that_begin_a_layer_late_are_set_right():
     """Mamba's hidden_states[0] is its first layer's output; the input norm is of the embedding all the same."""
-    plain = tiny.model("mamba", "CausalLM")
-    task = TaskModel(plain, tiny.tokenizer_for("mamba"))
-    batch = task.batch(task.encoder([tiny.TEXTS[2]]), [0])
+    task, batch, run = tiny.task_run("mamba", "CausalLM", tiny.TEXTS[2:], layers=True)
+    plain = task.caller_model
     with torch.no_grad():
-        run = task.run(batch, layers=True)
         own = plain(**batch.inputs, output_hidden_states=True).hidden_states
         torch.testing.assert_close(run.embedded, plain.backbone.embeddings(batch.inputs["input_ids"]))
         assert task.layer_count() == 3

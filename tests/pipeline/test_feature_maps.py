@@ -18,14 +18,6 @@ def resnet(kind=transformers.ResNetForImageClassification):
     return shaken(kind(config))
 
 
-def swin():
-    torch.manual_seed(0)
-    config = transformers.SwinConfig(
-        image_size=(32, 48), patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 2], window_size=2, num_labels=3
-    )
-    return shaken(transformers.SwinForImageClassification(config))
-
-
 class Shortcut(transformers.ResNetForImageClassification):
     """Adds the mean of the picture to its logits, past every feature map."""
 
@@ -65,20 +57,6 @@ def test_a_convolutional_network_is_its_own_gradient_times_its_first_feature_map
     assert (a.media[0].shape, a.media[0].first) == ((16, 24), 0)
     np.testing.assert_allclose(a.scores.sum(-1) + a.bias, logits.detach(), rtol=1e-4)
     assert a.method == "frozen-gradient"
-
-
-@pytest.mark.parametrize("make", [resnet, swin])
-def test_contributions_add_up_to_the_logit_alone_and_in_a_batch(make):
-    model = make()
-    explainer = Explainer(model, PROCESSOR)
-    images = [picture(seed) for seed in range(3)]
-    for image, a in zip(images, explainer(images, target=1, contrast=0), strict=True):
-        with torch.inference_mode():
-            logits = model(pixels(image)).logits[0]
-        alone = explainer(image, target=1, contrast=0)
-        np.testing.assert_allclose(a.scores, alone.scores, rtol=1e-3, atol=1e-5)
-        assert a.scores.sum() + a.bias == pytest.approx(float(logits[1] - logits[0]), rel=1e-4, abs=1e-5)
-        assert a.tokens[a.media[0].shape[1] + 2] == "1,2"
 
 
 def test_a_bright_patch_in_a_dark_picture_is_not_taken_for_an_attention_sink():

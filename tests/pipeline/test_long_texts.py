@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, InputError
-from normxlogit.pipeline.long_texts import windows
 from tests import tiny
 
 SENTENCE = "the movie is not good but a great film with charm and wit , maybe mediocre plot upon time here there"
@@ -29,15 +28,6 @@ def by_hand(length, first, last, limit=LIMIT):
 @pytest.fixture(scope="module")
 def explainer():
     return tiny.explainer("bert", num_labels=3)
-
-
-def test_windows_share_a_quarter_and_end_with_the_text(explainer):
-    encoding = explainer._model.encoder([LONG], long_text="window")[0]
-    found = windows(encoding, LIMIT)
-    assert found == by_hand(len(encoding), 1, len(encoding) - 2)
-    assert all(len(places) == LIMIT for places in found)
-    assert set().union(*found) == set(range(len(encoding)))
-    assert found[-1][-2:] == [len(encoding) - 2, len(encoding) - 1]
 
 
 def windowed(explainer, length, first, last, ids, segments=None):

@@ -235,20 +235,6 @@ def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
     assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
 
 
-def test_the_callers_model_is_only_read_and_seen_as_it_is_now():
-    model = bare()
-    config, mode = model.config.to_dict(), model.training
-    explainer = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean")
-    before = explainer.similarity(A, B).prediction.value
-    assert (model.config.to_dict(), model.training) == (config, mode)
-    assert not model._forward_hooks
-    model.encoder.layer[2] = bare(seed=1).encoder.layer[2]
-    after = explainer.similarity(A, B)
-    fresh = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean").similarity(A, B)
-    assert after.prediction.value != before
-    assert after.prediction.value == fresh.prediction.value
-
-
 def test_steps_of_a_wrapped_model_are_taken_as_they_are():
     model = SentenceEmbedding(bare(), Steps(("cls",)))
     explainer = Explainer(model, tiny.tokenizer_for("bert"))

@@ -36,31 +36,27 @@ def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
     assert rows["lime"][0] == f"{both.agreement[1, 0]:.2f}"
 
 
-@pytest.mark.parametrize("other", [all_layers, all_labels, pair])
+OTHERS = {
+    "layers": all_layers(),
+    "labels": all_labels(),
+    "text": pair(),
+    "target": make_attribution(target=Target("label", "positive", 1)),
+    "contrast": make_attribution(target=Target("label", "negative", 0, "positive", 1)),
+    "model": make_attribution(model="another"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_results_that_do_not_go_together_are_drawn_one_by_one_and_do_not_agree(other):
-    apart = Attributions([make_attribution(), replace(other(), method="lime")])
+    apart = Attributions([make_attribution(), replace(other, method="lime")])
+    assert not apart.comparable
     assert "rankings agree" not in str(apart)
     assert 'id="result-2"' in apart.to_html()
-    with pytest.raises(DataError, match=r"one score for each token|one text, one target"):
+    with pytest.raises(DataError, match=r"one score for each token|one text, one target and one model"):
         apart.agreement  # noqa: B018
+
+
+def test_no_results_are_drawn_as_such():
+    assert str(Attributions([])) == "no results"
     with pytest.raises(DataError, match="no results"):
         Attributions([]).agreement  # noqa: B018
-    assert str(Attributions([])) == "no results"
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"target": Target("label", "positive", 1)},
-        {"target": Target("label", "negative", 0, "positive", 1)},
-        {"model": "another"},
-    ],
-    ids=["target", "contrast", "model"],
-)
-def test_other_targets_and_models_do_not_agree(other):
-    first = make_attribution(targets=(Target("label", "negative", 0),))
-    both = Attributions([first, make_attribution(method="lime", **other)])
-    assert not both.comparable
-    assert 'id="result-2"' in both.to_html()
-    with pytest.raises(DataError, match="one text, one target and one model"):
-        both.agreement  # noqa: B018

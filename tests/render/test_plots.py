@@ -75,13 +75,15 @@ def test_scores_that_do_not_add_up_have_no_waterfall():
         make_attribution(merge="max").plot("waterfall")
 
 
-def test_layers_are_rows_each_on_its_own_scale():
-    figure = all_layers().plot()
-    assert labels(figure.axes[0].yaxis) == ["layer 1", "layer 2", "layer 3"]
-    found = table(figure)
-    assert np.allclose(found[0], found[1])
-    assert np.abs(found).max(1) == pytest.approx(1)
-    assert figure.axes[0].get_ylim()[0] < figure.axes[0].get_ylim()[1], "the last layer is on top"
+def test_layers_and_methods_are_rows_each_on_its_own_scale():
+    other = dataclasses.replace(make_attribution(), scores=make_attribution().scores * 100, method="lime")
+    layers, methods = all_layers().plot(), Attributions([make_attribution(), other]).plot()
+    assert labels(layers.axes[0].yaxis) == ["layer 1", "layer 2", "layer 3"]
+    assert labels(methods.axes[0].yaxis) == ["normxlogit", "lime"]
+    for found in map(table, (layers, methods)):
+        assert np.allclose(found[0], found[1])
+        assert np.abs(found).max(1) == pytest.approx(1)
+    assert layers.axes[0].get_ylim()[0] < layers.axes[0].get_ylim()[1], "the last layer is on top"
 
 
 def test_generated_tokens_are_rows_and_words_or_sources_columns():
@@ -116,13 +118,6 @@ def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
     drawn = np.concatenate([np.asarray(axes.images[0].get_array())[0] for axes in strips])
     assert np.array_equal(drawn, np.arange(1.0, 31, dtype=np.float32))
     assert len({axes.get_xlim() for axes in strips}) == 1, "columns of one width"
-
-
-def test_methods_are_rows_on_the_scale_of_their_own():
-    other = dataclasses.replace(make_attribution(), scores=make_attribution().scores * 100, method="lime")
-    found = Attributions([make_attribution(), other]).plot()
-    assert labels(found.axes[0].yaxis) == ["normxlogit", "lime"]
-    assert np.allclose(table(found)[0], table(found)[1])
 
 
 def test_words_of_several_texts():

@@ -6,10 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from normxlogit.cli import console
 from normxlogit.render.builders.text import attribution_blocks
 from normxlogit.render.charts import number
+from normxlogit.render.describe import model_text
 from normxlogit.render.layout import layout
-from normxlogit.render.terminal import text_of_blocks, wants_color
+from normxlogit.render.terminal import text_of_blocks, text_of_markdown, wants_color
+from normxlogit.results.collection import Attributions
+from tests.commands import run_python
 from tests.factories import MOVIE, make_attribution
 
 
@@ -146,3 +150,76 @@ def test_the_difference_from_the_mean_is_a_choice():
     assert centered.scores.sum() + centered.bias == a.scores.sum() + a.bias
     assert "method      normxlogit (centered=True)" in str(centered)
     assert "one(+++) two(+) three(---)" in str(centered)
+
+
+def test_a_collection_prints_ten_and_says_how_many_more():
+    many = Attributions([make_attribution()] * 200)
+    shown = str(many)
+    assert shown.count("prediction") == 10
+    assert shown.endswith("and 190 more: slice them, or to_html(path) writes a page of all")
+    assert "slice them" not in str(many[:10])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("/data/models/mine", "mine"),
+        ("./runs/3/best", "best"),
+        ("../mine/", "mine"),
+        ("~/models/mine", "mine"),
+        ("runs/3/best", "best"),
+        ("org/model", "org/model"),
+        ("bert", "bert"),
+        (".", "."),
+    ],
+)
+def test_a_local_model_is_called_by_its_folder(name, shown):
+    assert model_text(name) == shown
+
+
+def test_terminals_of_256_colors_get_no_more():
+    code = (
+        "from tests.factories import make_attribution as make\n"
+        "from normxlogit.render.builders.collection import blocks_of\n"
+        "from normxlogit.render.terminal import text_of_blocks\n"
+        "print(ascii(text_of_blocks(blocks_of(make()), color=True)))"
+    )
+    text = run_python(code, COLORTERM="")
+    assert "48;5;" in text
+    assert "48;2;" not in text
+
+
+NAME = "input-norm:norm_of=word_embedding"
+REPORT = f"""data set: a_b_c, texts: 3
+
+| method | AOPC ↑ | 95% interval |
+|---|---:|---|
+| normxlogit | **0.442** | 0.429 to 0.456 |
+| {NAME} | <u>0.310</u> | 0.301 to 0.320 |
+| `x` | N/A: no head \\| no tail | |
+"""
+
+
+def test_numbers_line_up_and_marks_are_gone(monkeypatch):
+    monkeypatch.setattr("normxlogit.render.terminal._width", lambda: 80)
+    text = text_of_markdown(REPORT)
+    assert text.startswith("data set: a_b_c, texts: 3\n")
+    lines = text.splitlines()
+    ends = [line.index("0.4") + 5 for line in lines if "normxlogit" in line]
+    ends += [line.index("0.310") + 5 for line in lines if NAME in line]
+    assert len(set(ends)) == 1
+    assert "no head | no tail" in text
+    assert not any(mark in text for mark in ("**", "<u>", "`", "---", "*0"))
+
+
+@pytest.mark.parametrize("terminal_there", [True, False])
+def test_a_file_gets_markdown_and_a_terminal_the_drawing(monkeypatch, capsys, terminal_there):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal_there)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "50")
+    console.write_report(REPORT)
+    out = capsys.readouterr().out
+    assert (out == REPORT) is not terminal_there
+    if terminal_there:
+        assert max(map(len, out.splitlines())) <= 50
+        assert "0.442" in out

@@ -3,9 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError
 from normxlogit.results.attribution import Attribution
-from tests.factories import LABELS, labels_and_layers, make_attribution, pair
+from tests.factories import LABELS, labels_and_layers, make_attribution
 
 
 def byte_level() -> Attribution:
@@ -20,26 +19,12 @@ def byte_level() -> Attribution:
 
 @pytest.mark.parametrize(("merge", "score"), [("sum", -1.5), ("max", -3.0), ("mean", -0.5), ("first", 1.0)])
 def test_words_merge(merge, score):
-    word = byte_level().words(merge)[3]
+    words = byte_level().words(merge)
+    word = words[3]
+    assert [w.text for w in words] == ["The", "film", "is", "unwatchable", "!"], "without the space before them"
     assert replace(byte_level(), merge=merge).words()[3] == word
     assert (word.text, word.start, word.end) == ("unwatchable", 13, 24)
     assert word.score == pytest.approx(score)
-
-
-def test_words_of_byte_level_tokens_leave_the_space_out():
-    assert [w.text for w in byte_level().words()] == ["The", "film", "is", "unwatchable", "!"]
-
-
-def test_words_of_a_pair_know_their_text():
-    a = pair()
-    words = a.words()
-    assert [(w.text, w.sequence) for w in words] == [
-        *(("A", 0), ("man", 0), ("sleeps", 0), (".", 0)),
-        *(("A", 1), ("man", 1), ("runs", 1), (".", 1)),
-    ]
-    for word in words:
-        assert (a.text, a.text_pair)[word.sequence][word.start : word.end] == word.text
-    assert words[6].score == pytest.approx(-2.0)
 
 
 def test_words_keep_the_other_axes():
@@ -60,18 +45,11 @@ def test_top_leaves_special_tokens_out_unless_asked():
 
 def test_one_label_or_layer_is_taken():
     a = labels_and_layers()
-    assert a.has_target_axis
-    label = a["positive"]
-    assert (label.target.name, label.target.id) == ("positive", 1)
-    assert not label.has_target_axis
-    np.testing.assert_array_equal(label.scores, a.scores[1])
+    label, layer = a["positive"], a.layer(2)
     assert a[1] == label
-    layer = a.layer(2)
-    assert layer.layers is None
-    assert layer.has_target_axis
+    assert (label.target.name, label.target.id) == ("positive", 1)
+    assert (a.has_target_axis, label.has_target_axis, layer.has_target_axis, layer.layers) == (True, False, True, None)
+    np.testing.assert_array_equal(label.scores, a.scores[1])
     np.testing.assert_array_equal(layer.scores, a.scores[:, 1])
-    assert a["positive"].layer(2) == label.layer(2)
-    assert [target.name for target in a.targets] == list(LABELS)
-    assert [each.target.name for each in a] == list(LABELS)
-    with pytest.raises(DataError, match="2 targets"):
-        _ = a.target
+    assert label.layer(2) == layer["positive"]
+    assert [each.target.name for each in a] == [target.name for target in a.targets] == list(LABELS)

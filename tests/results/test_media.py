@@ -28,8 +28,8 @@ def test_a_region_has_the_patches_by_the_share_of_their_area_in_it():
 
 
 def test_regions_of_several_pictures_are_named_with_their_number():
-    images = (*make_media().images, *make_media().images)
-    regions = regions_of({"a": (1, 0, 0, 8, 6), "b": [0, 0, 0, 8, 6], "words": (0, 3)}, images)
+    sizes = [(8, 6), (8, 6)]
+    regions = regions_of({"a": (1, 0, 0, 8, 6), "b": [0, 0, 0, 8, 6], "words": (0, 3)}, sizes)
     assert regions == {"a": (1, (0, 0, 8, 6)), "b": (0, (0, 0, 8, 6))}
     with pytest.raises(InputError, match="2 pictures"):
-        regions_of({"a": (0, 0, 8, 6)}, images)
+        regions_of({"a": (0, 0, 8, 6)}, sizes)

@@ -9,26 +9,7 @@ import torch
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.model.forward_pass import ForwardPass
-from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.question_answering import QuestionAnswering
-
-LOGITS = torch.tensor([[1.0, 3.0, 2.0], [0.0, -1.0, -2.0]])
-
-
-@pytest.mark.parametrize(
-    ("kind", "chances"),
-    [
-        ("regression", [None, None]),
-        ("multi-label", [1 / (1 + math.exp(-3)), 0.5]),
-        ("single-label", [1 / (1 + math.exp(-2) + math.exp(-1)), 1 / (1 + math.exp(-1) + math.exp(-2))]),
-    ],
-)
-def test_a_table_of_predictions_is_read_by_name(kind, chances):
-    task = Classification(("a", "b", "c"), None, kind)
-    described = task.describe(task.top(LOGITS.double()).numpy())
-    first = ("a", 0, 1.0) if kind == "regression" else ("b", 1, 3.0)  # the largest of several values is none of them
-    assert [(p.label, p.id, p.value) for p in described] == [first, ("a", 0, 0.0)]
-    assert [p.probability for p in described] == [None if c is None else pytest.approx(c) for c in chances]
 
 
 def test_an_answer_is_what_stands_between_its_ends():

@@ -1,6 +1,5 @@
 """What a caller asks for, as outputs of the head."""
 
-import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -9,16 +8,8 @@ from transformers import PreTrainedTokenizerFast
 from normxlogit import TargetError
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.language import CausalLM
-from normxlogit.tasks.targets import BatchTargets, describe_targets, index_of, resolve
+from normxlogit.tasks.targets import BatchTargets, index_of, resolve
 from tests import tiny
-
-
-def ran(family="bert", kind="SequenceClassification", **options):
-    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
-    texts = [tiny.PAIR, tiny.PAIR] if kind == "QuestionAnswering" else tiny.TEXTS[:2]
-    batch = task.batch(task.encoder(texts), [0, 1])
-    with torch.no_grad():
-        return task, task.run(batch)
 
 
 def test_a_token_is_the_start_of_a_word_where_there_is_one():
@@ -46,35 +37,17 @@ def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
     assert less.select(LOGITS, texts).tolist() == [[-4, -6], [-10, 60], [-400, -600]]
 
 
-def test_targets_are_described_by_kind_name_and_place():
-    task, _ = ran(num_labels=3)
-    first, second = describe_targets(
-        BatchTargets(None, None, None, True, task.task), np.array([[0, 2], [1, 1]]), np.array([1, 1]), None
-    )
-    assert [(t.kind, t.name, t.id) for t in first] == [("label", "LABEL_0", 0), ("label", "LABEL_2", 2)]
-    assert {(t.contrast, t.contrast_id, t.position) for t in first} == {("LABEL_1", 1, None)}
-    assert [t.name for t in second] == ["LABEL_1", "LABEL_1"]
-    words, _ = ran("llama", "CausalLM")
-    ((one,),) = describe_targets(
-        BatchTargets(None, None, None, False, words.task), np.array([[7]]), None, np.array([4])
-    )
-    assert (one.kind, one.name, one.contrast, one.contrast_id, one.position) == ("token", "movie", None, None, 4)
-    reader, _ = ran(kind="QuestionAnswering")
-    places = np.array([[3, 5], [6, 6]])
-    for ids, positions in (([0], [[3], [6]]), ([1], [[5], [6]]), ([0, 1], [[3, 5], [6, 6]])):
-        found = describe_targets(BatchTargets(None, None, None, True, reader.task), np.array([ids] * 2), None, places)
-        assert [[one.position for one in targets] for targets in found] == positions
-    values, _ = ran(num_labels=1)
-    ((one,), _) = describe_targets(BatchTargets(None, None, None, True, values.task), np.array([[0]] * 2), None, None)
-    assert one.kind == "value"
-
-
 def test_names_of_tokens():
-    task, run = ran("llama", "CausalLM")
+    task, _, run = tiny.task_run("llama", "CausalLM")
     assert task.output_count == tiny.SIZE
     assert task.task.output_name(7) == "movie"
     assert index_of(task.task, "##ly", tiny.SIZE) == tiny.VOCABULARY["##ly"], "a piece by its own name"
     for text, said in [("cats", "'cats' is not one token for this model but 'cat', '##s'"), ("zzz", r"but '\[UNK\]'")]:
         with pytest.raises(TargetError, match=said):
             index_of(task.task, text, tiny.SIZE)
-    assert resolve(task.task, run, "movie", "film").contrast.tolist() == [8, 8]
+    assert resolve(task.task, run, "movie", "film").contrast.tolist() == [8, 8, 8]
+
+
+def test_a_target_has_its_kind_name_and_index_and_those_of_its_contrast():
+    found = tiny.explainer(num_labels=3)("a cat", target=[0, 2], contrast="LABEL_1", method="logat").targets
+    assert [tuple(t[:6]) for t in found] == [("label", f"LABEL_{i}", i, "LABEL_1", 1, None) for i in (0, 2)]

@@ -5,27 +5,8 @@ import torch
 
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.tasks import task_of
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.tagging import TokenClassification
-from tests import tiny
-
-
-@pytest.mark.parametrize(
-    ("count", "problem", "expected"),
-    [
-        (3, None, "single-label"),
-        (1, None, "regression"),
-        (3, "regression", "regression"),
-        (3, "multi_label_classification", "multi-label"),
-    ],
-)
-def test_what_the_outputs_of_a_classifier_are(count, problem, expected):
-    task = task_of(tiny.model("bert", num_labels=count, problem_type=problem))
-    assert (task.name, task.problem) == ("sequence-classification", expected)
-    assert task.labels == tuple(f"LABEL_{i}" for i in range(count))
-    tagger = task_of(tiny.model("bert", "TokenClassification", num_labels=count, problem_type=problem))
-    assert tagger.problem == "single-label", "tags are labels, whatever the settings"
 
 
 def batch_of(*specials, left=0):

@@ -8,6 +8,7 @@ from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks.question_answering import QuestionAnswering
 from tests import tiny
+from tests.contract.heads import HEADS
 
 
 def test_a_position_chooses_among_several_masks():
@@ -45,31 +46,21 @@ def test_multiple_choice_explains_the_row_of_a_choice(family):
         with torch.inference_mode():
             hidden = model.base_model(**encoded).last_hidden_state
             first = model(**{k: v[None] for k, v in encoded.items()}, output_hidden_states=True).hidden_states[0]
-            wanted = [
-                first.reshape(1, -1, first.shape[-1])[0, i].norm() * one_token_choice(model, hidden[:, i : i + 1])
-                for i in range(hidden.shape[1])
-            ]
+            wanted = first.reshape(-1, first.shape[-1]).norm(dim=-1) * head_of_a_choice(model, hidden[0])
         a = explainer(QUESTION, target=index, method="normxlogit")
         assert a.target.id == index
-        torch.testing.assert_close(torch.tensor(a.scores), torch.stack(wanted), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(torch.tensor(a.scores), wanted, rtol=1e-4, atol=1e-5)
         assert (explainer(QUESTION, target=choice, method="normxlogit").scores == a.scores).all()
 
 
-def one_token_choice(model, hidden):
-    """Each family's multiple-choice head, written out, on one token."""
-    kind = type(model).__name__
-    if kind.startswith("Bert"):
-        vector = model.bert.pooler(hidden)
-    elif kind.startswith("Roberta"):
-        vector = model.roberta.pooler(hidden)
-    elif kind.startswith("DistilBert"):
-        vector = torch.relu(model.pre_classifier(hidden[:, 0]))
-    elif kind.startswith("Deberta"):
-        vector = model.pooler(hidden)
-    else:  # Electra and XLNet
-        summary = model.sequence_summary
-        vector = summary.activation(summary.summary(hidden[:, 0]))
-    return (model.classifier if hasattr(model, "classifier") else model.logits_proj)(vector)[0, 0]
+def head_of_a_choice(model, hidden):
+    """A family's multiple-choice head, written out, on one token each, (T, H) to (T,)."""
+    family = model.config.model_type
+    if family == "electra":
+        return model.classifier(model.sequence_summary.activation(model.sequence_summary.summary(hidden)))[:, 0]
+    if family == "roberta":
+        return model.classifier(model.roberta.pooler(hidden[:, None]))[:, 0]
+    return HEADS[family, "SequenceClassification"](model, hidden)[:, 0]
 
 
 READER = QuestionAnswering()
@@ -88,23 +79,23 @@ def reading(length, starts, ends, *, first_special=True, padding=0):
     return READER.positions(Batch({}, mask, [encoding], [0]), logits)[0].tolist()
 
 
-def test_the_longest_answer_has_fifteen_tokens():
-    assert reading(40, {5: 3.0}, {19: 3.0, 8: 2.0}) == [5, 19], "fifteen tokens"
-    assert reading(40, {5: 3.0}, {20: 3.0, 8: 2.0}) == [5, 8], "sixteen are too many"
-
-
-def test_an_answer_may_begin_and_end_in_one_token_and_at_the_contexts_ends():
-    assert reading(12, {6: 3.0}, {6: 3.0}) == [6, 6]
-    assert reading(12, {3: 3.0}, {10: 3.0}) == [3, 10], "the first and the last token of the context"
-    assert reading(12, {10: 3.0}, {3: 3.0, 10: 1.0}) == [10, 10], "an end before the start is none"
-    assert reading(12, {6: 3.0, 11: 9.0}, {7: 3.0, 11: 9.0, 1: 9.0}) == [6, 7], "only the context holds answers"
-    assert reading(12, {6: 3.0, 13: 9.0}, {7: 3.0, 13: 9.0}, padding=3) == [6, 7], "nor does padding"
-
-
-def test_no_answer_is_given_where_its_own_sum_is_larger():
-    assert reading(12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}) == [0, 0]
-    assert reading(12, {0: 3.0, 6: 3.0}, {0: 3.0, 7: 3.0}) == [6, 7], "not where it is equal"
-    assert reading(12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}, first_special=False) == [6, 7], "nor by a word"
+@pytest.mark.parametrize(
+    ("length", "starts", "ends", "options", "answer"),
+    [
+        (40, {5: 3.0}, {19: 3.0, 8: 2.0}, {}, [5, 19]),  # fifteen tokens
+        (40, {5: 3.0}, {20: 3.0, 8: 2.0}, {}, [5, 8]),  # sixteen are too many
+        (12, {6: 3.0}, {6: 3.0}, {}, [6, 6]),
+        (12, {3: 3.0}, {10: 3.0}, {}, [3, 10]),  # the first and the last token of the context
+        (12, {10: 3.0}, {3: 3.0, 10: 1.0}, {}, [10, 10]),  # an end before the start is none
+        (12, {6: 3.0, 11: 9.0}, {7: 3.0, 11: 9.0, 1: 9.0}, {}, [6, 7]),  # only the context holds answers
+        (12, {6: 3.0, 13: 9.0}, {7: 3.0, 13: 9.0}, {"padding": 3}, [6, 7]),  # nor does padding
+        (12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}, {}, [0, 0]),  # no answer, where its own sum is larger
+        (12, {0: 3.0, 6: 3.0}, {0: 3.0, 7: 3.0}, {}, [6, 7]),  # not where it is equal
+        (12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}, {"first_special": False}, [6, 7]),  # nor by a word
+    ],
+)
+def test_an_answer_is_the_best_span_of_the_context_or_none(length, starts, ends, options, answer):
+    assert reading(length, starts, ends, **options) == answer
 
 
 def test_an_answer_of_a_reader_ends_with_its_last_token():

@@ -1,4 +1,6 @@
-"""What type checkers must accept, and, on the lines marked `wrong`, refuse. Never imported."""
+"""What type checkers must accept, and refuse on the lines with `type: ignore`: one that is not needed is an error."""
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from collections.abc import Iterator
 
@@ -32,15 +34,15 @@ def accepted(explainer: Explainer) -> None:
 
 def refused(explainer: Explainer) -> None:
     """Misspell and mistype."""
-    explainer("a", taget="positive")  # wrong
-    explainer("a", long_text="nope")  # wrong
-    explainer("a", layers=1.5)  # wrong
-    explainer("a", method=3)  # wrong
-    explainer(3)  # wrong
-    print(explainer(["a"]).tokens)  # wrong
-    explainer.explain_completion("a", "b", taget="c")  # wrong
-    print(explainer.similarity("a", ["b"]).prediction)  # wrong
-    explainer.similarity("a", "b", matrx=True)  # wrong
-    IntegratedGradients(steps="20")  # wrong
-    IntegratedGradients(stepz=20)  # wrong
-    IntegratedGradients(aggregate="l3")  # wrong
+    explainer("a", taget="positive")  # type: ignore[call-overload]
+    explainer("a", long_text="nope")  # type: ignore[call-overload]
+    explainer("a", layers=1.5)  # type: ignore[call-overload]
+    explainer("a", method=3)  # type: ignore[call-overload]
+    explainer(3)  # type: ignore[call-overload]
+    print(explainer(["a"]).tokens)  # type: ignore[attr-defined]
+    explainer.explain_completion("a", "b", taget="c")  # type: ignore[call-overload]
+    print(explainer.similarity("a", ["b"]).prediction)  # type: ignore[attr-defined]
+    explainer.similarity("a", "b", matrx=True)  # type: ignore[call-overload]
+    IntegratedGradients(steps="20")  # type: ignore[arg-type]
+    IntegratedGradients(stepz=20)  # type: ignore[call-arg]
+    IntegratedGradients(aggregate="l3")  # type: ignore[arg-type]

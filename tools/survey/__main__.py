@@ -1,9 +1,9 @@
 """Make the user's calls on every model class of transformers' auto mappings, and write docs/architectures.md.
 
 `python -m tools.survey` from the repository's root goes on where it was stopped: outcomes are kept in
-build/architectures.jsonl. `--mapping` and `--family` make the calls again on a part and print what is not "yes";
-`--again error` makes them again where a call ended in an error. Remove the file to begin anew, as after a change of the
-library. The page says of a call that was not made that it was not.
+build/architectures.jsonl. `--mapping` and `--family` make the calls again on a part; `--again error` makes them again
+where a call ended in an error. What is an error, or other than it is listed in `known.py`, is printed. Remove the file
+to begin anew, as after a change of the library. The page says of a call that was not made that it was not.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 from typing import Any
 
 from tools.survey.base import MAPPINGS
+from tools.survey.known import differences
 from tools.survey.page import write
 from tools.survey.workers import ROOT, Pair, every_pair, survey
 
@@ -36,11 +37,12 @@ def _keep(pair: Pair, result: dict[str, Any]) -> None:
     KEPT.parent.mkdir(exist_ok=True)
     with KEPT.open("a", encoding="utf-8") as file:
         print(json.dumps({"task": pair[0], "family": pair[1]} | result), file=file)
-    calls = result.get("calls", {}) | {"head": result.get("head", result.get("error", "yes"))}
     print(*pair, result.get("seconds", ""), flush=True)
-    for name, outcome in calls.items():
-        if outcome.startswith(("error", "fails", "no answer", "the process")):
+    for name, outcome in result.get("calls", {}).items():
+        if outcome.startswith("fails"):
             print(f"    {name}: {outcome}", flush=True)
+    for line in differences(*pair, result):
+        print(f"    {line}", flush=True)
 
 
 def main() -> None:

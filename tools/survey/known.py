@@ -1,4 +1,12 @@
-"""What does not work, and why; an entry that starts to work fails the test."""
+"""What does not work, and why; a class that is otherwise than it is listed here is printed by the survey."""
+
+from typing import Any
+
+import transformers
+from packaging.version import Version
+
+from tools.survey.base import MEDIA, SIGNALS
+from tools.survey.outcomes import kind
 
 PICTURES = "reads pictures of pages through detectron2 besides the text"
 MOLECULES = (
@@ -138,3 +146,24 @@ PROMPTS: dict[str, str] = {
     "qianfan_ocr": "<image>",
 }
 """What a prompt holds for a picture where it is not the processor's `image_token`; empty if the processor adds it."""
+
+
+def differences(task: str, family: str, result: dict[str, Any]) -> list[str]:
+    """Return the outcomes of a class that are errors, and those that are other than they are listed here."""
+    head = f"error: {result['error']}" if "error" in result else result.get("head", "")
+    outcomes = result.get("calls", {}) | {"head": head}
+    found = [f"{name}: {outcome}" for name, outcome in outcomes.items() if kind(outcome) == "error"]
+    if found or not head or task in MEDIA:
+        return found
+    if kind(head) != "yes":
+        is_old = Version(transformers.__version__) < Version("5.23") and family in BROKEN_BEFORE.get(task, ())
+        return [] if family in REFUSED[task] or is_old else [f"head: {head}, which is not listed"]
+    if family in REFUSED[task]:
+        found.append("head: yes, and listed as refused")
+    if result["resting"] != (family in SKIPPING):
+        found.append("its later layers are skipped or not, and listed otherwise")
+    if result["padding"] != "same" and family not in PADDING:
+        found.append(f"padding: {result['padding']}, which is not listed")
+    if not result["layers"] and task not in SIGNALS:
+        found.append("gives no layers")
+    return found

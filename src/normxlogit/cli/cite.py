@@ -11,6 +11,7 @@ from ..cli import options
 from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.documents.document_files import SUFFIXES, decoded, files_in, is_existing_path, names_of_files, read_file
+from ..inputs.media.items import PICTURE_SUFFIXES
 from .console import check_output, deliver_result, format_for, quiet, status
 
 
@@ -18,7 +19,9 @@ def cite(
     documents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="DOCUMENTS...", help="Text, Markdown, HTML or PDF files or folders; - or none is standard input."
+            metavar="DOCUMENTS...",
+            help="Text, Markdown, HTML or PDF files or folders, and pictures where the model reads them; - or none is "
+            "standard input.",
         ),
     ] = None,
     question: Annotated[
@@ -123,7 +126,7 @@ def _written_answer(text_or_file: str) -> str:
     return text_or_file
 
 
-def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str], list[str]]:
+def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str | Path], list[str]]:
     """Read documents, by their names; files of a folder that cannot be read are left out.
 
     Args:
@@ -131,7 +134,7 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         output: Where the answer will be written; none of them.
 
     Returns:
-        The documents, and a note of each file of a folder that was left out.
+        The documents, pictures as their files, and a note of each file of a folder that was left out.
 
     Raises:
         DataError: If one cannot be read, or a folder holds no document.
@@ -139,7 +142,7 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
     """
     files: dict[Path, Path] = {}  # each once, by where it really is
     named: set[Path] = set()  # those that are named themselves
-    texts: dict[str, str] = {}
+    texts: dict[str, str | Path] = {}
     skipped: list[DataError] = []
     for path_or_dash in dict.fromkeys(places):
         if path_or_dash == "-":
@@ -155,9 +158,12 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
     check_output(output, *files.values())
     every = list(files.values())
     for name, file in zip(names_of_files(every), every, strict=True):
+        if file.suffix.casefold() in PICTURE_SUFFIXES:
+            texts[name] = file
+            continue
         try:
             texts |= read_file(file, name)
-        except DataError as error:  # noqa: PERF203  # of this file alone
+        except DataError as error:  # of this file alone
             if file.resolve() in named:
                 raise
             skipped.append(error)

@@ -93,7 +93,8 @@ VerifyCount = Annotated[
     str | None,
     typer.Option(
         metavar="N",
-        help="Run the model again without this many of the words of the highest scores; auto: five, or more.",
+        help="Run the model again without this many of the words (regions, moments) of the highest scores; auto: five, "
+        "or more.",
     ),
 ]
 MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.")]

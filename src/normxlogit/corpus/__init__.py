@@ -1,1 +1,1 @@
-"""Corpora: texts of any number in, Parquet shards out, and what the model looks at over all of them."""
+"""Corpora: attributions of any number of texts as Parquet shards, and summaries over all of them."""

@@ -1,4 +1,4 @@
-"""The folder that a corpus run writes: shards, each written atomically, and a manifest of model, input and settings."""
+"""The output folder of a corpus run: shards, and a manifest of model, input and settings."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ from ..errors import DataError
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.identity import Identity
-from ..results.storage.parquet import reading
+from ..results.storage.parquet import open_parquet
 from ..results.storage.schema import check
 from ..results.storage.tables import optional_module
 from .rows.shards import WrittenShard
@@ -26,7 +26,7 @@ VERSION = 1
 MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
 
 REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it again"
-"""What to do about a damaged file of a folder."""
+"""Advice for a damaged file of a folder."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Return a digest of what results depend on, but for the model's behaviour; each shard carries it."""
+        """Return a digest of everything that results depend on except the model's behaviour; each shard holds it."""
         state = json.dumps([self.input, self.model["name"], self.model["digest"], self.settings], sort_keys=True)
         return hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
 
@@ -174,7 +174,7 @@ class Folder:
         self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, WrittenShard]:
-        """Return the shards that are written: those of the manifest, and those that a killed run did not enter in it.
+        """Return the written shards: those in the manifest, and those that a killed run did not enter into it.
 
         On a disk a file that cannot be read, or is of another run, does not count.
 
@@ -216,7 +216,7 @@ class Folder:
                 raise DataError(f"{self.place} lies in {name}, which is read as a whole; give another --output")
 
     def failures(self, shards: Iterable[int]) -> Iterator[tuple[str, str]]:
-        """Yield id and reason of the rows of some shards that have no result.
+        """Yield the id and the reason of each row without a result in some shards.
 
         Raises:
             DataError: If a file of errors cannot be read.
@@ -227,7 +227,7 @@ class Folder:
             yield from zip(map(str, table["id"].to_pylist()), map(str, table["reason"].to_pylist()), strict=True)
 
     def first_error(self, manifest: Manifest) -> tuple[int, str]:
-        """Return the first row without a result, and why it has none; there must be one.
+        """Return the first row without a result, and the reason; there must be one.
 
         Raises:
             DataError: If the file of errors cannot be read.
@@ -250,7 +250,7 @@ class Folder:
                         self.system.rm(path)
 
     def shard_files(self, indices: Iterable[int]) -> list[str]:
-        """Return where shards are, in their order, as other programs name them."""
+        """Return the paths of shards in their order, as other programs spell them."""
         paths = [self._file(SHARDS, index) for index in sorted(indices)]
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
@@ -274,14 +274,14 @@ class Folder:
                 file.read_row_group(i).validate(full=True)
 
     def _noted(self, path: str) -> tuple[str, WrittenShard]:
-        """Return the run that a shard is of, and its contents."""
+        """Return the digest of the run that wrote a shard, and the shard's counts."""
         with self._reading(path) as file:
             shard = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
             return str(shard["run"]), check(WrittenShard)(shard)
 
     def _reading(self, path: str) -> AbstractContextManager[Any]:
         """Open a Parquet file of the folder; errors become a `DataError` that names it."""
-        return reading(lambda: self.system.open(path, "rb"), path, REPAIR)
+        return open_parquet(lambda: self.system.open(path, "rb"), path, REPAIR)
 
     def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
         """Write a shard, its errors first, so that an existing shard is complete.
@@ -311,7 +311,7 @@ class Folder:
 
 
 def _lock(file: TextIO) -> None:
-    """Lock a file, which the system unlocks when the process ends, however it ends."""
+    """Lock a file; the system unlocks it when the process ends in any way."""
     with suppress(ImportError):  # Windows
         import fcntl
 
@@ -328,7 +328,7 @@ def _parquet(table: Any) -> bytes:
 
 
 def _manifest(state: Any) -> Manifest:
-    """Return a manifest from its JSON; one of `UNREADABLE` is raised if it is something else."""
+    """Return a manifest from its JSON, or raise one of `UNREADABLE`."""
     shards = check(tuple[WrittenShard, ...])(state["shards"])
     for named in (state["model"], *state["input"]):
         check(str)(named["name"])

@@ -1,4 +1,4 @@
-"""Work on many rows at once that loses no row to another's fault."""
+"""Work on many rows together, in which a row that fails costs no other row."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 
 GIVE_UP = 8
-"""Rows that fail one by one before any succeeds, after which the model is at fault and not they."""
+"""If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
 
 
 class Halving:
-    """Does work for rows together, and where it fails in halves, so that a row that cannot be explained costs no other.
+    """Works on rows together, and on each half where that fails, until the rows that fail stand alone.
 
     It counts over all shards: when the first rows all fail, the model or the settings are at fault.
     """
@@ -22,7 +22,7 @@ class Halving:
     def __call__(
         self, work: Callable[[list[int]], list[Any]], rows: list[int], report: Callable[[int, str], None]
     ) -> list[Any]:
-        """Return the results of the work on the rows that do not fail."""
+        """Return the results of the rows that succeed, and report the others."""
         try:
             results = work(rows)
         except (HeadMismatchError, UnsupportedModelError):

@@ -1,4 +1,4 @@
-"""What a corpus run explains in each row: a prediction, a completion, an answer with documents or in a conversation."""
+"""Jobs, the kinds of corpus runs: predictions, completions, answers with documents, answers in conversations."""
 
 import json
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ Row = TypeVar("Row", Completed, Answered)
 
 
 class Job(ABC):
-    """What is explained in each row, and which columns of the input hold it.
+    """The base of jobs: the columns of the input, and how a row is explained.
 
     Attributes:
         shard_rows: Rows of a shard by default: what is written at once, and the most that a kill can cost.
@@ -55,11 +55,11 @@ class Job(ABC):
 
     @abstractmethod
     def columns(self, *, media: bool) -> InputColumns:
-        """Return what is read of the input beside ids and kept columns, of a job with all its columns."""
+        """Return the columns that are read from the input, beside ids and kept columns; all of them must be named."""
 
     @abstractmethod
     def result_kind(self, task_kind: str) -> str:
-        """Return the kind of the results, whose columns are `CORPUS[kind]`.
+        """Return the kind of the results; their columns are `CORPUS[kind]`.
 
         Args:
             task_kind: That of a prediction of the model.
@@ -74,13 +74,13 @@ class Job(ABC):
         return {name: getattr(self, name) for name in fields_of(type(self)) if name in fields_of(Options)}
 
     def described(self) -> dict[str, Any]:
-        """Return the job as plain values, by the names that a user knows."""
+        """Return the job's settings as plain values, by their public names."""
         values = {name: _plain(getattr(self, name)) for name in fields_of(type(self))}
         return {"job": type(self).__name__, **values}
 
 
 class CompletionJob(Job, Generic[Row]):
-    """A job whose rows are prompts with what was written after them; a `Row` is one as the model reads it.
+    """The base of jobs whose rows are prompts with completions; a `Row` is one as the model reads it.
 
     Attributes:
         max_new_tokens: Most tokens that the model writes after each; None where they are written already.
@@ -90,7 +90,7 @@ class CompletionJob(Job, Generic[Row]):
 
     @abstractmethod
     def read(self, model: TaskModel, cells: Mapping[str, Any]) -> Row | Prompt:
-        """Return a row with its completion, or a prompt that the model is to complete.
+        """Return a row with its completion, or a prompt for the model to complete.
 
         Args:
             model: A language model.
@@ -114,7 +114,7 @@ class CompletionJob(Job, Generic[Row]):
 
 
 class CitationJob(CompletionJob[Answered]):
-    """A job whose rows are answers that are cited by sentence."""
+    """The base of jobs that cite each sentence of an answer."""
 
     def result_kind(self, task_kind: str) -> str:
         """Return that the results are citations."""
@@ -125,7 +125,7 @@ class CitationJob(CompletionJob[Answered]):
         return row.completed
 
     def division(self, row: Answered) -> tuple[SourceSpec, PartSpec]:
-        """Return the named sources, and sentences."""
+        """Return the named sources, and sentences as the parts of the answer."""
         return row.completed.named_sources, "sentence"
 
     def explain(self, model: TaskModel, row: Answered, options: Options) -> Citations:
@@ -280,7 +280,7 @@ class Completions(CompletionJob[Completed]):
         return [] if keep_text else [*TEXTS_OF_SOURCES]
 
     def read(self, model: TaskModel, cells: Mapping[str, Any]) -> Completed | Prompt:
-        """Return the prompt with its completion; without, if the model is to write that."""
+        """Return the prompt with its completion, or alone if the model generates it."""
         prompt: Prompt = json.loads(cells["text"])
         if media := [{"type": kind, kind: cells[kind]} for kind in BESIDE if kind in cells]:
             if not isinstance(prompt, str):
@@ -298,7 +298,7 @@ class Completions(CompletionJob[Completed]):
         return row
 
     def division(self, row: Completed) -> tuple[SourceSpec, PartSpec]:
-        """Return what the caller asked for."""
+        """Return the division that the caller asked for."""
         return self.sources, self.parts
 
     def explain(self, model: TaskModel, row: Completed, options: Options) -> Attribution:
@@ -307,7 +307,7 @@ class Completions(CompletionJob[Completed]):
 
 
 TEXTS_OF_SOURCES = ("text", "units", "target", "question")
-"""Columns of results that hold what was said."""
+"""Columns of results that hold text of the input."""
 
 
 @checked_methods
@@ -418,7 +418,7 @@ class Conversations(CitationJob):
         return absent if self.verify is not None else [*absent, *TESTED]
 
     def read(self, model: TaskModel, cells: Mapping[str, Any]) -> Answered:
-        """Return the answer with what was said before it."""
+        """Return the answer with the conversation before it."""
         conversation = read_conversation(json.loads(cells["text"]))
         _, answer = conversation.until(self.turn)
         if answer is None:
@@ -435,7 +435,7 @@ def fields_of(kind: type) -> list[str]:
 
 
 def _column(given: object, name: str, usual: Sequence[str], names: Sequence[str], content: str) -> str:
-    """Return the column of a job: the given one, or the first usual one of the input.
+    """Return the column of a job: the given one, or the first default name among the input's columns.
 
     Args:
         given: What the caller gave.
@@ -456,13 +456,13 @@ def _column(given: object, name: str, usual: Sequence[str], names: Sequence[str]
 
 
 def _check_choice(name: str, value: object, choices: Sequence[str], *, optional: bool = True) -> None:
-    """Refuse a setting that is none of its choices."""
+    """Refuse a setting that is not among its choices."""
     if value not in (*choices, *([None] if optional else [])):
         raise InputError(f"{name} must be {', '.join(map(repr, choices))}{' or None' * optional}, not {value!r}")
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as JSON has it."""
+    """Return a setting as plain values for JSON."""
     if isinstance(value, All):
         return {"all": True}  # a label may be called "all"
     if value is None or isinstance(value, str | bool):

@@ -1,4 +1,4 @@
-"""The local engine: reading, tokenising, the model and writing at once, each in a thread of its own."""
+"""The local engine: reading, tokenising, running the model and writing at the same time, in threads."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def bound_kernels() -> None:
-    """Let torch keep few kernels: it has one for every shape of a batch, and a corpus has thousands of shapes.
+    """Limit the kernels that torch caches: it keeps one for each shape of a batch, and a corpus has thousands.
 
     It has an effect in a process that has not run a model yet; a number that is set already stays.
     """
@@ -58,7 +58,7 @@ def run_local(
 
 
 def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
-    """Go through an iterator, whose next item is always made in a thread meanwhile.
+    """Iterate, computing the next item in a thread while the current one is used.
 
     The threads are daemons: a process that is stopped does not wait for a read of standard input.
     """

@@ -68,7 +68,7 @@ class Clock:
         self.progress = Progress(rows, errors)
 
     def skipped(self, fraction: float) -> None:
-        """Note the share of the input that earlier runs have done; reading it takes time that does not count."""
+        """Count the share of the input that earlier runs explained; the time to read it does not count."""
         if not self.progress.fresh:
             self.progress = replace(self.progress, started=fraction, fraction=fraction)
             self._start = monotonic()

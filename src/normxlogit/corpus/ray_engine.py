@@ -97,12 +97,12 @@ def run_ray(
 
 
 def _alone(cluster: Cluster) -> bool:
-    """Return whether a cluster must be started on this machine."""
+    """Return whether a Ray cluster must be started on this machine."""
     return cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
 
 
 def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest) -> Any:
-    """Return a Ray Data source: a row for each shard that is left to do."""
+    """Return a Ray Data source with a row for each remaining shard."""
 
     def read() -> Iterator[Any]:
         arrow = arrow_module()
@@ -145,7 +145,7 @@ class _Actor:
 
 
 def _our_own(error: BaseException) -> Exception:
-    """Return the error of this library inside an error of Ray."""
+    """Return the error of this library that an error of Ray wraps."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, NormXLogitError):

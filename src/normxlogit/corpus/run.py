@@ -1,4 +1,4 @@
-"""A corpus run: its settings, the shards that are written already, and those that are left."""
+"""`attribute`, which runs or resumes a corpus run."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Engine = Literal["local", "ray"]
 
 NOTE_EVERY = 5.0
-"""Seconds between two notes in the manifest; shards are recognised without one too."""
+"""Seconds between two updates of the manifest; shards that it lacks are recognised too."""
 
 
 def _settings_of_jobs() -> dict[str, str]:
@@ -163,7 +163,7 @@ def attribute(
 
 
 def _resume(folder: Folder, manifest: Manifest) -> bool:
-    """Note the shards that earlier runs have written, and return whether these are all."""
+    """Enter the shards of earlier runs into the manifest, and return whether the corpus is complete."""
     before = folder.read_manifest()
     if before is None:
         return False
@@ -178,7 +178,7 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
-    """Return the first default method that works on the model, which a trial input shows if there are several."""
+    """Return the first default method that works on the model; with several candidates, an example input is tried."""
     model = explainer._model
     methods = default_methods(model.task.use)
     if len(methods) == 1:

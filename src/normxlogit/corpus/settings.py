@@ -1,4 +1,4 @@
-"""The settings of a corpus run: everything that its results depend on, as a manifest keeps it."""
+"""The settings of a corpus run, as the manifest stores them."""
 
 import json
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class Settings:
         self.options()
 
     def options(self, targets: list[Choice] | None = None) -> Options:
-        """Return the options that each batch is explained with."""
+        """Return the options for explaining a batch."""
         options = Options(
             targets=targets,
             method=self.method,
@@ -50,7 +50,7 @@ class Settings:
         return replace(options, **self.job.options())
 
     def described(self) -> dict[str, Any]:
-        """Return the settings as plain values, by the names that a user knows."""
+        """Return the settings as plain values, by their public names."""
         media = self.media_method
         settings = {
             **self.job.described(),

@@ -23,7 +23,7 @@ from .jobs import Predictions
 from .rows.formats import arrow_module
 from .rows.shards import KEPT
 from .settings import Settings
-from .worker import ExplainedShard
+from .shard_worker import ExplainedShard
 
 
 def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
@@ -137,7 +137,7 @@ def _batch_columns(
 
 
 def _token_columns(model: TaskModel, encodings: EncodingColumns) -> dict[str, Any]:
-    """Return the columns of R texts' N tokens: names, ids, places in the text, and of which text of a pair."""
+    """Return the columns of R texts' N tokens: names, ids, offsets, and sequence ids of pairs."""
     arrow, bounds = arrow_module(), encodings.bounds
     spans: Any = [None] * len(encodings)
     if encodings.offsets is not None:
@@ -152,7 +152,7 @@ def _token_columns(model: TaskModel, encodings: EncodingColumns) -> dict[str, An
 
 
 def _target_columns(model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
-    """Return the columns of what is explained in R texts: K outputs each, and where they are read."""
+    """Return the columns of targets of R texts: K outputs each, and the positions at which they are read."""
     arrow, ids = arrow_module(), scored.ids.astype(np.int32)  # (R, K)
     bounds = np.arange(len(ids) + 1) * ids.shape[1]  # (R + 1,)
     positions = _positions(scored)  # (R,)
@@ -164,7 +164,7 @@ def _target_columns(model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
 
 
 def _score_columns(encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]) -> dict[str, Any]:
-    """Return the columns of R texts' scores, (K, L, T) each, and of what belongs to no token, (K, L)."""
+    """Return the columns of R texts' scores, (K, L, T) each, and of their biases and sinks, (K, L)."""
     count, (_, targets, layers) = len(encodings), scored.scores.shape
     axes = [targets] * scored.target.labelled + [layers] * bool(scored.layers)
     shapes = np.column_stack([*(np.full(count, size) for size in axes), encodings.lengths])  # (R, axes)
@@ -190,7 +190,7 @@ def _sinks(scored: ScoreColumns, encodings: EncodingColumns) -> list[list[int]]:
 
 
 def _diagnostics(scored: ScoreColumns, count: int) -> list[str | None]:
-    """Return what the method measured of itself on each text, as JSON."""
+    """Return the method's diagnostics of each text, as JSON."""
     if not scored.diagnostics:
         return [None] * count
     labelled, measured = scored.target.labelled, scored.diagnostics.items()
@@ -199,13 +199,13 @@ def _diagnostics(scored: ScoreColumns, count: int) -> list[str | None]:
 
 
 def _lists(values: Any, bounds: npt.NDArray[Any]) -> Any:
-    """Return R lists, each of the values between two bounds, (R + 1,)."""
+    """Return R lists, the values between consecutive bounds, (R + 1,)."""
     arrow = arrow_module()
     return arrow.ListArray.from_arrays(arrow.array(bounds.astype(np.int32)), arrow.array(values))
 
 
 def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
-    """Return the columns of what is not explained in columns."""
+    """Return the columns of results that are `Attribution` objects."""
     arrow = arrow_module()
     rows = []
     for index, result in explained.results.items():
@@ -218,7 +218,7 @@ def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge:
 
 
 def _positions(scored: ScoreColumns) -> FloatArray:
-    """Return the one position that each text explains, (R,); NaN for whole texts, and for labels at several."""
+    """Return the explained position of each text, (R,); NaN for whole texts, and for labels at several positions."""
     if scored.places is None:
         return np.full(len(scored.ids), np.nan, np.float32)
     if scored.places.ndim == 1:
@@ -231,7 +231,7 @@ def _positions(scored: ScoreColumns) -> FloatArray:
 def _notes(
     model: TaskModel, encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]
 ) -> list[list[str]]:
-    """Return the notes of each text: on its encoding, a target that is the contrast, and attention sinks."""
+    """Return the notes of each text: on its encoding, on a contrast equal to the target, and on attention sinks."""
     notes = [list(encodings.notes.get(i, ())) for i in range(len(encodings))]
     if scored.contrast is not None:
         contrast = int(scored.contrast[0])
@@ -253,7 +253,7 @@ def error_table(explained: ExplainedShard) -> Any:
 
 
 def _flat_by_text(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Flatten scores text by text: for each text in turn its (K, L, T) block.
+    """Flatten scores so that each text's (K, L, T) block follows the block of the text before.
 
     Args:
         scores: (N, K, L), the tokens of R texts in a row.
@@ -306,7 +306,7 @@ def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str
 
 
 def _words(encoding: Encoding, scores: FloatArray, merge: Merge) -> dict[str, Any]:
-    """Return the words of a text and their scores, of those of its tokens, (K, L, T)."""
+    """Return the words of a text and their scores, merged from token scores, (K, L, T)."""
     texts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
     words = merge_words(scores, texts, encoding.offsets or (), encoding.sequence_ids, merge)
     flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)

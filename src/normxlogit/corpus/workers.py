@@ -1,4 +1,4 @@
-"""What explains shards of either kind, and how it writes them."""
+"""The worker of a run, and how it writes shards."""
 
 from typing import Any, Protocol
 
@@ -6,11 +6,11 @@ from ..errors import InputError
 from ..model.task_model import TaskModel
 from .folder import Folder
 from .jobs import JOBS, CompletionJob, Predictions
-from .prompts import PromptWorker
+from .prompt_worker import PromptWorker
 from .rows.shards import Shard, WrittenShard
 from .settings import Settings
+from .shard_worker import ExplainedShard, ShardWorker
 from .tables import error_table, result_table
-from .worker import ExplainedShard, ShardWorker
 
 
 class Worker(Protocol):
@@ -29,7 +29,7 @@ class Worker(Protocol):
 
 
 def worker_for(model: TaskModel, settings: Settings) -> Worker:
-    """Return what explains shards of texts, or of prompts.
+    """Return the worker for a job.
 
     Raises:
         UnsupportedModelError: If the model is not one for the job.

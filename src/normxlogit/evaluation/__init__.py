@@ -1,1 +1,1 @@
-"""Evaluation on your own model and data: how faithful an explanation is."""
+"""Evaluation of explanations on your own model and data."""

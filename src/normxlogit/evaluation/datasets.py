@@ -16,7 +16,7 @@ from ..results.storage.tables import optional_module
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
 
 SAMPLE = "reviews"
-"""A hundred review sentences in the package, written for it: 1 where they praise, 0 where they do not."""
+"""A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
 
 FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
 
@@ -185,7 +185,7 @@ def read_rows(path: Path) -> Any:
 
 
 def _table_options(path: Path) -> dict[str, Any]:
-    """Return how CSV and TSV are read: pandas would take texts such as "NA" and "1984" for missing and for a number."""
+    """Return options for CSV and TSV, so that pandas keeps texts such as "NA" and "1984" as texts."""
     with path.open("rb") as file:
         encoding, separator, skipped = dialect_of(file, path.suffix[1:])
     with path.open(encoding=encoding, newline="") as lines:
@@ -232,7 +232,7 @@ def _example(row: Any, number: int, columns: Sequence[str], label: str, where: s
 
 
 def _number(text: str) -> int | float | str:
-    """Return the number that a text is written as; the text itself if it is none."""
+    """Return a text as a number; the text itself if it is not a number."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)

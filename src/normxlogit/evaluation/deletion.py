@@ -1,4 +1,4 @@
-"""Deletion curve of one explanation: the model's answer as its words are deleted, highest scores first."""
+"""The deletion curve of an explanation: the model's output as words are deleted, highest scores first."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +16,7 @@ __all__ = ["DeletionCurve", "deletion_curve"]
 
 @dataclass(frozen=True)
 class DeletionCurve:
-    """A model's answers for the target as more and more of a text is deleted.
+    """A model's outputs for the target as more and more of a text is deleted.
 
     Attributes:
         quantity: What the values are: the target's probability, or the value of a regression model.
@@ -37,14 +37,14 @@ class DeletionCurve:
 
     @property
     def gap(self) -> float:
-        """The area between the two curves: 0 for a random order, larger for a more faithful one, 1 at most."""
+        """The area between the two curves: 0 for a random order, larger for a more faithful one, at most 1."""
         difference = np.subtract(self.lowest_first, self.highest_first)
         widths = np.diff(self.shares)
         return float((widths * (difference[1:] + difference[:-1]) / 2).sum())
 
 
 def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: int = 20) -> DeletionCurve:
-    """Delete the words of a text in the order of their scores, and record the model's answer after each step.
+    """Delete the words of a text in the order of their scores, and record the model's output after each step.
 
     Of a result with several labels or layers, choose one first.
 

@@ -1,4 +1,7 @@
-"""Faithfulness: does masking what a method calls important change the answer? (NormXLogit, EMNLP 2025, section 4)."""
+"""Faithfulness: the change of the output when the tokens with the highest scores are masked.
+
+See NormXLogit, EMNLP 2025, section 4.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +43,7 @@ __all__ = [
 ]
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
-"""Shares of the tokens that are perturbed; figures are plain means over them."""
+"""Shares of the tokens that are perturbed; figures are means over these levels."""
 
 PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
@@ -48,7 +51,7 @@ PUBLISHED_LENGTH = 90
 Protocol = Literal["default", "published"]
 ANSWERS = ": `normxlogit evaluate generation` measures the sources of what it generates"
 CHUNK = 64
-"""Texts between two steps of the progress bar."""
+"""Texts that are explained between two steps of the progress bar."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,7 +93,7 @@ class Measurement:
         return np.array([self._right(column) for column in self.outputs.T])
 
     def whole_quality(self) -> float | None:
-        """Return the same on the full texts, None where that was not measured."""
+        """Return the same for the full texts, None if it was not measured."""
         return None if self.whole is None else self._right(self.whole)
 
     def _right(self, outputs: Floats) -> float:
@@ -144,7 +147,7 @@ class Faithfulness:
 
     @property
     def comprehensiveness(self) -> float:
-        """AOPC under ERASER's name."""
+        """The AOPC, by its name in ERASER."""
         return self.aopc
 
 
@@ -195,7 +198,7 @@ def evaluate(
 
 
 def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
-    """Encode the texts as all methods of a run read them."""
+    """Encode the texts for all methods of a run."""
     if protocol not in ("default", "published"):
         raise InputError(f"protocol must be 'default' or 'published', not {protocol!r}")
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
@@ -242,7 +245,7 @@ def measure_attributions(
 def _with_flips(
     measured: Measurement, answers: "PredictionsWithout", attributions: Sequence[Attribution]
 ) -> Measurement:
-    """Return the measurement with what the model answers without words."""
+    """Return the measurement with the outputs without deleted words."""
     without_words = answers.without_words(attributions)
     deletions = delete_words(without_words, attributions)
     if measured.regression:
@@ -267,8 +270,8 @@ class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
 
         def read(perturbed: list[Encoding], _: object) -> Floats:
             logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
-            chances = model.task.probabilities(logits)  # (B, C)
-            rows: Floats = (logits if chances is None else chances).double().cpu().numpy()  # (B, C)
+            probabilities = model.task.probabilities(logits)  # (B, C)
+            rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
             return rows
 
         super().__init__(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)

@@ -1,4 +1,4 @@
-"""Deleted words: what the model answers without the words of the highest scores.
+"""Flips: the model's predictions without the words of the highest scores.
 
 Measures that need no share and no level. Of labels: in which of the texts the prediction is another after one, two,
 three or six words are deleted, the highest scored first. Of values: by how much the value is lower then.
@@ -23,7 +23,7 @@ MOST = 6
 
 
 class Deletions(NamedTuple):
-    """What the model answers without the words of the highest scores.
+    """The model's outputs without the words of the highest scores.
 
     Attributes:
         flips: How many words are deleted until the prediction changes, (N,): infinity for more than `MOST`, or where
@@ -65,7 +65,7 @@ def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -
 
 
 def flips_by_some_word(answers: AnswersWithout, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
-    """Return of which texts some single word changes the prediction when it is deleted, (N,): each one is tried.
+    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
 
     No method's first word can change more of them.
 

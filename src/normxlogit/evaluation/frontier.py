@@ -1,4 +1,4 @@
-"""The frontier: faithfulness of each method at each setting against its cost in forward passes."""
+"""The frontier: faithfulness against cost in forward passes, for each method and setting."""
 
 import statistics
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ ROUNDS = 9
 """Counted rounds of a method's timing."""
 
 FEW_ROUNDS = 3
-"""The same of a method that takes more than `LONG` forward passes."""
+"""Counted rounds of a method that takes more than `LONG` forward passes."""
 
 LONG = 20.0
 
 REPEATS = 5
-"""Plain forward passes in a round: one alone is too short beside most methods."""
+"""Plain forward passes in a round; a single one would be too short to time against most methods."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a method, beside a plain forward pass over the same texts.
+    """The cost of a method relative to a plain forward pass over the same texts.
 
     Attributes:
         passes: Its time in forward passes, the median over rounds.
@@ -66,7 +66,7 @@ class Point:
 
 
 def frontier_methods(explainer: Explainer) -> list[Method]:
-    """Return the methods and settings that are compared unless others are named.
+    """Return the methods and settings that are compared by default.
 
     Args:
         explainer: The model: how many layers it has, and whether its tokenizer has a mask, decide what is tried.
@@ -181,7 +181,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:
-    """Return the points that no cheaper point equals or beats in AOPC, the cheapest first."""
+    """Return the points with a higher AOPC than every cheaper point, the cheapest first."""
     measured = [(p.cost.passes, p.result.aopc, p) for p in points if p.cost is not None and p.result is not None]
     best, undominated = float("-inf"), []
     for _, aopc, point in sorted(measured, key=lambda entry: (entry[0], -entry[1])):

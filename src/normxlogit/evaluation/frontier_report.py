@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from ..render.figures.figure import PlotFigure
 
 LABELLED = 8
-"""Methods that a figure names: those that nothing beats, then the most faithful."""
+"""Most methods that a figure names: those on the frontier, then the most faithful."""
 
 PHONE = 4.2
-"""Width of the figure in inches: that of a phone, so that its letters stay as large there as on a page."""
+"""Width of the figure in inches, that of a phone, so that its text is legible there."""
 
 PANEL = 4.2
 """Height of a panel in inches, with the names below it."""
@@ -68,7 +68,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
 
 
 def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[Any, str]]) -> None:
-    """Draw one panel, with the names of some of the points below it; the table has them all."""
+    """Draw one panel, with the names of some points below it."""
     from matplotlib.ticker import LogLocator
 
     best = frontier(points)
@@ -114,7 +114,7 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
 
 
 def frontier_text(panels: Mapping[str, Sequence[Point]], metadata: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the tables of all panels in Markdown, each under a line that says what it is."""
+    """Return the tables of all panels in Markdown, each with its title and metadata."""
     return "\n".join(
         f"{title}: {', '.join(f'{key} {value}' for key, value in metadata[title].items())}\n\n{frontier_table(points)}"
         f"\n{_recommended(points)}{_flips(points)}"
@@ -160,7 +160,7 @@ def _interval(interval: tuple[float, float]) -> str:
 
 
 def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
-    """Return a colour and a marker for each method, another marker for each of its settings."""
+    """Return a colour for each method, and a marker for each of its settings."""
     from ..render.figures.figure import MARKERS, SERIES
 
     families = dict.fromkeys(method.partition(":")[0] for method in methods)

@@ -1,4 +1,4 @@
-"""Evaluation of source rankings: the probability of a model's answer with sources left out.
+"""Evaluation of source rankings by the probability of a model's answer without some sources.
 
 The protocol is ContextCite's (Cohen-Wang et al., 2024).
 """
@@ -30,13 +30,13 @@ from .runs import Progress, ResultCache, counted
 from .statistics import rank_correlation
 
 TOP = (1, 3, 5)
-"""How many of the highest ranked sources are left out."""
+"""Numbers of the highest ranked sources that are left out."""
 
 MATTERS = 2.0
-"""Nats that the most important source of a prompt must be worth; otherwise the answer rests on no source."""
+"""A prompt counts if leaving out some source costs its answer this many nats."""
 
 TOKEN_MATTERS = 1.0
-"""Nats that the most important word of a prompt must be worth to a token of the answer."""
+"""A token of an answer counts if leaving out some word costs it this many nats."""
 
 BASELINES = ("random", "length")
 
@@ -44,7 +44,7 @@ VERIFIED = " (verified)"
 """Suffix of a method whose highest ranked sources were measured, see `cite(verify="auto")`."""
 
 EXCESS = " (excess)"
-"""Suffix of a method whose scores of sources are reduced by the mean score of as many tokens."""
+"""Suffix of a method from whose source scores the mean score of as many tokens is subtracted."""
 
 Array = npt.NDArray[np.float64]
 
@@ -141,7 +141,7 @@ def _figures_of_prompt(
     stored: ResultCache[Mapping[str, Any]],
     name: str,
 ) -> dict[str, Any]:
-    """Return the figures of all rankings on a prompt, by name; nothing where no source matters.
+    """Return the figures of all rankings on a prompt, by name; empty if no source matters.
 
     Figures are kept with the answer that they are of. The prompt is read only where some are missing.
     """
@@ -169,7 +169,7 @@ def _of_scores(load: Callable[[], "Prompt"], name: str, scorer: Callable[["Promp
 
 
 class Prompt:
-    """A question with the model's answer, whose sources can be left out.
+    """A question with the model's answer, for measurements without some sources.
 
     Args:
         model: A language model.
@@ -209,7 +209,7 @@ class Prompt:
         return subsets, self.measure(subsets) @ self.weights.T  # ranked as the logit of the probability is
 
     def baselines(self) -> dict[str, Any]:
-        """Return the answer, whether some source matters to it, and the figures of leave-one-out and the baselines."""
+        """Return the answer, whether any source matters to it, and the figures of leave-one-out and the baselines."""
         matters = bool(self.parts_that_matter)
         rows = {name: self.figures(*scored) for name, scored in self.reference_scores.items()} if matters else {}
         return {
@@ -223,7 +223,7 @@ class Prompt:
         }
 
     def of_method(self, method: Method) -> dict[str, Any]:
-        """Return the figures of a method, with whole answers also after its first sources were measured or reduced."""
+        """Return the figures of a method; for whole answers, also those of its verified and excess variants."""
         values, passes = scored = self.reference_scores.get(method.spec) or self._scored(method)
         rows = {method.spec: scored}
         if not self.by_words and not isinstance(method, Perturbation):
@@ -273,7 +273,7 @@ class Prompt:
 
 
 def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator) -> list[int]:
-    """Choose visible tokens of an answer that are not special, in their order.
+    """Sample tokens of an answer that are visible and not special, in their order.
 
     Raises:
         InputError: If there is none.

@@ -65,12 +65,15 @@ def summarise(
 ) -> RankingResult:
     """Average the figures of a ranking over texts.
 
+    A figure "...first" is the drop without the first player, and "...best" the largest drop. The ratio of their sums
+    over texts is added as the share "...nats".
+
     Args:
         method: The method.
-        texts: The figures of each text; a figure may be missing in some.
-        passes: Its cost in forward passes.
+        texts: The figures of each text, see `agreement`; a figure may be missing in some.
+        passes: The cost of the method in forward passes.
         seed: Seed of the bootstrap.
-        weights: How many texts each entry is the sum of, where the bootstrap must draw them together.
+        weights: How many texts each entry sums over, if entries are groups of texts that the bootstrap draws together.
     """
     means, shares = {}, {}
     for name in dict.fromkeys(name for figures in texts for name in figures):

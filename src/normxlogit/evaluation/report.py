@@ -35,7 +35,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def report(
     metadata: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
 ) -> str:
-    """Return a report in Markdown: a line that says what was measured, and tables.
+    """Return a report in Markdown: a line of metadata, and tables.
 
     Args:
         metadata: What was measured; nothing where the tables say it.
@@ -100,7 +100,7 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
 
 
 def _falls_table(results: Sequence[Faithfulness]) -> str:
-    """Return a Markdown table of how much lower a value is after a few deleted words; empty where nothing is known."""
+    """Return a Markdown table of the fall of a value after a few deleted words; empty if it was not measured."""
     measured = [(r.method, np.array(r.falls)) for r in results if r.falls]  # (N, 4) each
     if not measured:
         return ""

@@ -25,10 +25,10 @@ BOTH_NORMS = ("normxlogit", "input-norm")
 Item = TypeVar("Item")
 
 Stored = TypeVar("Stored")
-"""A result that is kept."""
+"""The type of a stored result."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is running, items done and items in all."""
+"""Called with the name of the work, the number of finished items and of all items."""
 
 
 def all_methods() -> list[Method]:
@@ -69,7 +69,7 @@ class ResultCache(Generic[Stored]):
         return None
 
     def put(self, result: Stored, name: str, *request: Any) -> Stored:
-        """Keep a result, and return it."""
+        """Store a result, and return it."""
         path = self._path(name, request)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class ResultCache(Generic[Stored]):
         return result
 
     def cached(self, compute: Callable[[], Stored], name: str, *request: Any) -> Stored:
-        """Return a finished result; compute and keep it if there is none."""
+        """Return a finished result; compute and store it if there is none."""
         result = self.get(name, *request)
         return self.put(compute(), name, *request) if result is None else result
 
@@ -152,7 +152,7 @@ def run_methods(
 
 
 def counted(what: str, items: Sequence[Item], on_progress: Progress | None) -> Iterator[tuple[int, Item]]:
-    """Yield items with their numbers, and report each as done when the next one is asked for."""
+    """Yield items with their numbers; an item is reported as done when the next one is requested."""
     for number, item in enumerate(items):
         yield number, item
         if on_progress is not None:
@@ -160,7 +160,7 @@ def counted(what: str, items: Sequence[Item], on_progress: Progress | None) -> I
 
 
 def unfinished(on_progress: Progress | None) -> Progress:
-    """Return a progress function that passes on all steps but the last, which comes when the result is kept."""
+    """Return a progress function that drops the last step, which is reported when the result is stored."""
 
     def step(what: str, done: int, total: int) -> None:
         if on_progress is not None and done < total:

@@ -64,7 +64,7 @@ def interval_text(interval: Interval, digits: int = 2) -> str:
 
 
 def rank_correlation(x: npt.NDArray[np.floating], y: npt.NDArray[np.floating]) -> float:
-    """Return Spearman's rank correlation, 0 where one of them is constant."""
+    """Return Spearman's rank correlation, 0 if one of the arguments is constant."""
     from scipy.stats import spearmanr
 
     return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else 0.0  # pyright: ignore[reportAttributeAccessIssue]
@@ -75,7 +75,7 @@ class Candidate(NamedTuple):
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        passes: Its cost in forward passes.
+        passes: The cost of the method in forward passes.
         values: How good it is on each item, (N,); higher is better.
     """
 
@@ -85,7 +85,7 @@ class Candidate(NamedTuple):
 
 
 def recommendations(candidates: Sequence[Candidate], measure: str, seed: int = 0) -> str:
-    """Return, for each budget, the best method in words, with the interval of its difference to the next best.
+    """Return a sentence for each budget: the best method, and the interval of its difference to the next best.
 
     Args:
         candidates: The methods, measured on the same items.

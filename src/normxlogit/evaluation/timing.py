@@ -1,4 +1,4 @@
-"""Timing on noisy machines: alternate the candidates in each round, and take ratios within rounds."""
+"""Timing on noisy machines: candidates alternate in each round, and ratios are taken within rounds."""
 
 import platform
 import statistics
@@ -39,9 +39,9 @@ def in_turn(
     warmup: int = 2,
     on_round: Callable[[int, int], None] | None = None,
 ) -> dict[str, Timing]:
-    """Time several pieces of work, one call of each in every round.
+    """Time several functions, with one call of each in every round.
 
-    The order turns around from round to round, so that no side always follows the same other.
+    The order is reversed from round to round, so that no function always follows the same other one.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_ in range(warmup + rounds):
@@ -58,7 +58,7 @@ def in_turn(
 
 
 def ratios(timing: Timing, base: Timing) -> tuple[float, ...]:
-    """Return one side's time over the other's in the same round, for each round."""
+    """Return the ratio of two candidates' times in each round."""
     return tuple(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
 
 

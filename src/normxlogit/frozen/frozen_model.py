@@ -160,7 +160,7 @@ class FrozenModel:
         def quantity(graph: PassGraph) -> Tensor:
             answer = graph.answer
             if self._passes.ends_at_head:
-                states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (1, T, H)
+                states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
                 place = 0 if positions is None else int(positions[0])
                 answer = self._passes.head.tokens(states[:, place])  # (1, V)
             elif positions is not None:
@@ -198,7 +198,7 @@ class FrozenModel:
             stack.enter_context(without_autocast(run.batch.inputs))
             answer = run.answer
             if read_positions is not None:
-                states = self.model.copy.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
+                states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (B, T, H)
                 if run.predicted is None or read_positions is not single:
                     answer = self.quantities(states, target, read_positions, weights)  # (B, K)
                 else:  # the head answered there already

@@ -14,7 +14,7 @@ from ..copies.run import Pass, Replace, Site, run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
-from ..model.model_copy import reading
+from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
@@ -133,7 +133,7 @@ class FrozenRunner:
         """
         lease, graph = self.pool.take(), None
         try:
-            with reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
+            with input_errors(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 with self.lock:
                     if not self.is_proved(batch, entry_place):
                         sample = first_text(self.model, batch)
@@ -215,7 +215,7 @@ class FrozenRunner:
         """
         lease = self.pool.take()
         try:
-            with self.lock, reading(self.model.module, batch.inputs), without_autocast(batch.inputs):
+            with self.lock, input_errors(self.model.module, batch.inputs), without_autocast(batch.inputs):
                 self._proving = lease.leased  # no other pass is run on it
                 with constants_as_leaves(lease.leased) as constants:
                     graph = run_copy(lease.leased, batch)

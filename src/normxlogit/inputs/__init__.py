@@ -1,1 +1,1 @@
-"""Texts to tokens: encodings, and batches of them."""
+"""Inputs: texts, chats, pictures, sounds and documents to encodings, and batches of encodings."""

@@ -8,7 +8,7 @@ from .encoding import Encoding, readable_tokens
 
 
 def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
-    """Return a prompt and the tokens that follow it; what is generated is never tokenised again."""
+    """Append generated tokens to an encoded prompt, without tokenising again."""
     special_ids = set(tokenizer.all_special_ids)
     pieces = _added_texts(tokenizer, before.ids, ids, special_ids)
     text, offsets = None, None
@@ -36,7 +36,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
 
 
 def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> Encoding:
-    """Return token ids with the text that they decode to, where the text that they were made of is not known."""
+    """Return an encoding of token ids, with the decoded text if the original text is not known."""
     if encoding.text is not None:
         return encoding
     decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), None, (), (), ""), encoding.ids)
@@ -44,7 +44,7 @@ def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) ->
 
 
 def _added_texts(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
-    """Return the text that each generated token adds; a character of several tokens belongs to the last of them."""
+    """Return the text that each generated token adds; a character of several tokens counts for the last one."""
     all_ids = before + ids
     start, read_end = max(0, len(before) - 8), len(before)
     pieces = []

@@ -1,4 +1,4 @@
-"""Batches: encodings in groups of similar length, under a token budget, as padded tensors."""
+"""Batches: groups of encodings of similar length within a token budget, as padded tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from .columns import EncodingColumns
 from .encoding import EncodedMedium, Encoding
 
 MAX_PADDING_SHARE = 0.04
-"""Most padding in a batch, as a share of its tokens: what a model computes there is thrown away."""
+"""Most padding in a batch, as a share of its tokens."""
 
 FREE_PADDING_TOKENS = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
 
 GROWS_AFTER = 32
-"""Batches that must fit, one after the other, before a larger one is tried again."""
+"""So many consecutive batches must fit into memory before a larger one is tried again."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Batch:
 
     @cached_property
     def padded(self) -> bool:
-        """Whether there is any padding, known without a transfer from the device."""
+        """Whether the batch has padding, computed without a transfer from the device."""
         return min(lengths_of(self.encodings)) < self.mask.shape[1]
 
     @property
     def has_source(self) -> bool:
-        """Whether an encoder reads a source in the same pass as the decoder these tokens."""
+        """Whether the pass runs an encoder on a source too, beside the decoder on these tokens."""
         return "source" in self.inputs
 
     def real(self, values: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ class Batch:
         return values[self.mask] if self.padded else values.flatten(0, 1)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Return values of real tokens at their places, zero at padding: (N, ...) to (B, T, ...)."""
+        """Return values of real tokens in the shape of the batch, zero at padding: (N, ...) to (B, T, ...)."""
         if not self.padded:
             return values.view(*self.mask.shape, *values.shape[1:])
         full = values.new_zeros((*self.mask.shape, *values.shape[1:]))  # (B, T, ...)
@@ -61,12 +61,12 @@ class Batch:
 
     @cached_property
     def media(self) -> tuple[EncodedMedium, ...]:
-        """The pictures and sounds of the only text; () for texts without any."""
+        """The pictures and sounds of a batch of one text; () if it has none."""
         return self.encodings[0].media if len(self.encodings) == 1 else ()
 
     @cached_property
     def placeholder_mask(self) -> Tensor | None:
-        """The tokens that stand for pictures and sounds, (B, T); None where there is none."""
+        """The placeholder tokens of pictures and sounds, (B, T); None if there are none."""
         tokens = [token for medium in self.media for token in medium.tokens]
         if not tokens:
             return None
@@ -80,7 +80,7 @@ class Batch:
 
 
 def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return how many tokens each encoding has."""
+    """Return the number of tokens of each encoding."""
     if isinstance(encodings, EncodingColumns):
         lengths: list[int] = encodings.lengths.tolist()
         return lengths
@@ -88,7 +88,7 @@ def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
 
 
 def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return the number of tokens that are read for each encoding, those of its source included."""
+    """Return the number of tokens of each encoding, with those of its source."""
     if isinstance(encodings, EncodingColumns):
         return lengths_of(encodings)
     return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]

@@ -15,7 +15,7 @@ from .message_parts import with_media
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
-"""A text, or chat messages: mappings with "role" and "content", as chat templates know them.
+"""A text, or chat messages: mappings with "role" and "content", as chat templates expect them.
 
 A content is a text, or a list of parts: {"type": "text", "text": ...}, {"type": "image", "image": ...} and
 {"type": "audio", "audio": ...}. A mapping holds messages with their pictures and what their template is given beside
@@ -28,11 +28,11 @@ MEDIA_HINT = (
     "a picture or a sound stands in a message: [{'role': 'user', 'content': [{'type': 'image', 'image': picture}, "
     "{'type': 'text', 'text': question}]}], of a sound {'type': 'audio', 'audio': sound}"
 )
-"""How a prompt has a picture or a sound, for errors."""
+"""How to put a picture or a sound into a prompt, for errors."""
 
 
 class ChatTemplateError(InputError):
-    """The model has no template for messages, whatever they say."""
+    """The tokenizer has no chat template."""
 
 
 @dataclass(frozen=True)
@@ -72,24 +72,24 @@ class ReadPrompt:
 
 
 def messages_of(value: Any) -> Any:
-    """Return the messages of a chat, without what is beside them, as mappings, and anything else as it is."""
+    """Return the messages of a chat as mappings; anything else unchanged."""
     messages = value["messages"] if isinstance(value, Mapping) and "messages" in value else _as_chat(value)
     return list(map(message_of, messages)) if isinstance(messages, list | tuple) else messages
 
 
 def _as_chat(value: Any) -> Any:
-    """Return a single message as a chat, and anything else as it is."""
+    """Return a single message as a chat; anything else unchanged."""
     message = message_of(value)
     return [message] if _is_message(message) else value
 
 
 def _is_message(value: Any) -> bool:
-    """Return whether something is a message of a chat."""
+    """Return whether a value is a message of a chat."""
     return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
 
 
 def is_chat(value: Any) -> bool:
-    """Return whether something is one chat."""
+    """Return whether a value is one chat."""
     messages = messages_of(value)
     messages = messages if isinstance(messages, list | tuple) else ()
     return bool(messages) and all(map(_is_message, messages))
@@ -118,7 +118,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
 
 def _prompt_column(prompts: Any) -> Any:
-    """Return the prompts in a frame, a table or a data set, and anything else as it is.
+    """Return the prompts in a frame, a table or a data set; anything else unchanged.
 
     They are its chats, with what of `CHAT_KEYS` is beside them, or its column of texts.
     """
@@ -137,7 +137,7 @@ def _prompt_column(prompts: Any) -> Any:
 
 
 def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
-    """Return a prompt rendered as one text, with where its contents are.
+    """Return a prompt rendered as one text, with the spans of its contents.
 
     What of it belongs to the template is found from the template itself: the messages are rendered again, once for
     each content, with a mark in its place.
@@ -185,7 +185,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
 
 
 def content_text(message: Mapping[str, Any]) -> Any:
-    """Return the text of a message: its content, of a list of parts the only text; None for several texts."""
+    """Return the text of a message: its content, or the only text of its parts; None for several texts."""
     content = message.get("content")
     if not isinstance(content, list):
         return content
@@ -194,7 +194,7 @@ def content_text(message: Mapping[str, Any]) -> Any:
 
 
 def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:
-    """Return messages as the chat template writes them; None where it knows texts alone, and no lists of parts."""
+    """Return messages rendered by the chat template; None if it supports texts alone, and not lists of parts."""
     try:
         text = _render(tokenizer, messages, options)
     except TypeError:
@@ -205,7 +205,7 @@ def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: M
 
 
 def _as_one_text(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose parts, if all are texts, are one text of several lines."""
+    """Return a message with parts that are all texts joined to one text; any other message unchanged."""
     content = message.get("content")
     if not isinstance(content, list) or not all(
         isinstance(item, Mapping) and item.get("type") == "text" for item in content
@@ -233,12 +233,12 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
-    """Return messages as the chat template writes them."""
+    """Return messages rendered by the chat template."""
     return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
 
 
 def _with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return a message with another text, and its own pictures."""
+    """Return a message with its text replaced; pictures stay."""
     content = message.get("content")
     if not isinstance(content, list):
         return {**message, "content": text}
@@ -249,7 +249,7 @@ def _with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
 def _locate_contents(
     tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]
 ) -> tuple[list[Content], list[str]]:
-    """Return where the contents are that are texts, and a note for each that is not found."""
+    """Return the spans of contents that are texts, and a note for each content that is not found."""
     contents, notes = [], []
     for index, message in enumerate(messages):
         content = content_text(message)
@@ -272,7 +272,7 @@ def _locate_contents(
 def _locate_content(
     tokenizer: Any, messages: list[dict[str, Any]], index: int, text: str, options: Mapping[str, Any]
 ) -> int | None:
-    """Return where one content begins in the rendered text, None if unknown, by rendering a mark in its place.
+    """Return where a content begins in the rendered text, found by rendering a marker instead; None if unknown.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
@@ -297,7 +297,7 @@ def _locate_content(
 
 
 def _unused_mark(text: str, length: int) -> str:
-    """Return letters that the text does not hold, about as many as the content has, which filters of templates keep."""
+    """Return a marker of letters that the text lacks, about as long as the content, which template filters keep."""
     mark = "ZqxZ"
     while mark in text:
         mark += "qZ"

@@ -1,4 +1,4 @@
-"""Many encodings as a few arrays, without a Python object for each token; corpora are read in this form."""
+"""Many encodings as a few arrays, without a Python object for each token, for corpora."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .encoding import Encoding, readable_tokens
 IntArray = npt.NDArray[np.integer[Any]]
 
 SPECIAL = -1
-"""The number of the sequence that special tokens belong to."""
+"""The sequence id of special tokens."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class EncodingColumns(Sequence[Encoding]):
         return np.diff(sums[self.bounds])
 
     def joined(self, other: "EncodingColumns") -> "EncodingColumns":
-        """Return both, one after the other; model inputs that `other` lacks are zero for its texts."""
+        """Concatenate two sets of encodings; model inputs that `other` lacks are zero for its texts."""
         spans = None
         if self.offsets is not None and other.offsets is not None:
             spans = np.concatenate([self.offsets, other.offsets])

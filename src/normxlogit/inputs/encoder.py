@@ -31,12 +31,12 @@ VIRTUAL = "{} virtual tokens of the adapter precede the text; they are special t
 PREFIX = "keys and values of {} virtual tokens of the adapter precede the text; what they contribute is in the bias"
 
 MAX_UNKNOWN_SHARE = 0.5
-"""Share of unknown tokens above which a text was hardly read."""
+"""A text gets a note from this share of unknown tokens on."""
 UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
 
 MIN_UNKNOWN = 3
-"""Unknown tokens below which it may be a rare word, where others are known."""
+"""A text with fewer unknown tokens and some known ones gets no note: they may be rare words."""
 
 
 class Encoder:
@@ -191,7 +191,7 @@ class Encoder:
         return _replace_encodings(columns, doubtful, closer_columns, problems)
 
     def _one_by_one(self, texts: Sequence[Text], long_text: LongText) -> tuple[EncodingColumns, dict[int, str]]:
-        """Encode texts one by one, so that each has its own error; returned as `columns` does."""
+        """Encode texts one by one, so that each has its own error, with the return value of `columns`."""
         encodings: list[Encoding] = []
         problems: dict[int, str] = {}
         for index, text in enumerate(texts):
@@ -202,7 +202,7 @@ class Encoder:
         return EncodingColumns.of(self.tokenizer, encodings), problems
 
     def _needs_closer_look(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
-        """Return which texts may be too long, empty, unreadable or not in the tokenizer's language, (B,)."""
+        """Return which texts need the full checks, as they may be too long, empty, unreadable or unknown, (B,)."""
         words = columns.sequences != SPECIAL  # (N,)
         counts = columns.per_text(words)  # (B,)
         doubtful: npt.NDArray[np.bool_] = counts == 0  # (B,)
@@ -222,7 +222,7 @@ class Encoder:
         return doubtful
 
     def opening(self, text: str, *, special: bool) -> Encoding:
-        """Encode a prompt: without the special tokens that end a text.
+        """Encode a prompt without the special tokens at its end.
 
         Args:
             text: May be empty where the tokenizer puts a token before every text.
@@ -248,7 +248,7 @@ class Encoder:
         return [int(index) for index in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
 
     def _encode(self, texts: list[Text], long_text: LongText | None, max_length: int | None) -> list[Encoding]:
-        """Encode texts and pairs, checked and cut to what the model reads."""
+        """Encode texts and pairs, checked and truncated to the model's length."""
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
@@ -269,11 +269,11 @@ class Encoder:
 
     @property
     def _token_details(self) -> dict[str, bool]:
-        """The options with which a tokenizer says what each token is."""
+        """Options for a tokenizer to return details of each token."""
         return {"return_special_tokens_mask": True, "return_offsets_mapping": bool(self.tokenizer.is_fast)}
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
-        """Return the tokenizer's output for texts, not truncated: long ones are cut afterwards."""
+        """Return the tokenizer's output for texts, without truncation, which follows later."""
         first = [text[0] if isinstance(text, tuple) else text for text in texts]
         second = [text[1] for text in texts if isinstance(text, tuple)] or None
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
@@ -298,7 +298,7 @@ class Encoder:
             backend = encoded.encodings[row]  # type: ignore[index]
             offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
-            # What was typed into the text, such as a mask, is a word to the reader and stands in a sequence.
+            # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
             special = tuple(sequence is None for sequence in sequences)
             words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
         else:
@@ -308,7 +308,7 @@ class Encoder:
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
 
     def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
-        """Return which text each token is of, by counting the first text's tokens: slow tokenizers do not report it."""
+        """Return the sequence id of each token by counting the first text's tokens, for slow tokenizers."""
         of_first = len(special)
         if second is not None:
             of_first = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
@@ -319,7 +319,7 @@ class Encoder:
         return tuple(sequences)
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
-        """Refuse an encoding without a token to explain, with unknown ids, or of a pair that the model cannot read."""
+        """Refuse an encoding without ordinary tokens, with invalid ids, or of a pair for a model of single texts."""
         if all(encoding.special):
             raise InputError(f"input {index} is empty after tokenisation; there is no token to explain")
         check_ids(encoding.ids, self.vocabulary, f"input {index}")
@@ -334,7 +334,7 @@ class Encoder:
     def _cut_to_limit(
         self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None
     ) -> Encoding:
-        """Return as much of a text as may be read, with a note of what was cut."""
+        """Return an encoding truncated to the limit, with a note if it was."""
         count = len(self._virtual_ids)  # of tokens that will be put before it
         length, max_length = len(encoding) + count, max_length and max_length + count
         limit = min(self.limit or length, max_length or length)

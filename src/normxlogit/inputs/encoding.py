@@ -1,4 +1,4 @@
-"""Texts to token ids and back: one `Encoding` for each text."""
+"""`Encoding`, one input for the model, with its pictures and sounds."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
 POSITIONS = "position_ids"
-"""The model input that counts the tokens instead of saying something of each."""
+"""The model input that numbers the tokens."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class EncodedSignal:
 
 
 class ScoreSpread(NamedTuple):
-    """The places of a picture or a sound, and how scores of what a model reads become theirs; the sum stays.
+    """A linear map from the scores of a model's patches or frames to places in a picture or a sound; sums stay.
 
     Attributes:
         where: Where each place is, (h, w, 4) in pixels or (n, 2) in seconds.
@@ -69,7 +69,7 @@ class ScoreSpread(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedMedium:
-    """A picture or a sound that words rest on.
+    """A picture or a sound inside a prompt.
 
     Attributes:
         tokens: The tokens of the text that stand for it.
@@ -88,7 +88,7 @@ class EncodedMedium:
 
 @dataclass(frozen=True)
 class Encoding:
-    """One input as the model reads it; what is a tuple has an entry for each token, except the notes.
+    """One input as the model reads it; every tuple except `notes` has an entry for each token.
 
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
@@ -127,8 +127,15 @@ class Encoding:
         """Return the token ids."""
         return self.inputs["input_ids"]
 
+    def characters_of(self, medium: EncodedMedium) -> tuple[int, int]:
+        """Return first and last character, plus one, of what stands for a picture or sound; (0, 0) if not known."""
+        if self.offsets is None or not medium.tokens:
+            return 0, 0
+        starts, ends = zip(*(self.offsets[token] for token in medium.tokens), strict=True)
+        return min(starts), max(ends)
+
     def take(self, indices: Iterable[int]) -> "Encoding":
-        """Return some of the tokens, as the model would read them by themselves.
+        """Return an encoding of some of the tokens alone.
 
         Everything that runs along the tokens follows them; position ids are counted anew, for the text closes up. The
         texts stay whole, because offsets point into them, and so do the notes and the source.
@@ -162,7 +169,7 @@ class Encoding:
 
 
 def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> EncodedMedium:
-    """Return a picture or a sound whose tokens are counted among the tokens that `indices` keep."""
+    """Return a picture or a sound with its token indices counted among the tokens that `indices` keep."""
     places = {old: new for new, old in enumerate(indices)}
     if not all(token in places for token in medium.tokens):
         raise InputError(f"a part of {medium.name} cannot be left out of the prompt: it is read whole")
@@ -192,7 +199,7 @@ def word_indices(
     sequences: Sequence[int | None],
     texts: tuple[str, str],
 ) -> tuple[int | None, ...]:
-    """Return each token's word index: the tokenizer's, or by the text if the tokenizer takes it for a single word."""
+    """Return each token's word index, from the tokenizer, or from the text if the tokenizer finds one word alone."""
     indices = tuple(None if sequence is None else word for word, sequence in zip(native, sequences, strict=True))
     if len(set(indices) - {None}) > 1:
         return indices

@@ -1,29 +1,24 @@
-"""The parts of messages: texts, pictures and sounds, by the names that clients of models have for them."""
+"""Parts of messages: texts, pictures and sounds, in the formats of common clients."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
+from .media.items import PICTURE_TYPES, SOUND_TYPES
 from .media.pictures import PICTURE_KEYS, SOURCE_KEYS, Picture, is_opened_picture, read_picture
 from .media.sounds import Sound, read_sound
 
 TEXT_TYPES = ("text", "input_text", "output_text")
-"""Types of parts that are texts, as templates and OpenAI's clients name them."""
-
-PICTURE_TYPES = ("image", "image_url", "input_image")
-"""Types of parts that are pictures."""
-
-SOUND_TYPES = ("audio", "input_audio", "audio_url")
-"""Types of parts that are sounds; a part of one holds the sound under one of these keys."""
+"""Types of text parts, in templates and OpenAI's clients."""
 
 UNREADABLE_TYPES = frozenset(("video", "video_url"))
-"""Types of parts that templates may leave out without a word."""
+"""Types of parts that templates may silently leave out."""
 
 
 def with_media(
     messages: Sequence[dict[str, Any]], images: Sequence[Any], rate: int | None
 ) -> tuple[list[dict[str, Any]], tuple[Picture | Sound, ...]]:
-    """Return messages whose parts have the types that templates know, and their pictures and sounds.
+    """Return messages whose parts have the types of chat templates, and their pictures and sounds.
 
     Args:
         messages: With a role and a content: a text, a picture, or parts of these and of sounds; pictures under "images"
@@ -62,8 +57,28 @@ def with_media(
     return read, tuple(media)
 
 
+def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Picture | Sound]) -> list[dict[str, Any]]:
+    """Return messages, as `with_media` returns them, with others in the places of their pictures and sounds."""
+    pictures = iter([medium for medium in media if isinstance(medium, Picture)])
+    sounds = iter([medium for medium in media if isinstance(medium, Sound)])
+
+    def replaced(part: Any) -> Any:
+        if not isinstance(part, Mapping):
+            return part
+        if part.get("type") == "image":
+            return {**part, "image": next(pictures).image}
+        return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
+
+    return [
+        {**message, "content": list(map(replaced, message["content"]))}
+        if isinstance(message.get("content"), list)
+        else dict(message)
+        for message in messages
+    ]
+
+
 def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:
-    """Return a message whose content, where it is more than one text, is a list of parts with their types."""
+    """Return a message whose content, unless it is one text, is a list of parts with types."""
     content, images = message.get("content"), message.get("images")
     has_images = isinstance(images, list | tuple) and len(images) > 0
     if isinstance(content, list | tuple):
@@ -118,5 +133,5 @@ def _is_picture(part: Any) -> bool:
 
 
 def _names_picture(part: Mapping[str, Any]) -> bool:
-    """Return whether a part says which picture it is."""
+    """Return whether a part holds a picture or its path."""
     return any(part.get(key) is not None for key in (*PICTURE_KEYS, *SOURCE_KEYS))

@@ -1,4 +1,4 @@
-"""Read texts: one or several, in any container, checked one by one."""
+"""Containers of texts: one or several in any container, checked one by one."""
 
 import math
 import operator
@@ -12,10 +12,10 @@ Text = str | tuple[str, str]
 
 
 PAIRS = (("text", "text_pair"), ("question", "context"))
-"""Names of two columns that are a pair: of transformers' pipelines, and of questions to a text as in SQuAD."""
+"""Names of two columns that are a pair: those of transformers' pipelines and of SQuAD."""
 
 WORDS = "tokens"
-"""The name of a column of lists of words, as data sets for tagging have it."""
+"""The name of a column of lists of words in data sets for tagging."""
 
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
@@ -46,7 +46,7 @@ def plain_cell(value: Any) -> Any:
 
 
 def rows_of_texts(values: Any) -> Any:
-    """Return a frame, a table or a data set as its only column of texts, and anything else as it is.
+    """Return a frame, a table or a data set as its only column of texts; anything else unchanged.
 
     Raises:
         InputError: If it has another number of them.
@@ -55,14 +55,14 @@ def rows_of_texts(values: Any) -> Any:
 
 
 def is_table(values: Any) -> bool:
-    """Return whether something has columns with names: a frame, a table or a data set."""
+    """Return whether a value has columns with names: a frame, a table or a data set."""
     if isinstance(values, Mapping) or is_lazy(values):
         return is_lazy(values)
     return hasattr(values, "column_names") or hasattr(values, "columns")
 
 
 def named_columns(values: Any) -> dict[Any, Any] | None:
-    """Return the columns of a frame, a table or a data set by their names, and what a mapping holds; None for others.
+    """Return the columns of a frame, a table, a data set or a mapping by name; None for others.
 
     Raises:
         InputError: If these are the splits of a data set.
@@ -78,7 +78,7 @@ def named_columns(values: Any) -> dict[Any, Any] | None:
 
 
 def _transformed_columns(values: Any) -> dict[Any, Any] | None:
-    """Return the columns of a data set whose transform makes others of its own when a row is taken; None for others."""
+    """Return the columns of a data set with a transform, which creates columns at access; None for others."""
     row_format = getattr(values, "format", None)
     if not isinstance(row_format, Mapping) or row_format.get("type") != "custom":
         return None
@@ -98,7 +98,7 @@ def counted(number: Any, name: str) -> int:
 
 
 def text_column(inputs: Any) -> Any:
-    """Return the only column of texts of a table or a mapping, and anything else as it is."""
+    """Return the only column of texts of a table or a mapping; anything else unchanged."""
     inputs = collected(inputs)
     columns = named_columns(inputs)
     if columns is None:
@@ -133,7 +133,7 @@ def text_column(inputs: Any) -> Any:
 
 
 def _joined_words(column: Any, table: Any) -> Any:
-    """Return the words of a row, or of each row of a column, as texts with spaces between; None if they are others."""
+    """Return the words of a row, or of each row of a column, joined by spaces; None if they are not words."""
     rows = [plain_cell(row) for row in column]
     if isinstance(table, Mapping) and _are_words(rows):
         return " ".join(rows)
@@ -141,27 +141,27 @@ def _joined_words(column: Any, table: Any) -> Any:
 
 
 def _are_words(value: Any) -> bool:
-    """Return whether something is a list of texts."""
+    """Return whether a value is a list of texts."""
     return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(word, str) for word in value)
 
 
 def repeatable(inputs: Any) -> Any:
-    """Return what can be read only once as a list, and anything else, an open file too, as it is."""
+    """Return an iterator as a list; anything else, also an open file, unchanged."""
     return list(inputs) if isinstance(inputs, Iterator) and not hasattr(inputs, "read") else inputs
 
 
 def collected(frame: Any) -> Any:
-    """Return a frame whose rows were not computed yet with its rows, and anything else as it is."""
+    """Return a lazy frame with its rows computed; anything else unchanged."""
     return frame.collect() if is_lazy(frame) else frame
 
 
 def is_lazy(frame: Any) -> bool:
-    """Return whether the rows of a frame were not computed yet."""
+    """Return whether a value is a lazy frame."""
     return hasattr(frame, "collect_schema") and hasattr(frame, "collect") and not hasattr(frame, "shape")
 
 
 def begins_with_text(column: Any) -> bool:
-    """Return whether the first value of a column (of any library) that is not missing is a text."""
+    """Return whether the first non-missing value of a column, of any library, is a text."""
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
     values = (arrow_value(value) for value in column)
@@ -169,22 +169,22 @@ def begins_with_text(column: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is one that frames have in the place of a text: None, NaN or pandas' NA."""
+    """Return whether a value is a missing text: None, NaN or pandas' NA."""
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value))
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value is a text, or bytes of one."""
+    """Return whether a value is a text or bytes."""
     return isinstance(arrow_value(value), str | bytes | bytearray | memoryview)
 
 
 def arrow_value(value: Any) -> Any:
-    """Return an Arrow scalar as the value that it holds, and anything else as it is."""
+    """Return the value of an Arrow scalar; anything else unchanged."""
     return value.as_py() if hasattr(value, "as_py") else value
 
 
 def _decode_bytes(part: Any, index: int) -> Any:
-    """Return bytes as text, and anything else as it is; `index` is the input's, for errors."""
+    """Return bytes as text; anything else unchanged; `index` is the input's, for errors."""
     part = arrow_value(part)
     if not isinstance(part, bytes | bytearray | memoryview):
         return part
@@ -198,7 +198,7 @@ def _decode_bytes(part: Any, index: int) -> Any:
 
 
 def _check_container(inputs: Any) -> None:
-    """Refuse what is not several texts in an order."""
+    """Refuse values that are not an ordered collection of texts."""
     type_name = type(inputs).__name__
     if getattr(inputs, "ndim", 1) > 1:
         raise InputError(f"a {type_name} with several columns was given; pass one column, or a list of pairs (tuples)")
@@ -233,7 +233,7 @@ def _checked_text(item: Any, index: int) -> Text:
 
 
 def _check_characters(text: str, index: int) -> None:
-    """Refuse a text with half a character, which no tokenizer reads."""
+    """Refuse a text with a lone surrogate, which no tokenizer reads."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -244,7 +244,7 @@ def _check_characters(text: str, index: int) -> None:
 
 
 def _type_in_words(item: Any) -> str:
-    """Return what type of thing an item is, for errors."""
+    """Return a description of an item's type, for errors."""
     if isinstance(item, tuple):
         return f"a tuple of {', '.join(type(part).__name__ for part in item)}" if item else "an empty tuple"
     return type(item).__name__ + (" (a pair is a tuple)" if isinstance(item, list) else "")

@@ -1,4 +1,4 @@
-"""Read inputs that the user has tokenised: padded token ids to encodings."""
+"""Inputs that the user has tokenised: padded token ids to encodings."""
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +24,7 @@ IGNORED_FIELDS = (
     "label",
     "labels",
 )
-"""What a tokenizer or a data set puts beside the token ids and the model's answer does not depend on."""
+"""Fields of a tokenizer or a data set that do not affect the model's output."""
 
 _OF_NO_TOKEN = tuple(name for name in IGNORED_FIELDS if name != "attention_mask")
 
@@ -122,7 +122,7 @@ def _is_row(row: Any) -> bool:
 
 
 def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
-    """Return a frame, a table or a data set of token ids without a text as a tokenizer's output; None for others."""
+    """Return a frame, a table or a data set of token ids as a tokenizer's output; None if it has texts."""
     if isinstance(inputs, Mapping) or is_lazy(inputs):
         return None
     columns = named_columns(inputs)
@@ -132,7 +132,7 @@ def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
 
 
 def rows_of_ids(inputs: Any) -> list[Any] | None:
-    """Return token ids without a mapping around them: those of one text, or of several, which may differ in length.
+    """Return bare token ids of one text or several as rows, which may differ in length.
 
     Lists of numbers and a row of them in an array could be labels: only tensors and tables are taken for token ids.
 
@@ -152,7 +152,7 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
 
 
 def is_list_of_encoded(inputs: Any) -> bool:
-    """Return whether a list holds what a tokenizer returned: a text or a batch in each item."""
+    """Return whether a list holds tokenizer outputs: a text or a batch in each item."""
     is_filled = isinstance(inputs, list | tuple) and len(inputs) > 0
     return is_filled and all(isinstance(item, Mapping) and "input_ids" in item for item in inputs)
 
@@ -203,7 +203,7 @@ def _rows_of_numbers(value: Any, name: str) -> Tensor:
 
 
 def _real_tokens(mask: Tensor, first_row: int) -> list[list[bool]]:
-    """Return which tokens of each row are real, by its mask: one range, with padding only at the ends."""
+    """Return which tokens of each row are real by its mask, after checking that padding is only at the ends."""
     rows: list[list[bool]] = mask.bool().tolist()
     if not bool(((mask == 0) | (mask == 1)).all()):
         raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")

@@ -1,4 +1,4 @@
-"""Attribution methods. Each name is imported when it is first used: the classes import torch, the registry does not."""
+"""Attribution methods, imported on first use: their classes import torch, the registry does not."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -91,7 +91,7 @@ def remainder(request: Request, values: Tensor) -> Tensor:
 
 
 def stacked(rows: Sequence[Scores]) -> Scores:
-    """Return the scores of several texts of equal length as those of one batch, along their first axis."""
+    """Concatenate the scores of texts of equal length to those of one batch."""
     biases = [row.bias for row in rows if row.bias is not None]
     return Scores(
         torch.cat([row.values for row in rows]),
@@ -126,7 +126,7 @@ class Method(ABC):
             setattr(cls, "__init__", _with_checked_settings(cls.__init__))  # noqa: B010  # mypy knows no other way
 
     def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
-        """Take no settings; a subclass with settings declares them here."""
+        """Take no settings; a subclass declares its settings as arguments."""
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the one forward pass over a batch that the method needs.
@@ -145,7 +145,7 @@ class Method(ABC):
         """Score the tokens of a batch."""
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
-        """Score the tokens of texts for a target at each of several places of a causal model, from one pass.
+        """Score the tokens for targets at several positions of a causal model, from one forward pass.
 
         Args:
             request: B texts with K targets, target k read at place k.
@@ -174,7 +174,7 @@ class Method(ABC):
 
     @property
     def spec(self) -> str:
-        """The method as one writes it: its name, and the settings that differ from their defaults."""
+        """The method as text: its name, and the settings that differ from their defaults."""
         defaults = settings_of(type(self))
         parts = [
             f"{name}={format_value(value)}" for name, value in self.settings.items() if value != defaults[name].default
@@ -192,7 +192,7 @@ class Method(ABC):
         return hash(self.spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings; what a constructor makes of them, such as an imported module, it makes again."""
+        """Pickle the settings alone, from which the constructor makes everything else again."""
         return functools.partial(type(self), **{name: getattr(self, name) for name in settings_of(type(self))}), ()
 
 
@@ -246,7 +246,7 @@ def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[in
 
 
 def import_package(name: str) -> Any:
-    """Return a package that a method needs, imported with Python's random state as it was: scipy.stats draws from it.
+    """Import a package that a method needs, without changing Python's random state, from which scipy.stats draws.
 
     Raises:
         ImportError: If it is not installed.
@@ -265,7 +265,7 @@ def _as_json_value(value: Any) -> Any:
 
 
 def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that checks its arguments by their types first."""
+    """Return a constructor that first checks its arguments by their type hints."""
     signature = inspect.signature(constructor)
 
     @functools.wraps(constructor)

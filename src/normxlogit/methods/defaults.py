@@ -90,7 +90,7 @@ DEFAULTS: dict[Use, Default] = {
         "your-model.md",
     ),
 }
-"""By what is explained."""
+"""The default methods by use."""
 
 
 def default_methods(use: Use) -> list["Method"]:
@@ -108,14 +108,16 @@ def named_or_default(method: "str | Method | None", use: Use) -> "Method":
 
 
 class CompletionMethods(TypedDict):
-    """The method of completions, and that of prompts with pictures or sounds."""
+    """The methods for completions of text prompts, and of prompts with pictures or sounds."""
 
     method: "Method"
     media_method: "Method"
 
 
 def completion_methods(method: "str | Method | None") -> CompletionMethods:
-    """Return the caller's method, or the defaults, of completions and of those of prompts with pictures or sounds.
+    """Return the methods for completions of text prompts, and of prompts with pictures or sounds.
+
+    Both are the caller's method if one is given, otherwise the two defaults.
 
     Raises:
         MethodError: If there is no such method or setting.
@@ -124,7 +126,7 @@ def completion_methods(method: "str | Method | None") -> CompletionMethods:
 
 
 def first_working(methods: "Sequence[str | Method]", explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
-    """Explain by the first of the default methods of a use that works on a model; the others need not be imported.
+    """Explain by the first default method of a use that works on a model.
 
     Returns:
         What `explain` returned, and a note if that was not by the first method.

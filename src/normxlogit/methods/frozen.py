@@ -103,7 +103,7 @@ class FrozenGradient(Method):
 
     @property
     def _is_at_text(self) -> bool:
-        """Whether one pass is enough, the one over the text itself."""
+        """Whether one pass over the text itself is enough."""
         return self.points == (1.0,) and self.baseline == "zero"
 
     def score(self, request: Request) -> Scores:
@@ -111,7 +111,7 @@ class FrozenGradient(Method):
         return self._scores(request)
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
-        """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
+        """Score by one frozen pass over the text, and a backward pass for each position or weighted sum of positions.
 
         The logit of each target counts minus the mean over the vocabulary (or the contrast): a shift of all logits
         changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
@@ -129,7 +129,7 @@ class FrozenGradient(Method):
         baseline: Tensor | None = None,
         predict: bool = False,
     ) -> FrozenPass:
-        """Run the frozen network where this method reads it."""
+        """Run the frozen network, recording the hidden states that this method uses."""
         frozen = FrozenModel.of(model)
         places = frozen.places(batch, self.read_at, layers)
         threshold = self.sink_threshold if self.points == (1.0,) else None
@@ -164,7 +164,7 @@ class FrozenGradient(Method):
     def _caller_contributions(
         self, request: Request, frozen: FrozenModel, places: Sequence[int]
     ) -> list[Contributions]:
-        """Return the contributions in the graph of a pass that the caller ran; none where it cannot be used."""
+        """Return the contributions from the graph of the caller's pass; None if it cannot be used."""
         run = request.forward
         if run.outputs is None or not has_graph(run.outputs):
             return []
@@ -179,7 +179,7 @@ class FrozenGradient(Method):
     def _answer(
         self, request: Request, frozen: FrozenModel, read_positions: Tensor | None, weights: Tensor | None
     ) -> Tensor:
-        """Return the explained quantities at the text, (B, K)."""
+        """Return the explained quantities for the text itself, (B, K)."""
         if read_positions is None:
             return request.target.quantity(request.forward.logits)
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):

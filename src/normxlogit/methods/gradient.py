@@ -51,7 +51,7 @@ class _AnswerToEmbeddings:
 
     @staticmethod
     def _at_least_float32(vectors: Tensor) -> Tensor:
-        """Return vectors in float32 or better: half precision is too coarse for a path of fifty steps."""
+        """Return vectors in float32 or better, as half precision is too coarse for a path of fifty steps."""
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
@@ -77,7 +77,7 @@ class _AnswerToEmbeddings:
 
 
 class _Gradient(Method):
-    """What the gradient methods share: the answer as a function, texts in groups, and the sum over the width."""
+    """The base of gradient methods: groups of texts, their gradients, and the sum over the embedding width."""
 
     needs_grad = True
     converges = False
@@ -113,7 +113,7 @@ class _Gradient(Method):
         return Scores(scores, {"convergence_error": errors}, remainder(request, scores) if adds_up else None)
 
     def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
-        """Return how many texts go into one pass."""
+        """Return the number of texts in one pass."""
         return max(1, model.budget.tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:

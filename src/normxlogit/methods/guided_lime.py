@@ -128,11 +128,11 @@ def fit_pairs(
 
 
 TINY = 1e-12
-"""Below this, a prediction of the prior or the weight of a pair counts as none."""
+"""A prediction of the prior, or the weight of a pair, below this counts as zero."""
 
 
 def _left_out_r2(residual_map: Floats, residuals: Floats, originals: Floats, complements: Floats) -> float:
-    """Return R^2 on pairs left out one at a time, in closed form (Dubrule, 1983, for the differences)."""
+    """Return the leave-one-out R^2 over pairs, in closed form (Dubrule, 1983, for the differences)."""
     count = len(residuals)
     if count == 1:  # a single token: the two texts are all there are, and a line goes through both
         return 1.0
@@ -147,7 +147,7 @@ def _left_out_r2(residual_map: Floats, residuals: Floats, originals: Floats, com
 
 
 def halves_of(count: int, pairs: int, seed: int) -> Tensor:
-    """Return distinct subsets of M tokens, none the complement of another: each has the first token, (n, M).
+    """Return distinct subsets of M tokens, (n, M), that all have the first token, so none is another's complement.
 
     All of them if there are at most `pairs`, otherwise random ones; each token is present in half of them or of
     their complements.

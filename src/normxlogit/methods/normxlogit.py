@@ -129,7 +129,7 @@ class InputNorm(Method):
 
 @register("random", paper="baseline", needs="nothing")
 class Random(Method):
-    """A seeded random permutation of the tokens, anew for each text.
+    """A seeded random permutation of the tokens of each text.
 
     Args:
         seed: The same seed gives the same scores for a text of the same length, alone or in a batch.

@@ -1,4 +1,4 @@
-"""Perturbation: leave out parts of the input, run the model, and fit a score for each part to its answers.
+"""Perturbation: leave out parts of the input, run the model, and fit a score for each part to its outputs.
 
 The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
 `pipeline/completions/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed
@@ -29,7 +29,7 @@ Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
 
 INPUTS_AT_ONCE = 2048
-"""Perturbed inputs that are held at once."""
+"""Most perturbed inputs in memory."""
 
 
 class PerturbedAnswers(Generic[Key, Answer]):
@@ -107,7 +107,7 @@ class TokenSubsets:
         """Return the indices of a text's tokens that may be left out."""
         encoding = self.run.batch.encodings[row]
         positions = self._positions(row)
-        if self.model.task.left_to_right:  # what comes later cannot matter
+        if self.model.task.left_to_right:  # later tokens cannot have an effect
             return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
         # The mask whose token is predicted stays; so does a token whose own label is explained, unless it is masked.
         fixed = positions if self.model.task.explains_mask or not masks(self.model) else []
@@ -121,7 +121,7 @@ class TokenSubsets:
         return [int(mask[:position].sum()) for position in self.run.positions[row].flatten().tolist()]
 
     def _removed_tokens(self, key: tuple[int, tuple[bool, ...]]) -> list[int]:
-        """Return the indices of the tokens that are not present; a key is a text and which of its players are."""
+        """Return the indices of a key's removed tokens; a key is a text and a flag for each of its players."""
         return [token for token, present in zip(self.players[key[0]], key[1], strict=True) if not present]
 
     def _perturb(self, key: tuple[int, tuple[bool, ...]]) -> Encoding:
@@ -195,7 +195,7 @@ class Perturbation(Method):
         """
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
-        """Run the model, as the prior needs it if there is one."""
+        """Run the model, by the forward pass of the prior if there is one."""
         if self.prior is not None:
             return self.prior.forward(model, batch, layers, predict=predict)
         return super().forward(model, batch, layers, predict=predict)

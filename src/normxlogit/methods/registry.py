@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 ANY_MODEL = "any model with a head"
-"""What a method `needs` that works wherever this library does."""
+"""The `needs` of a method that works on every supported model."""
 
 LOGITS = "the model's logits"
-"""What a method `needs` that works also where no head is found."""
+"""The `needs` of a method that works even if no head is found."""
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
-"""What is registered about this package's methods."""
+"""The catalogue of this package's methods."""
 
 GROUP = "normxlogit.methods"
 """Entry-point group: each entry names a module (or class) whose import registers methods."""
@@ -69,14 +69,14 @@ class MethodInfo:
 
     @property
     def cls(self) -> type["Method"]:
-        """Its class, whose arguments are its settings."""
+        """The class of the method, whose arguments are its settings."""
         if self.name not in _CLASSES:
             import_module(self.home)
         return _CLASSES[self.name]
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """Its settings by name, with their defaults and what they take."""
+        """The settings by name, with their defaults and allowed values."""
         return settings_of(self.cls)
 
 
@@ -185,11 +185,11 @@ NAMES_ELSEWHERE = {
     "logit-lens": "logat",
     "default": "frozen-gradient",
 }
-"""What other packages call methods, and what they are called here."""
+"""Names of methods in other packages, and their names here."""
 
 
 def describe(name: str) -> MethodInfo:
-    """Return what is registered of a method.
+    """Return the registered information on a method.
 
     Raises:
         MethodError: If there is none of this name; names the nearest.
@@ -251,7 +251,7 @@ def method_named(method: "str | Method") -> "Method":
 
 
 def _describe_type(value: object) -> str:
-    """Return what type of thing a value is, for errors."""
+    """Return a description of a value's type, for errors."""
     from .base import Method
 
     if isinstance(value, type) and issubclass(value, Method):

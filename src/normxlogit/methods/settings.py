@@ -1,4 +1,4 @@
-"""Settings of methods: declared by a class's constructor, checked at construction, written and read as text."""
+"""Settings of methods: declared by constructors, checked at construction, formatted and parsed as text."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """The values it takes, in words."""
+        """A description of the allowed values."""
         return schema.described(self.kind)
 
 
@@ -97,7 +97,7 @@ def parse(setting: Setting, text: str) -> Any:
 
 
 def unknown_setting(method: str, name: str, settings: Mapping[str, Setting]) -> str:
-    """Return the message that a method has no setting of a name, and which it has."""
+    """Return the message for an unknown setting, which lists the settings of the method."""
     similar = nearest(name, settings, most=1)
     hint = f"did you mean {similar[0]}? " if similar else ""
     return f"{method} has no setting {name!r}; {hint}it has {', '.join(settings) or 'no settings'}"
@@ -114,7 +114,7 @@ def format_value(value: Any) -> str:
 
 
 def _refusal(setting: Setting, value: Any) -> ValueError:
-    """Return the error of a value that a setting does not take."""
+    """Return the error for a value that a setting does not allow."""
     try:
         too_large = abs(int(value)) >= schema.LARGEST
     except (TypeError, ValueError, OverflowError):
@@ -124,7 +124,7 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
 
 
 def _parse_as(text: str, kind: Any) -> Any:
-    """Return the value of one type that a text stands for."""
+    """Parse a text as a value of one type."""
     if get_origin(kind) is tuple:
         return tuple(_parse_as(part, get_args(kind)[0]) for part in text.split(LIST_MARK))
     if kind in (int, float, str):

@@ -1,4 +1,4 @@
-"""Linear models of which players are present: LIME, ContextCite and KernelSHAP, fitted by scikit-learn."""
+"""LIME, ContextCite and KernelSHAP: linear models of which players are present, fitted by scikit-learn."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from .perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
 from .registry import LOGITS, register
 
 WEIGHT_OF_ENDS = 1e6
-"""Weight of the whole input and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
+"""Weight of the whole and the empty input in KernelSHAP, in place of an infinite one (Captum's value)."""
 
 
 class _Surrogate(Perturbation):

@@ -1,1 +1,1 @@
-"""The session of a model: its copy at one moment, batches, forward passes, and their limits."""
+"""The model in use: its copies at one moment, its batches, its forward passes and their limits."""

@@ -1,4 +1,4 @@
-"""Work through many encodings in batches, which shrink when memory runs out."""
+"""Batches of encodings that are split when memory runs out."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from .task_model import TaskModel
 
 
 class BatchAttempt:
-    """The work on one batch, in a `with` block: without memory for it, it ends there, to be tried again in parts.
+    """A `with` block for the work on one batch; out of memory leaves the block, and the batch is split and tried again.
 
     So does work on texts that the model cannot read together, as BART's classifier with different numbers of end
     tokens. All other errors go on.
@@ -44,7 +44,7 @@ class BatchAttempt:
 
 
 def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int = 1) -> Iterator[BatchAttempt]:
-    """Yield batches of encodings to be worked on in a `with` block; when memory runs out, smaller ones.
+    """Yield batches of encodings, each to be used in a `with` block; when memory runs out, smaller ones follow.
 
         for attempt in batch_attempts(model, encodings):
             with attempt as places:
@@ -107,7 +107,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
 
 
 def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:
-    """Return the forward pass of each encoding; with every layer's output if `layers`."""
+    """Return the forward pass of each encoding, with the outputs of all layers if `layers`."""
     passes: dict[int, ForwardPass] = {}
     for attempt in batch_attempts(model, encodings):
         with attempt as places, torch.inference_mode():
@@ -117,12 +117,12 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
 
 
 def _hold_media(encodings: Sequence[Encoding]) -> bool:
-    """Return whether pictures or sounds stand among the words of a text, which is read by itself then."""
+    """Return whether a text contains pictures or sounds; such a text is a batch by itself."""
     return not isinstance(encodings, EncodingColumns) and any(encoding.media for encoding in encodings)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Return whether padding leaves a text's states unchanged; tried with the shortest and the longest text.
+    """Return whether padding leaves a text's states unchanged, tested with the shortest and the longest text.
 
     A trial holds for all lengths between them, see `ProvedLengths`.
     """
@@ -159,7 +159,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 
 
 def _compared_states(model: TaskModel, batch: Batch) -> list[Tensor]:
-    """Return what must not change with padding: one text's states, (T, H), and, but of vocabularies, its logits."""
+    """Return the tensors that padding must not change: the states, (T, H), and, except for vocabularies, the logits."""
     with torch.inference_mode():
         model.prepare(batch)
         headless = model.parts.trunk is None

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import prompts_are_continued_as_alone
 from .batch_attempts import batch_attempts
-from .model_copy import ProvedLengths, lengths_to_try, reading
+from .model_copy import ProvedLengths, input_errors, lengths_to_try
 from .task_model import TaskModel
 
 PADDING_SAFE = {
@@ -32,7 +32,7 @@ PADDING_SAFE = {
     "transformers_version",
     "use_cache",
 }
-"""Settings of greedy generation to which padding makes no difference; repetition penalties count it as text."""
+"""Settings of greedy generation that padding does not affect; repetition penalties count padding as text."""
 
 NEUTRAL_AT_ONE = {
     "num_beams",
@@ -41,16 +41,16 @@ NEUTRAL_AT_ONE = {
     "repetition_penalty",
     "encoder_repetition_penalty",
 }
-"""Settings that do nothing at 1; all others do nothing where they are not set, false or 0."""
+"""Settings that have no effect at 1; all others have none if they are unset, false or 0."""
 
 TRIAL_STEPS = 2
-"""Tokens that a trial writes: one after the prompt, and one from what the model kept of it."""
+"""Tokens that a test generates: one after the prompt, and one with the cache."""
 
 
 def batched_generation(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[list[int]]]:
-    """Return the token ids that are generated after each prompt; of a source, all that the decoder reads.
+    """Return the token ids generated after each prompt; for an encoder-decoder model, all ids of the decoder.
 
     Where several sequences are asked for, each prompt has several; otherwise one.
 
@@ -76,7 +76,7 @@ def batched_generation(
 
 
 def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
-    """Return the tokens generated after each prompt, in a batch if a trial shows that each gets the same as alone.
+    """Return the tokens generated after each prompt, in a batch if a test shows the same tokens as for each alone.
 
     The trial is made afterwards, for then it is known how long the texts have become: a rotary embedding that stretches
     does so at some length of prompt and completion.
@@ -116,7 +116,7 @@ def _call_generate(
     options: Mapping[str, Any],
     media_inputs: Mapping[str, Tensor] | None = None,
 ) -> Any:
-    """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source."""
+    """Call the model's own `generate` on the token ids of prompts, padded on the left, or of one source."""
     virtual_tokens = model.copy.virtual_tokens
     texts = [virtual_tokens.stripped(ids) for ids in texts]
     longest = max(map(len, texts))
@@ -125,7 +125,7 @@ def _call_generate(
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in texts], device=model.device)  # (B, P)
     copy: Any = private_clone(model.copy.wrapped if virtual_tokens else model.copy.unmodified)
     inputs = {**(media_inputs or {}), "input_ids": batch_ids, "attention_mask": mask}
-    with reading(copy, inputs, doing="continue"):
+    with input_errors(copy, inputs, doing="continue"):
         return copy.generate(**inputs, generation_config=config, **options)
 
 
@@ -143,7 +143,7 @@ def end_ids(config: GenerationConfig) -> set[int]:
 
 
 def until_end(ids: list[int], ends: set[int]) -> list[int]:
-    """Return token ids up to the first end-of-sequence token, after which only padding stands."""
+    """Return token ids up to the first end-of-sequence token; only padding follows it."""
     for index, token in enumerate(ids):
         if token in ends:
             return ids[: index + 1]
@@ -165,7 +165,7 @@ def _indices_by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
 
 
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: int, proved: ProvedLengths) -> bool:
-    """Return whether prompts get the same logits in a batch as alone, tried for lengths that were not proved before.
+    """Return whether prompts get the same logits in a batch as alone, testing lengths that are not proved yet.
 
     Args:
         model: The model.

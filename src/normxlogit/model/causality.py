@@ -69,7 +69,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
 
 
 def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
-    """Return numbers of tokens from one to another, each at most twice the one before.
+    """Return lengths from one to another, each at most twice the one before.
 
     Short prefixes prove little: the first token has the same state with any rotary embedding. Whatever the length from
     which states differ, a prefix of more than half of that length is among these.
@@ -82,7 +82,7 @@ def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
 
 
 def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
-    """Return whether prefixes of a text, of `counts` tokens, have the same states by themselves as in the text.
+    """Return whether prefixes of a text have the same states alone as in the text.
 
     Args:
         model: The model.
@@ -94,5 +94,5 @@ def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, coun
 
 
 def _states(model: TaskModel, text: Encoding) -> Tensor:
-    """Return what the head reads of a text, (T, H)."""
+    """Return the hidden states of a text that the head reads, (T, H)."""
     return model.run(model.batch([text], [0]), predict=False).hidden[0]

@@ -43,7 +43,7 @@ class ForwardPass:
 
     @property
     def hidden(self) -> Tensor:
-        """Final representations, what the head reads, (B, T, H).
+        """The final hidden states, which the head reads, (B, T, H).
 
         Raises:
             HeadMismatchError: If no head was found that reproduces the model's logits.
@@ -100,7 +100,7 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
 
 
 def no_states(module: nn.Module) -> UnsupportedModelError:
-    """Return the error for a model that does not give its layers' outputs."""
+    """Return the error for a model that does not return the outputs of its layers."""
     return UnsupportedModelError(f"{type(module).__name__} does not give its layers' outputs")
 
 

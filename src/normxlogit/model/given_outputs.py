@@ -1,4 +1,4 @@
-"""Validate a forward pass that the caller has run: complete, and of these inputs."""
+"""Validate a forward pass that the caller has run: it is complete, and has these inputs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,7 +56,7 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
 
 
 def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Return the hidden states and logits that outputs hold."""
+    """Return the hidden states and logits of outputs, after checking their shapes."""
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
     are_tensors = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
@@ -70,7 +70,7 @@ def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[
 
 
 def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
-    """Refuse a list of hidden states that was cut."""
+    """Refuse hidden states that are not those of all layers."""
     counted = parts.early_exit is None and parts.token_pooling is None and parts.layers is not None
     if counted and len(states) - 1 != parts.layers:
         raise InputError(
@@ -95,16 +95,16 @@ def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
 
 
 def has_graph(outputs: Mapping[str, Any]) -> bool:
-    """Return whether the caller ran a pass with gradients."""
+    """Return whether the caller's pass has an autograd graph."""
     answer = answer_of(outputs)
     return answer is not None and answer.grad_fn is not None
 
 
 def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
-    """Refuse to explain a pass, whose graph cannot be used, by another one that differs from it inside.
+    """Refuse to explain the caller's pass, which has no graph, by a second pass with other hidden states.
 
     Raises:
-        InputError: If what the head reads differs.
+        InputError: If the hidden states that the head reads differ.
     """
     if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
         theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)

@@ -1,4 +1,4 @@
-"""Identify the caller's model by its weights, how it reads, and its answer to a fixed input.
+"""Identify the caller's model by its weights, its input settings, and its logits for a fixed input.
 
 Weights say nothing of active adapters, hooks, patched modules or settings; the answer does, whatever they consist of.
 """
@@ -18,14 +18,14 @@ from ..results.storage.identity import PROBED, Identity
 from .task_model import TaskModel
 
 DEVICE_TOLERANCE = 1e-3
-"""Largest difference, relative to the largest logit, between two devices' answers of one model in single precision."""
+"""Largest difference between one model's float32 logits on two devices, relative to the largest logit."""
 
 CHUNK = 64 << 20
 """Bytes of a weight that are moved to the CPU at once."""
 
 
 def identity_of(model: TaskModel) -> Identity:
-    """Return the identity of the caller's model as it answers now.
+    """Return the identity of the caller's model as it is now.
 
     It costs one pass over a short input, and reading the weights once. The answer is that of the model's copy, which is
     compared with the caller's own.
@@ -48,7 +48,7 @@ def identity_of(model: TaskModel) -> Identity:
 
 
 def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
-    """Return some logits of the answer to the task's example input, and how far rounding may change them."""
+    """Return some logits for the task's example input, and their tolerance for rounding."""
     try:
         encodings = model.task.encode(model, [model.task.example_input(model)])[0]
         with torch.inference_mode():
@@ -62,7 +62,7 @@ def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
 
 
 def _weight_bytes(model: nn.Module) -> Iterator[bytes | memoryview]:
-    """Yield the names and values of a model's weights, wherever they are, and which modules have backward hooks."""
+    """Yield the names and bytes of a model's weights, also offloaded ones, and the modules with backward hooks."""
     for name, value in sorted(model.state_dict().items()):
         if isinstance(value, Tensor) and value.is_meta:
             value = _offloaded_weight(model, name)
@@ -74,7 +74,7 @@ def _weight_bytes(model: nn.Module) -> Iterator[bytes | memoryview]:
 
 
 def _tensor_bytes(value: Any) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a tensor; of another value its text or, where that may hold an address, its type."""
+    """Yield the bytes of a tensor; for another value its text, or its type if the text may hold an address."""
     if not isinstance(value, Tensor):
         yield (repr(value) if isinstance(value, bool | int | float | str) else type(value).__qualname__).encode()
         return
@@ -122,7 +122,7 @@ def _reading_settings(model: TaskModel) -> dict[str, Any]:
 
 
 def _processor_settings(reader: Any) -> Any:
-    """Return the settings of an image processor or a feature extractor; None for tokenizers and for none."""
+    """Return the settings of an image processor or a feature extractor; None if there is neither."""
     if reader is None or hasattr(reader, "get_vocab"):
         return None
     return reader.to_dict() if hasattr(reader, "to_dict") else type(reader).__qualname__

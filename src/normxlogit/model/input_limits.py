@@ -1,4 +1,4 @@
-"""Limits of a model's inputs: length, token ids, those for padding, and the names of further inputs."""
+"""Limits of a model's inputs: length, vocabulary, padding ids, and the names of further inputs."""
 
 import inspect
 import math
@@ -14,15 +14,15 @@ from ..errors import InputError
 from ..inputs.encoder import UNLIMITED
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
-"""How tables with a row for each position are called; those of distances between tokens do not bound a text."""
+"""Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
 
 MAX_OFFSET_ROWS = 4
-"""Rows that a table may have before its first position: for padding, or for nothing."""
+"""Most rows of a table before its first position, for padding or unused."""
 
 
 def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> int | None:
-    """Return how many tokens the model reads, None if nothing bounds it.
+    """Return the maximal number of tokens of the model, None if it has no limit.
 
     A table with a row for each position is a bound, and a number that the model's own forward reads. The number in a
     configuration alone is none: rotary models read on beyond it.
@@ -35,7 +35,7 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) 
 
 
 def _table_limits(model: nn.Module) -> Iterator[int]:
-    """Yield the number of positions of each position table that is used for text."""
+    """Yield the number of positions of each table of position embeddings for text."""
     config = getattr(model, "config", None)
     if not isinstance(config, PretrainedConfig):
         return
@@ -62,7 +62,7 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
 
 
 def _declared_positions(config: PretrainedConfig) -> list[int]:
-    """Return the numbers of positions that a configuration names, the largest first."""
+    """Return the numbers of positions in a configuration, the largest first."""
     lengths = {
         value
         for name, value in config.to_dict().items()
@@ -72,7 +72,7 @@ def _declared_positions(config: PretrainedConfig) -> list[int]:
 
 
 def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
-    """Yield the number of positions of each table in a module itself, and whether it certainly is one of positions."""
+    """Yield the row count of each possible position table of a module, and whether it certainly is one."""
     if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
         return  # a table of sines that grows with the text
     if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):  # a table for each axis
@@ -87,20 +87,20 @@ def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, 
 
 
 def _own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors that are a module's own, with their names."""
+    """Yield the tensors of a module itself, not of its children, with their names."""
     for table in (module._parameters, module._buffers, vars(module)):  # some tables are neither parameters nor buffers
         yield from ((name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
 def _is_position_table(name: str) -> bool:
-    """Return whether a name is one of tables with a row for each position."""
+    """Return whether a name is that of a position table."""
     return _POSITION_TABLE.search(name) is not None and _RELATIVE.search(name) is None
 
 
 def _first_position_row(module: Any) -> int:
-    """Return the row of the first position: after the padding's where the model counts as RoBERTa does."""
+    """Return the row of the first position; in models like RoBERTa it follows the row for padding."""
     code = getattr(type(module).forward, "__code__", None)
-    if code is not None and "padding_idx" not in code.co_names:  # it finds the rows itself, and not by the padding
+    if code is not None and "padding_idx" not in code.co_names:  # the module does not count positions from the padding
         return int(getattr(module, "offset", 0))
     padding = getattr(module, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
@@ -122,7 +122,7 @@ def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exce
 
 
 def _length_hint(model: nn.Module, tokens: int) -> str:
-    """Return the settings that bound the model's length, if a text reaches one, and what to do."""
+    """Return advice on the settings that limit the length, if a text reaches one."""
     config = getattr(model, "config", None)
     settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
     settings_reached = [
@@ -139,7 +139,7 @@ def _length_hint(model: nn.Module, tokens: int) -> str:
 
 
 def vocabulary_limit(model: nn.Module) -> int | None:
-    """Return how many token ids the model has embeddings for, None if it looks them up in another way."""
+    """Return the number of token embeddings, None if the model has no ordinary table of them."""
     try:
         table = model.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):
@@ -174,7 +174,7 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
 
 
 def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
-    """Return the first token id among candidates that an embedding table of so many rows has."""
+    """Return the first candidate that is an id within the vocabulary."""
     return next(
         int(token_id)
         for token_id in candidates
@@ -183,7 +183,7 @@ def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
 
 
 def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
-    """Return the names of the inputs that a model reads, None if it does not say.
+    """Return the names of a model's inputs, None if its signature does not list them.
 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
     that the tokenizer gives to every model, are read.

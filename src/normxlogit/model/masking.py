@@ -1,4 +1,4 @@
-"""Remove tokens from inputs: on the token ids, never by decoding and tokenising again."""
+"""Removal of tokens from encodings, by token ids, never by decoding and tokenising again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from .task_model import TaskModel
 
 
 def check_words(model: TaskModel) -> None:
-    """Refuse a model of pictures or sounds, whose patches and frames cannot be removed like words."""
+    """Refuse a model of pictures or sounds, whose patches and frames cannot be removed as words are."""
     if not model.task.reads_tokens:
         raise UnsupportedModelError(
             f"this method needs a text, whose tokens can be left out or replaced, and {type(model.module).__name__} "
@@ -27,7 +27,7 @@ def masks(model: TaskModel) -> bool:
 
 
 def _autoregressive(config: PretrainedConfig) -> bool:
-    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
+    """Return whether transformers has causal, but no masked language models for a configuration's family."""
     is_causal = config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     is_masked = config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
@@ -69,7 +69,7 @@ def remove_tokens(
 
 
 def moved_position(model: TaskModel, position: int, removed: Sequence[int], *, masked: bool | None = None) -> int:
-    """Return where a prediction is read after tokens are removed: at the same token, or the last one left before it.
+    """Return a position after tokens are removed: that of the same token, or of the last one left before it.
 
     Args:
         model: Its task decides whether tokens are masked in place, unless `masked` says.

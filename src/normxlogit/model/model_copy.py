@@ -1,4 +1,4 @@
-"""Copies of the caller's model at one moment, and the parts found in them."""
+"""Structural copies of the caller's model at one moment, and the parts found in them."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ from .input_limits import unreadable_input
 
 
 class ModelCopy:
-    """Structural copies of one model, made together; weights are the caller's own.
+    """Structural copies of one model, made at the same time; they share the caller's weights.
 
     Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
 
@@ -57,7 +57,7 @@ class ModelCopy:
     """
 
     def __init__(self, caller_model: nn.Module, watched: nn.Module | None = None) -> None:
-        # First: a change while the copy is made must show.
+        # The snapshot is taken first, so that a change during the copying is noticed.
         self._snapshot = Snapshot(caller_model if watched is None else watched)
         unwrapped_model = unwrapped(caller_model)
         register_recorders(unwrapped_model)
@@ -78,7 +78,7 @@ class ModelCopy:
         self.causal = ProvedLengths()
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
-        self._places: dict[int, Tensor] = {}
+        self._state_indices: dict[int, Tensor] = {}
 
     @property
     def current(self) -> bool:
@@ -87,12 +87,12 @@ class ModelCopy:
 
     @cached_property
     def mixes_texts(self) -> bool:
-        """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
+        """Whether activations are quantised by the maximum of a batch, so that texts affect each other's logits."""
         return quantises_by_batch(self.module)
 
     @cached_property
     def recording_pool(self) -> Pool[PreTrainedModel]:
-        """A pool for passes that return all layers: the hooks that transformers adds for them slow other passes."""
+        """A pool of copies for passes that return all layers, as transformers' hooks for them slow other passes."""
         return Pool(self.module)
 
     def run(
@@ -116,7 +116,7 @@ class ModelCopy:
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         with (
-            reading(self.module, inputs, gradients=torch.is_grad_enabled()),
+            input_errors(self.module, inputs, gradients=torch.is_grad_enabled()),
             pool.lease(kind_of(inputs, stop)) as copy,
         ):
             return run(copy, inputs, record=record, replace=replace, stop=stop)
@@ -133,13 +133,13 @@ class ModelCopy:
 
     @property
     def known_parts(self) -> Parts:
-        """The parts, known after the first batch."""
+        """The parts; they are found on the first batch."""
         if self.parts is None:
             raise UnsupportedModelError("the model has not read anything yet")
         return self.parts
 
     def note_unverified(self, note: str | None) -> None:
-        """Add a note to all results: what could not be proved because it could not be tried; None adds nothing."""
+        """Add a note to all results on a proof that could not be run; None adds nothing."""
         if note is not None:
             self.parts = replace(self.known_parts, unverified=(*self.known_parts.unverified, note))
 
@@ -160,18 +160,18 @@ class ModelCopy:
             hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
         else:
             hidden = states[layer]
-        return self.by_token(hidden, length)
+        return self.token_states(hidden, length)
 
-    def by_token(self, hidden: Tensor, length: int) -> Tensor:
-        """Return each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`, or more."""
+    def token_states(self, hidden: Tensor, length: int) -> Tensor:
+        """Return a state for each of T = `length` tokens, (B, T, H), from a trunk that returns fewer or more states."""
         parts = self.known_parts
         if parts.token_pooling is None:
             return hidden[:, :length]
-        if length not in self._places:
-            self._places[length] = token_state_indices(
+        if length not in self._state_indices:
+            self._state_indices[length] = token_state_indices(
                 self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device
             )
-        return hidden[:, self._places[length]]
+        return hidden[:, self._state_indices[length]]
 
     @cached_property
     def embeddings(self) -> WordEmbeddings:
@@ -187,7 +187,7 @@ class ModelCopy:
 
 
 class ProvedLengths:
-    """Ranges of lengths at whose two ends the property was proved.
+    """Ranges of lengths, at both ends of which a property was proved.
 
     What changes with the length of a text or of a batch (rotary embeddings that stretch, attention that turns sparse)
     changes from some length on, so what is alike at the ends of a range is alike within it. It need not be alike beyond
@@ -214,7 +214,7 @@ class ProvedLengths:
 
 
 def lengths_to_try(lengths: Iterable[int]) -> list[int]:
-    """Return the lengths of the texts to try in a batch with the longest, the shortest first.
+    """Return the lengths to test in a batch with the longest text, the shortest first.
 
     A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
     whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
@@ -235,16 +235,19 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
 
 
 @contextmanager
-def reading(
+def input_errors(
     model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
-    """Name the input in the error of a model that fails on it.
+    """Turn an error of the model's own code into an `InputError` that names the input.
 
     Args:
-        model: Names it.
-        inputs: What it reads.
-        gradients: Whether gradients are computed: then the failure may be of another kind, and is not changed.
-        doing: What the model does with it.
+        model: The model, which the error names.
+        inputs: Its inputs.
+        gradients: Whether gradients are computed. The error may then have another cause, and is raised unchanged.
+        doing: What the model was asked to do with the input, for the error.
+
+    Raises:
+        InputError: If the model fails on its inputs.
     """
     try:
         yield
@@ -257,5 +260,5 @@ def reading(
 
 
 def failed_inside(error: InputError) -> bool:
-    """Return whether an error says that the model's own code failed on its input, see `reading`."""
+    """Return whether an error was raised by `input_errors`, as the model's own code failed."""
     return error.__cause__ is not None

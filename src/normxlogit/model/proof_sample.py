@@ -1,4 +1,4 @@
-"""The small sample of a batch that proofs run on, and the comparison with the caller's own model."""
+"""The sample of a batch for the proof of the head, and the comparison of the copy with the caller's model."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ MAX_TOKENS = 64
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
-    """Return the inputs for the proof: one or two texts of one length, of more than one token."""
+    """Return the inputs for the proof of the head: one or two texts of one length, of more than one token."""
     if batch.placeholder_mask is not None:  # the head is the same for words alone, of which there may be few
         words = ~batch.placeholder_mask[0]  # (T,)
         by_token = {name: value for name, value in batch.inputs.items() if value.shape == batch.mask.shape}
@@ -51,7 +51,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
 
 
 def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> str | None:
-    """Compare the answer of the copy that is explained with that of the model as its owner calls it.
+    """Compare the logits of the explained copy with those of the model as its owner calls it.
 
     Returns:
         Why they could not be compared, as a note on results; None where they were.

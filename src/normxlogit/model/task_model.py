@@ -1,4 +1,4 @@
-"""A task model, taken apart, and its forward passes."""
+"""`TaskModel`: the model with its task and parts, and its forward passes."""
 
 import operator
 import threading
@@ -30,13 +30,13 @@ from ..tasks.similarity.sentence_embedding import Pooling
 from ..tasks.targets import All, BatchTargets, Layers, is_choice
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy, reading
+from .model_copy import ModelCopy, input_errors
 from .proof_sample import compare, first_alone, sample_of
 from .version import ModelVersion, ThreadVersion, read_version
 
 
 class TaskModel:
-    """A task model, taken apart into trunk and head without being touched.
+    """A task model with its trunk and head, which are found without changing it.
 
     The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
 
@@ -84,7 +84,7 @@ class TaskModel:
 
     @property
     def version(self) -> ModelVersion:
-        """What this thread's call began with: another thread may read a changed model meanwhile."""
+        """The version that this thread's call began with; another thread may refresh the model meanwhile."""
         return self._thread.version or self._newest
 
     @property
@@ -94,17 +94,17 @@ class TaskModel:
 
     @property
     def config(self) -> PretrainedConfig:
-        """Its configuration."""
+        """The configuration of the caller's model."""
         return self.version.config
 
     @property
     def task(self) -> Task:
-        """What it is for, with everything that differs by it."""
+        """The task, which decides everything that differs between tasks."""
         return self.version.task
 
     @property
     def encoder(self) -> Encoder:
-        """What makes encodings of texts."""
+        """The encoder of texts."""
         return self.task.encoder
 
     @property
@@ -149,7 +149,7 @@ class TaskModel:
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs go."""
+        """The device of the inputs."""
         weight = next(self.module.parameters(), None)
         if weight is None or weight.device.type == "meta":  # offloaded: its hook will move the inputs
             return torch.device("cpu")
@@ -162,12 +162,12 @@ class TaskModel:
 
     @property
     def output_count(self) -> int:
-        """How many outputs a target can be: labels, or entries of the vocabulary."""
+        """The number of outputs that can be a target: labels, or entries of the vocabulary."""
         return self.vocabulary_size if self.task.vocabulary else len(self.task.labels)
 
     @property
     def parts(self) -> Parts:
-        """The parts that were found; known after the first batch."""
+        """The parts of the model; they are found on the first batch."""
         return self.copy.known_parts
 
     @property
@@ -209,7 +209,7 @@ class TaskModel:
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch) -> ModelCopy:
-        """Take the model apart and prove the head, on the first batch only.
+        """Find the parts of the model and prove the head, on the first batch only.
 
         Raises:
             HeadMismatchError: If the head cannot be applied by itself, or the copy answers otherwise than the model.
@@ -222,7 +222,7 @@ class TaskModel:
         with copy.lock:
             if copy.parts is None:
                 sample, unverified = sample_of(batch, self.task), None
-                with reading(copy.module, batch.inputs), without_autocast(sample):
+                with input_errors(copy.module, batch.inputs), without_autocast(sample):
                     if copy.is_adapted:
                         first_inputs = first_alone(batch)
                         caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
@@ -280,7 +280,7 @@ class TaskModel:
         *,
         replace: Mapping[str, Replace] | None = None,
     ) -> Tensor:
-        """Return the model's logits and nothing else; differentiable where gradients are on.
+        """Return the logits of the model alone, differentiable if gradients are enabled.
 
         Args:
             inputs: Model inputs, (B, T).
@@ -312,10 +312,10 @@ class TaskModel:
         replace: Mapping[str, Replace] | None = None,
         log_probability: bool = False,
     ) -> Tensor:
-        """Return what is explained of the model's answers to inputs; differentiable where gradients are on.
+        """Return the explained quantity of targets for inputs, differentiable if gradients are enabled.
 
         Args:
-            target: What is explained of B texts, K targets each.
+            target: The targets of B texts, K each.
             inputs: Model inputs, (N, T).
             positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
             texts: Which of the B texts each of the N belongs to, (N,).
@@ -332,7 +332,7 @@ class TaskModel:
         hidden = self.run_trunk(inputs, replace=replace)  # (N, T, H)
         indices = torch.arange(len(hidden), device=hidden.device)  # (N,)
         hidden, texts = hidden[indices, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H), (N,)
-        # A difference needs no other logit.
+        # With a contrast, only the logits of the targets and the contrast are needed.
         rows, target = (None, target) if target.contrast is None else target.vocabulary_rows()
         values = []
         for states, texts_of_states in zip(hidden.split(TOKENS_AT_ONCE), texts.split(TOKENS_AT_ONCE), strict=True):
@@ -341,9 +341,9 @@ class TaskModel:
         return torch.cat(values)
 
     def states(self, batch: Batch) -> Tensor:
-        """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
+        """Return the hidden states that the head reads, (B, T, H)."""
         self.prepare(batch)
-        return self.copy.by_token(self.run_trunk(batch.inputs), batch.mask.shape[1])
+        return self.copy.token_states(self.run_trunk(batch.inputs), batch.mask.shape[1])
 
     def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
@@ -382,7 +382,7 @@ class TaskModel:
         positions = self.task.positions(batch, logits)
         token_logits = None
         if hidden is not None:
-            hidden = self.copy.by_token(hidden, length)  # (B, T, H)
+            hidden = self.copy.token_states(hidden, length)  # (B, T, H)
             token_logits = None if vocabulary else self.head_logits(hidden, batch)  # (N, C)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
@@ -416,13 +416,13 @@ class TaskModel:
         return batch.real(head.texts(hidden, batch.inputs)).float()  # (N, C)
 
     def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:
-        """Return the output of a layer, 1 to L, of a forward pass with layers as the head would read it, (B, T, H)."""
+        """Return the output of a layer, 1 to L, as a hidden state for the head, (B, T, H)."""
         if layer == self.parts.layers:
             return run.hidden
         return self.copy.layer_for_head(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def generating(self) -> "TaskModel":
-        """Return the model with a task that generates: BART's class is one of masked and of encoder-decoder models."""
+        """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
         return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.limit, task="seq2seq-lm")

@@ -1,4 +1,4 @@
-"""The caller's model at one moment: its copies, and what depends on its settings."""
+"""The version of a model at one moment: its copies, its task and its encoder."""
 
 import threading
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from .model_copy import ModelCopy
 
 
 class ModelVersion(NamedTuple):
-    """What belongs to one moment of the caller's model; a call keeps the one that it began with.
+    """The copies, task and encoder of the caller's model at one moment; a call keeps the version it began with.
 
     Attributes:
         caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
@@ -58,7 +58,7 @@ def read_version(
     *,
     previous: nn.Module,
 ) -> ModelVersion:
-    """Copy the caller's model as it is now, and read from it what depends on its settings.
+    """Copy the caller's model as it is now, and create the task and encoder for it.
 
     Args:
         model: What the caller gave.

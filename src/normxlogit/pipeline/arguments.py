@@ -19,7 +19,7 @@ BATCHES = "Explainer(..., batch_tokens=...) says how many tokens are read at onc
 LONG = "long_text= says what to do with long texts, and encode(texts, max_length=...) cuts them"
 FIRST = "what is explained comes first, without a name: explainer(texts)"
 
-RENAMED = {
+SYNONYMS = {
     "layer": ("layers",),
     "label": ("target",),
     "labels": ("target",),
@@ -32,9 +32,9 @@ RENAMED = {
     "passages": ("documents",),
     "query": ("question",),
 }
-"""Argument names of other libraries, and ours: the first that the function takes."""
+"""Argument names of other libraries, and the names of ours to suggest: the first that the function takes."""
 
-ELSEWHERE = {
+ADVICE = {
     "text_pair": PAIR,
     "pair": PAIR,
     "batch_size": BATCHES,
@@ -51,29 +51,38 @@ ELSEWHERE = {
 """Advice for names of settings that are not arguments of a call."""
 
 CHAT = "a prompt with it is a mapping: {'messages': messages, 'tools': tools, 'documents': documents}"
-ELSEWHERE |= {"tools": CHAT, "documents": CHAT, "chat_template_kwargs": CHAT, "messages": CHAT}
-ELSEWHERE["enable_thinking"] = (
+ADVICE |= {"tools": CHAT, "documents": CHAT, "chat_template_kwargs": CHAT, "messages": CHAT}
+ADVICE["enable_thinking"] = (
     "a prompt with it is a mapping: {'messages': messages, 'chat_template_kwargs': {'enable_thinking': False}}"
 )
 
-RECEIVERS = {"self", "cls"}
+SELF_NAMES = {"self", "cls"}
 
-OPEN = ("layer", "batch_size", "text_pair", "targets", "tools", "documents", "chat_template_kwargs", "enable_thinking")
-"""Arguments that are refused also by functions that pass unknown ones on to transformers."""
+NEVER_PASSED_ON = (
+    "layer",
+    "batch_size",
+    "text_pair",
+    "targets",
+    "tools",
+    "documents",
+    "chat_template_kwargs",
+    "enable_thinking",
+)
+"""Arguments that functions with `**kwargs` refuse too, instead of passing them on to transformers."""
 
 
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Refuse arguments that a function does not take by an error of the library, which names the right one.
+    """Raise an error that names the right argument when a function is called with one that it does not take.
 
     Raises:
         InputError: If an argument is unknown or missing.
         MethodError: If it is a setting of a method.
     """
-    return advised_arguments(ELSEWHERE)(function)
+    return advised_arguments(ADVICE)(function)
 
 
 def advised_arguments(advice: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return what checks the arguments of a function as `checked_arguments` does, with its own advice.
+    """Return a decorator that checks arguments as `checked_arguments` does, with other advice.
 
     Args:
         advice: What to do instead, by the name of an argument that the function does not take.
@@ -86,27 +95,28 @@ def advised_arguments(advice: Mapping[str, str]) -> Callable[[Callable[P, R]], C
 
 
 def _checked(function: Callable[P, R], advice: Mapping[str, str]) -> Callable[P, R]:
-    signature, description = _unpacked(function)
+    """Return the function wrapped so that its arguments are checked, with a signature that `help` shows well."""
+    signature, description = _with_unpacked_options(function)
     owner = function.__qualname__.partition(".")[0]
     name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
     keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     keywords += [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    keywords = [name for name in keywords if name not in RECEIVERS]
-    every = signature.parameters.keys() - RECEIVERS
-    hands_on = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    keywords = [name for name in keywords if name not in SELF_NAMES]
+    accepted = signature.parameters.keys() - SELF_NAMES
+    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        unknown = [key for key in kwargs if key not in every and (not hands_on or key in OPEN)]
+        unknown = [key for key in kwargs if key not in accepted and (not takes_any_keyword or key in NEVER_PASSED_ON)]
         if unknown:
-            raise _unknown(name, unknown[0], keywords, kwargs, advice)
+            raise _unknown_argument_error(name, unknown[0], keywords, kwargs, advice)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise InputError(_unbound(name, signature, str(error))) from None
+            raise InputError(_missing_argument_message(name, signature, str(error))) from None
         return function(*args, **kwargs)
 
-    vars(checked)["__signature__"], checked.__doc__ = _spelled(signature), description
+    vars(checked)["__signature__"], checked.__doc__ = _with_short_types(signature), description
     return checked
 
 
@@ -117,8 +127,8 @@ class _Type(str):
         return str(self)
 
 
-def _spelled(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature whose types are without the modules of their names, so that it fits on a screen."""
+def _with_short_types(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature whose types have no module names, so that it fits on a screen."""
 
     def spelled(annotation: Any) -> Any:
         if annotation is inspect.Signature.empty:
@@ -139,7 +149,7 @@ def checked_methods(kind: Class) -> Class:
     return kind
 
 
-def _unpacked(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
+def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signature, str | None]:
     """Return a signature and a docstring in which the keys of an unpacked `TypedDict` are arguments like any other.
 
     `**options: Unpack[Keys]` takes these keys alone, and `**options: Annotated[Any, Keys]` others too.
@@ -158,36 +168,36 @@ def _unpacked(function: Callable[..., Any]) -> tuple[inspect.Signature, str | No
     return signature.replace(parameters=[*others, *takes_others]), text.replace(described, "\n".join(lines))
 
 
-def _unknown(
-    name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any], elsewhere: Mapping[str, str]
+def _unknown_argument_error(
+    name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any], advice_by_name: Mapping[str, str]
 ) -> InputError | MethodError:
     keywords = list(keywords)
-    close = [keyword for keyword in RENAMED.get(key, ()) if keyword in keywords]
-    close = close or ([] if key in elsewhere else nearest(key, keywords, most=1))
+    close = [keyword for keyword in SYNONYMS.get(key, ()) if keyword in keywords]
+    close = close or ([] if key in advice_by_name else nearest(key, keywords, most=1))
     if close:
         advice = f"did you mean {close[0]}=?"
-    elif key in elsewhere:
-        advice = elsewhere[key]
-    elif "method" in keywords and (setting := _as_setting(key, arguments)) is not None:
+    elif key in advice_by_name:
+        advice = advice_by_name[key]
+    elif "method" in keywords and (setting := _method_setting(key, arguments)) is not None:
         return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
     else:
         advice = f"it has {', '.join(f'{keyword}=' for keyword in keywords)}"
     return InputError(f"{name} has no argument {key!r}: {advice}")
 
 
-def _as_setting(key: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return a setting as text with its method: the method of the call, or the first that has the setting."""
+def _method_setting(key: str, arguments: Mapping[str, Any]) -> str | None:
+    """Return `method:setting=value` for a setting of a method: the method of the call, or the first that has it."""
     owners = [info.name for info in list_methods() if key in info.defaults]
     method_name = str(arguments.get("method", "")).partition(":")[0]
     owner = method_name if method_name in owners else next(iter(owners), None)
     return None if owner is None else f"{owner}:{key}={arguments[key]}"
 
 
-def _unbound(name: str, signature: inspect.Signature, problem: str) -> str:
+def _missing_argument_message(name: str, signature: inspect.Signature, problem: str) -> str:
     """Return the message for a missing argument, or for too many positional ones."""
     if "too many positional" not in problem:
         return f"{name}: {problem}"
     parameters = signature.parameters.values()
-    places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in RECEIVERS]
+    places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in SELF_NAMES]
     pairs = f"; {PAIR}" if places[0] in ("inputs", "text", "texts") else ""
     return f"{name} takes {' and '.join(places)} without a name, and all others by name{pairs}"

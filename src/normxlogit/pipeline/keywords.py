@@ -37,9 +37,9 @@ OfLongText = Annotated[
 
 OfVerify = Annotated[
     Verify,
-    "Run the model again without this many of the words (regions, moments) of the highest scores, one at a time and "
-    'together, and without as many others: the result is in `verified`. "auto" removes five, and looks among all words '
-    "for a set whose removal changes the prediction. None, the default, runs nothing.",
+    "Run the model again without this many of the words (regions of pictures, moments of sounds) of the highest "
+    'scores, one at a time and together, and without as many others: the result is in `verified`. "auto" removes five, '
+    "and looks among all for a set whose removal changes the prediction. None, the default, runs nothing.",
 ]
 
 

@@ -30,7 +30,7 @@ from .verification import Answer, MeasuredQuantity, Tokens, removable, run_searc
 
 
 class Side(NamedTuple):
-    """One text with its vector and states.
+    """One text or picture with its vector and states.
 
     Attributes:
         vector: Its vector at length 1, (C,).
@@ -55,7 +55,7 @@ class Shares(NamedTuple):
     bias: Tensor | None
     sinks: tuple[int, ...]
 
-    def whole(self) -> Tensor:
+    def with_bias(self) -> Tensor:
         """Return the scores with the bias as a last column, (K, T + 1)."""
         if self.bias is None:
             raise ValueError("the method reports no bias")
@@ -86,11 +86,11 @@ def _explain(
 ) -> list[Attribution]:
     """Explain the cosine of a text with each of several others.
 
-    The cosine is <p, q> / (|p| |q|), p and q the two vectors. With the frozen network p is a sum over the tokens of its
-    text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant the shares of one
-    text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs <u_i, v_j> / (|p| |q|). All u_i
-    take a backward pass for each of the C dimensions of the vector; the pairs then take one for each token of the
-    first text through each of the second ones.
+    The cosine is <p, q> / (|p| |q|), with p and q the two vectors. With the frozen network p is a sum over tokens of
+    its text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant, the contributions
+    of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
+    <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
+    pairs then take one backward pass through each second text for every token of the first text.
 
     Args:
         model: The model.
@@ -107,26 +107,26 @@ def _explain(
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    reader, *readers = (model.tower_for(item) for item in (first, *second_items))
-    other_reader = readers[0]
-    if any(each is not other_reader for each in readers):
+    tower, *other_towers = (model.tower_for(item) for item in (first, *second_items))
+    other_tower = other_towers[0]
+    if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    (query,) = _read(reader, reader.task.encode_each(reader, [first]))
-    encodings = other_reader.task.encode_each(other_reader, second_items)
-    documents = _read(other_reader, encodings)
+    (query,) = _embed(tower, tower.task.encode_each(tower, [first]))
+    encodings = other_tower.task.encode_each(other_tower, second_items)
+    documents = _embed(other_tower, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
-    (query_shares,) = _score(reader, [query], method, vectors)
+    (query_shares,) = _score(tower, [query], method, vectors)
     directions = query.vector[None]  # (1, C)
     rows: Tensor | None = None
     if matrix:
         eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
-        rows = _score(reader, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
+        rows = _score(tower, [query], method, eye[None])[0].with_bias().T  # (T1 + 1, C), over the vector's length
         directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
     shares_of_documents: dict[int, Shares] = {}
-    for attempt in batch_attempts(other_reader, [d.encoding for d in documents], method.memory):
+    for attempt in batch_attempts(other_tower, [d.encoding for d in documents], method.memory):
         with attempt as places:
             expanded = directions.expand(len(places), -1, -1)
-            scored = _score(other_reader, [documents[i] for i in places], method, expanded)
+            scored = _score(other_tower, [documents[i] for i in places], method, expanded)
             shares_of_documents.update(zip(places, scored, strict=True))
     results = []
     for k, document in enumerate(documents):
@@ -134,7 +134,7 @@ def _explain(
             query_shares.scores[k], None if query_shares.bias is None else query_shares.bias[k], query_shares.sinks
         )
         results.append(_result(model, (query, document), (shares_of_query, shares_of_documents[k]), method))
-    return results if verify is None else _verified((reader, other_reader), query, documents, results, verify)
+    return results if verify is None else _verified((tower, other_tower), query, documents, results, verify)
 
 
 def _verified(
@@ -144,12 +144,12 @@ def _verified(
     results: Sequence[Attribution],
     verify: int | Literal["auto"],
 ) -> list[Attribution]:
-    """Return results with the cosine without the words of either text, or regions, that have the highest scores."""
-    origins = [_origins(query, document) for document in documents]
+    """Return the results verified: the cosine is measured without the words or regions of the highest scores."""
+    origins = [_origin_of_units(query, document) for document in documents]
 
     def vectors_without(model: TaskModel, texts: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
         encodings = [remove_tokens(model, text.encoding, removed, masked=False) for text, removed in texts if removed]
-        shortened = iter(_read(model, encodings))
+        shortened = iter(_embed(model, encodings))
         return [next(shortened).vector if removed else text.vector for text, removed in texts]
 
     def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
@@ -163,10 +163,11 @@ def _verified(
         cosines = [float(q.double() @ d.double()) for q, d in zip(queries, others, strict=True)]
         return [Answer(None, cosine, None) for cosine in cosines]
 
-    found = [removable(result) for result in results]
-    places = [place for place, (parts, _, _) in enumerate(found) if parts]
+    removables = [removable(result) for result in results]
+    places = [place for place, (parts, _, _) in enumerate(removables) if parts]
     questions = [
-        (found[i].parts, MeasuredQuantity("the cosine", "cosine", found[i].unit, found[i].removed_by)) for i in places
+        (removables[i].parts, MeasuredQuantity("the cosine", "cosine", removables[i].unit, removables[i].removed_by))
+        for i in places
     ]
     verifications = run_searches(
         questions, verify, lambda keys: cosines_without([(places[i], units) for i, units in keys])
@@ -177,29 +178,29 @@ def _verified(
     return verified
 
 
-def _read(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
-    """Read texts in batches."""
+def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
+    """Compute the vectors and states of texts, in batches."""
     sides: dict[int, Side] = {}
     for attempt in batch_attempts(model, encodings):
         with attempt as places:
-            sides.update(zip(places, _read_batch(model, [encodings[i] for i in places]), strict=True))
+            sides.update(zip(places, _embed_batch(model, [encodings[i] for i in places]), strict=True))
     return [sides[i] for i in range(len(encodings))]
 
 
-def _read_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
-    """Read texts in one batch."""
+def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
+    """Compute the vectors and states of texts in one batch."""
     batch = model.batch(encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = model.run(batch)
-        vectors = _unit(run.logits)  # (B, C)
+        vectors = _normalised(run.logits)  # (B, C)
         if isinstance(run.final, Tensor):
-            states = _unit(model.head_logits(run.hidden, batch))  # (N, C)
+            states = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
         else:  # no head reads a single token
             states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
     # Out of inference mode: what follows backpropagates through the model.
-    each = states.clone().split([len(e) for e in encodings])
+    text_states = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
-    return [Side(*side) for side in zip(encodings, vectors.clone(), each, strict=True)]
+    return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]
 
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Shares]:
@@ -237,7 +238,7 @@ def _result(
 ) -> Attribution:
     (query, document), (query_shares, document_shares) = sides, shares
     cosine = float(query.vector.double() @ document.vector.double())
-    left, right = _explained(query, query_shares, 0), _explained(document, document_shares, 1)
+    left, right = _half_result(query, query_shares, 0), _half_result(document, document_shares, 1)
     units = left.units + right.units
     scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
     units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
@@ -246,7 +247,7 @@ def _result(
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
     pairs = state_cosines = None
     if len(document_shares.scores) > 1:  # the first is for the cosine, the others for each token of the query
-        pairs, state_cosines = _host(document_shares.whole()[1:]), _host(query.states @ document.states.T)
+        pairs, state_cosines = _to_numpy(document_shares.with_bias()[1:]), _to_numpy(query.states @ document.states.T)
     sinks = [query.encoding.tokens[i] for i in query_shares.sinks]
     sinks += [document.encoding.tokens[i] for i in document_shares.sinks]
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
@@ -264,19 +265,19 @@ def _result(
         notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note))),
         merge=method.word_merge,
         quantity="cosine",
-        bias=None if biases is None else _host(biases),
+        bias=None if biases is None else _to_numpy(biases),
         pairs=pairs,
         state_cosines=state_cosines,
     )
 
 
 class Half(NamedTuple):
-    """One of two texts or pictures with its shares of the cosine.
+    """One of two texts or pictures with its contributions to the cosine.
 
     Attributes:
-        units: Its units, without the parts of a picture that have places.
+        units: Its units, without the patches of a picture.
         scores: float32, (U,).
-        placed: Its picture.
+        placed: Its picture with scores, if it has one.
         bias: The bias, (); None where the method reports none.
     """
 
@@ -286,7 +287,7 @@ class Half(NamedTuple):
     bias: Tensor | None
 
 
-def _explained(side: Side, shares: Shares, sequence: int) -> Half:
+def _half_result(side: Side, shares: Shares, sequence: int) -> Half:
     """Return the scores of a text's tokens, or of a picture's patches."""
     encoding = side.encoding
     bias = None if shares.bias is None else shares.bias.reshape(-1)[:1, None].cpu()  # (1, 1)
@@ -295,33 +296,33 @@ def _explained(side: Side, shares: Shares, sequence: int) -> Half:
     # Patches have no characters, and no vocabulary.
     units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
-    units_kept = _without_places(encoding)
+    units_kept = _tokens_outside_picture(encoding)
     return Half(
         units.take(units_kept),
-        _host(scores.values[0, 0])[units_kept],
+        _to_numpy(scores.values[0, 0])[units_kept],
         [picture._replace(sequence=sequence) for picture in placed],
         None if scores.bias is None else scores.bias[0, 0],
     )
 
 
-def _without_places(encoding: Encoding) -> list[int]:
-    """Return the tokens that are no parts of a picture with places."""
+def _tokens_outside_picture(encoding: Encoding) -> list[int]:
+    """Return the indices of the tokens that are not patches of a picture."""
     picture = None if encoding.signal is None else encoding.signal.picture
     return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
 
 
-def _origins(query: Side, document: Side) -> list[tuple[int, int]]:
-    """Return for each unit of a result which side it is of, 0 or 1, and which of its tokens it is."""
+def _origin_of_units(query: Side, document: Side) -> list[tuple[int, int]]:
+    """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens."""
     encodings = list(enumerate((query.encoding, document.encoding)))
     pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
-    plain = [(side, i) for side, encoding in encodings for i in _without_places(encoding)]
+    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_picture(encoding)]
     return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
 
 
-def _unit(vectors: Tensor) -> Tensor:
+def _normalised(vectors: Tensor) -> Tensor:
     return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
 
-def _host(values: Tensor) -> FloatArray:
+def _to_numpy(values: Tensor) -> FloatArray:
     array: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
     return array

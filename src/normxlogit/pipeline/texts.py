@@ -125,10 +125,10 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         B results.
     """
     method, columns = options.method, score_batch(model, run, options)
-    texts = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
+    predictions = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
-    infos = describe_targets(target, columns.ids, columns.contrast, columns.places)
+    batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
     precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
@@ -140,16 +140,21 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
             None if values is None else np.array(values[row][axes], np.float32, order="C")
             for values in (columns.bias, columns.sink if sinks else None)
         )
-        targets, inputs = infos[row], model.task.result_inputs(encoding)
+        targets, inputs = batch_targets[row], model.task.result_inputs(encoding)
         ids = [chosen.id for chosen in targets if chosen.id is not None]
-        same_note = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
-        notes = (*inputs.pop("notes"), *precision, *same_note, *sink_note(encoding.tokens, encoding.special, sinks))
+        same_contrast = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
+        notes = (
+            *inputs.pop("notes"),
+            *precision,
+            *same_contrast,
+            *sink_note(encoding.tokens, encoding.special, sinks),
+        )
         results.append(
             Attribution(
                 scores=np.array(values, np.float32, order="C"),
                 **inputs,
                 notes=notes,
-                predictions=(texts[row],),  # type: ignore[index]
+                predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
                 quantity=model.task.quantity,
                 layers=columns.layers or None,
@@ -177,9 +182,9 @@ class ScoreColumns:
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
         predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
         token_predictions: The same of each token alone, (N, 3); None where it was not computed.
-        spans: The answers of a model that answers with spans.
+        spans: The predicted spans of an extractive model; None of others.
         diagnostics: What the method measured of itself, (B, K) each, as lists.
-        bias: What belongs to no token, (B, K, L); None where scores do not add up.
+        bias: The contribution of no token, (B, K, L); None where scores do not add up.
         sink: What attention sinks contribute, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
     """
@@ -200,7 +205,7 @@ class ScoreColumns:
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
-    """Score the tokens of a forward pass, without an object for each of them."""
+    """Score the tokens of a forward pass, and return scores and predictions as arrays."""
     method, batch = options.method, run.batch
     batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model.task, run, options.target, options.contrast, batch_targets)
@@ -255,7 +260,7 @@ def _places(run: ForwardPass) -> Tensor | None:
 
 
 def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str, Any]:
-    """Return what the method measured of itself on one text: a number, or a tuple of them along the label axis."""
+    """Return the method's diagnostics of one text: a number each, or a tuple of them along the label axis."""
     of_row = {name: tuple(values[row]) for name, values in measured.items()}
     return {name: values if labelled else values[0] for name, values in of_row.items()}
 
@@ -266,10 +271,11 @@ def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | Non
     Args:
         model: The model.
         run: A forward pass of it.
-        requested: Whether they are asked for; None returns them where they are nearly free, so not of a vocabulary.
+        requested: Whether the caller asked for them; None computes them where they cost little, which excludes
+            vocabulary heads.
     """
-    nearly_free = isinstance(run.final, Tensor) and not model.task.vocabulary
-    if not (nearly_free if requested is None else requested) or not model.task.head_reads_tokens:
+    cheap = isinstance(run.final, Tensor) and not model.task.vocabulary
+    if not (cheap if requested is None else requested) or not model.task.head_reads_tokens:
         return None
     with torch.inference_mode():
         if run.token_logits is not None:

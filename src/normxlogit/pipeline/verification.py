@@ -26,7 +26,7 @@ from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verificat
 NOT_VERIFIED = "not verified: it was read in several windows"
 
 HOLDS = 0.5
-"""From this probability on a label that holds or not by itself does."""
+"""The probability from which on a label holds, where labels do not exclude each other."""
 
 REGIONS = 8
 """Most regions of a picture in a row or a column: a single patch of many seldom matters."""
@@ -35,7 +35,7 @@ MOMENT = 0.25
 """Seconds of a sound that are silenced at a time, at least."""
 
 SHOWN = 5
-"""Units that are removed one at a time by "auto", and where a person looks."""
+"""How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
 
 Tokens = tuple[int, ...]
 
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
     Attributes:
         value: The measured quantity.
-        outcome: What another prediction differs in; None where predictions are values.
+        outcome: What is compared to decide whether the prediction changed; None where predictions are values.
     """
 
     prediction: Prediction | None
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
 
 
 Search = Generator[list[Tokens], list[Answer], Verification]
-"""Asks for the answers without some tokens, and returns what was found."""
+"""A coroutine that yields sets of tokens, receives the answers without each, and returns the verification."""
 
 
 def with_verifications(
@@ -104,8 +104,8 @@ def with_verifications(
 def removable_of(model: TaskModel, a: Attribution) -> Removable:
     """Return what can be removed from an input.
 
-    The token whose own label or prediction is explained stays, and so does the one at which an answer is read, unless
-    there is nothing else.
+    The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
+    is nothing else to remove.
     """
     a = ranked_scores(a)
     return removable(a, a.target.position if model.task.answers_at_token else None)
@@ -154,13 +154,13 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         task = self.model.task
         run = self.model.run(self.model.batch(encodings, list(range(len(encodings)))))
         if task.extractive:
-            values = [self._start_or_end(run, row, *key) for row, key in enumerate(keys)]
+            values = [self._position_probability(run, row, *key) for row, key in enumerate(keys)]
             return [Answer(p, value, p.label) for p, value in zip(task.answers(run), values, strict=True)]
-        chances = task.probabilities(run.logits)  # (B, C)
-        outputs = run.logits if chances is None else chances  # (B, C)
+        probabilities = task.probabilities(run.logits)  # (B, C)
+        outputs = run.logits if probabilities is None else probabilities  # (B, C)
         targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
         explained = outputs.gather(1, targets)  # (B, 1)
-        # Where labels do not exclude each other, the answer to what is explained is its own output's.
+        # Where labels do not exclude each other, the answer is read from the explained label's own output.
         shown = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
         shown, measured = to_host(shown, explained)
         self.model.check_finite(measured, run.batch)
@@ -170,21 +170,24 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what another prediction differs in: the label; of labels that hold each by itself whether it does."""
+        """Return what is compared to decide whether a prediction changed; None where predictions are values.
+
+        It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
+        """
         if self.model.task.outcomes is None:
             return None
         if self.model.task.outcomes == "exclusive":
             return prediction.id
         return prediction.probability is not None and prediction.probability >= HOLDS
 
-    def _start_or_end(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
-        """Return the probability that the answer still starts (or ends) at its token; 0 where that was removed."""
+    def _position_probability(self, run: ForwardPass, row: int, place: int, removed: Tokens) -> float:
+        """Return the probability that the answer starts (or ends) at the explained token; 0 if that is removed."""
         target = self._results[place].target
         if run.logits_by_position is None or target.position is None or target.position in removed:
             return 0.0
         position = target.position if self._masked else target.position - sum(i < target.position for i in removed)
-        chances = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
-        return float(chances[position, target.id or 0])
+        probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
+        return float(probabilities[position, target.id or 0])
 
 
 def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
@@ -192,9 +195,9 @@ def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | 
     model = answers.model
     questions = []
     for a in results:
-        found, target = removable_of(model, a), ranked_scores(a).target
-        measured = MeasuredQuantity(target.name, model.task.measured, found.unit, found.removed_by)
-        questions.append((found.parts, measured))
+        candidates, target = removable_of(model, a), ranked_scores(a).target
+        measured = MeasuredQuantity(target.name, model.task.measured, candidates.unit, candidates.removed_by)
+        questions.append((candidates.parts, measured))
     return run_searches(questions, verify, answers)
 
 
@@ -203,7 +206,7 @@ def run_searches(
     verify: int | Literal["auto"],
     answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
 ) -> list[Verification]:
-    """Run the searches of several inputs side by side: what they ask for next is read in the same batches.
+    """Run the searches of several inputs in step, so that the inputs they ask for share batches.
 
     Args:
         questions: What can be removed from each input, and what is measured.
@@ -216,24 +219,25 @@ def run_searches(
     pending = {place: next(running) for place, running in enumerate(searches)}
     while pending:
         replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
-        following = {}
+        requested = {}
         for place, sets in pending.items():
             try:
-                following[place] = searches[place].send([next(replies) for _ in sets])
+                requested[place] = searches[place].send([next(replies) for _ in sets])
             except StopIteration as stop:  # noqa: PERF203  # its value is what was found
                 verifications[place] = stop.value
-        pending = following
+        pending = requested
     return [verifications[place] for place in range(len(searches))]
 
 
 def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
-    """Ask for the answers without the parts of the highest scores, alone and together, and without others.
+    """Yield the parts to remove: those of the highest scores, alone and together, and as many others as a control.
 
     Args:
         parts: What can be removed.
         count: How many are removed one at a time.
         measured: What is measured, and how.
-        everything: Whether a set is looked for among all parts, if these do not change the prediction.
+        everything: Whether the smallest set is searched for among all parts, if the removed ones do not change the
+            prediction.
     """
     order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
     first, remaining = order[:count], order[count:]
@@ -328,21 +332,45 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
         a: The explanation, with one score for each unit.
         fixed: A token that stays, unless there is nothing else.
     """
-    if a.has_text:
-        parts = with_spaces_before(_text_parts(a))
-        parts = [part for part in parts if fixed not in part.tokens] or parts
-        return Removable(parts, "word" if a.has_words else "token", "deleted")
+    parts = with_spaces_before(_text_parts(a)) if a.has_text else []
+    return with_media_parts(a, [part for part in parts if fixed not in part.tokens] or parts)
+
+
+def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
+    """Return words and the parts of the pictures and sounds beside them as what can be removed.
+
+    Args:
+        a: The explanation; of several targets or answers the sum of the scores counts.
+        words: The words of its text, or tokens where words are not known.
+    """
+    kinds: list[Removable] = []
+    if words:
+        kinds.append(Removable(list(words), "word" if a.has_words else "token", "deleted"))
     if a.images:
-        count = len(a.images)
-        names = [f" of picture {number}" if count > 1 else "" for number in range(1, count + 1)]
-        regions = [part for image, name in zip(a.images, names, strict=True) for part in _regions(image, name)]
-        return Removable(regions, "region", "replaced")
-    moments = [
-        part._replace(tokens=tuple(sound.first + moment for moment in part.tokens))
-        for sound in a.audio
-        for part in removable_moments(sound)
+        kinds.append(Removable(_named(a.images, _regions), "region", "replaced"))
+    if a.audio:
+        kinds.append(Removable(_named(a.audio, removable_moments), "moment", "silenced"))
+    if len(kinds) == 1:
+        return kinds[0]
+    parts = [
+        part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
+        for found, unit, _ in kinds
+        for part in found
     ]
-    return Removable(moments, "moment", "silenced")
+    return Removable(parts, "part", "removed")
+
+
+def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]]) -> list[UnitScore]:
+    """Return the parts of pictures, or of sounds; of several each says whose it is."""
+    names = [medium.name for medium in media]
+    if len(set(names)) < len(names):
+        names = [f"{medium.kind} {number}" for number, medium in enumerate(media, 1)]
+    endings = [f" of {name}" if len(names) > 1 else "" for name in names]
+    return [
+        part._replace(text=part.text + ending)
+        for medium, ending in zip(media, endings, strict=True)
+        for part in parts_of(medium)
+    ]
 
 
 def _text_parts(a: Attribution) -> list[UnitScore]:
@@ -353,9 +381,10 @@ def _text_parts(a: Attribution) -> list[UnitScore]:
 
 
 def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
-    """Return the parts that are not white space, each with the token of the space before it, if it is one by itself.
+    """Return the parts that are not white space, each with the space before it, if that is a token by itself.
 
-    So it is before numbers, in most tokenizers of language models. Left where it is, it would be a second space.
+    Most tokenizers of language models write a space before a number as such a token. If it were left behind when the
+    number is removed, two spaces would follow each other.
     """
     visible: list[UnitScore] = []
     spaces: tuple[int, ...] = ()
@@ -366,8 +395,8 @@ def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
     return visible
 
 
-def _regions(image: Medium, ending: str) -> list[UnitScore]:
-    """Return squares of patches, at most `REGIONS` in a row or column; `ending` says which picture's."""
+def _regions(image: Medium) -> list[UnitScore]:
+    """Return squares of patches, at most `REGIONS` in a row or column."""
     side = -(-max(image.shape) // REGIONS)
     groups: dict[tuple[int, int], list[int]] = {}
     for patch, (row, column) in enumerate(np.ndindex(*image.shape)):
@@ -375,9 +404,7 @@ def _regions(image: Medium, ending: str) -> list[UnitScore]:
     last = side - 1
     return [
         UnitScore(
-            f"{row * side},{column * side}"
-            + (f" to {row * side + last},{column * side + last}" if last else "")
-            + ending,
+            f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
             tuple(image.first + patch for patch in patches),
             _sum(image, patches),
         )
@@ -386,20 +413,20 @@ def _regions(image: Medium, ending: str) -> list[UnitScore]:
 
 
 def removable_moments(sound: Medium) -> list[UnitScore]:
-    """Return moments of `MOMENT` seconds, or of a frame where frames are longer; their tokens are frames of the sound.
+    """Return moments of `MOMENT` seconds, or of a frame where frames are longer.
 
     Args:
         sound: A sound with scores of its frames; of several answers their sum counts.
     """
-    times = sound.times.tolist()
     groups: dict[int, list[int]] = {}
-    for frame, (start, end) in enumerate(times):
+    for frame, (start, end) in enumerate(sound.times.tolist()):
         if end > start:
             groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
     parts = []
     for frames in groups.values():
-        start, end = min(times[i][0] for i in frames), max(times[i][1] for i in frames)
-        parts.append(UnitScore(f"{start:.2f}-{end:.2f} s", tuple(frames), _sum(sound, frames)))
+        times = sound.times[frames]  # (n, 2)
+        name = f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s"
+        parts.append(UnitScore(name, tuple(sound.first + frame for frame in frames), _sum(sound, frames)))
     return parts
 
 

@@ -1,1 +1,1 @@
-"""Results for a terminal, a page and a notebook."""
+"""Drawings of results for terminals, pages, notebooks and figures."""

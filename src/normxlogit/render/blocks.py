@@ -1,4 +1,4 @@
-"""What a drawing consists of: plain data that the terminal, pages and plots draw.
+"""Blocks, the plain data that terminals, pages and plots draw.
 
 A result lists its blocks, and each backend draws any list of them; a new result needs no renderer of its own.
 """
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 
 class Piece(NamedTuple):
-    """A piece of text in the colour of its score.
+    """A piece of text with its colour, the strength of its score.
 
     Attributes:
         strength: From -1 (against) to 1 (for); 0 has no colour.
@@ -38,7 +38,7 @@ class Piece(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar from `start`, the 0 of the scale, and an interval; positions are shares of the axis, from 0 to 1."""
+    """A bar from `start`, the zero of the scale, with an interval; positions are shares of the axis, from 0 to 1."""
 
     start: float
     end: float
@@ -71,7 +71,7 @@ def cell(text: str, value: float | None = None, **options: Any) -> Cell:
 
 
 class Column(NamedTuple):
-    """A column of a table; numbers line up at the right."""
+    """A column of a table; numbers are aligned right."""
 
     name: str
     numbers: bool = False
@@ -87,7 +87,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Header(Block):
-    """What was asked and answered.
+    """The input's answer with facts and notes, above a drawing.
 
     Attributes:
         prediction: The model's answer; empty for none.
@@ -149,7 +149,7 @@ class Turn(NamedTuple):
     """A message of a conversation.
 
     Attributes:
-        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", or "answer".
+        kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound", or "answer".
         name: What it is called.
         share: Its share of what speaks for the answer; None for the answer itself.
         runs: Pieces in a row, each with the line that they are folded to; an empty one where they are not.
@@ -163,7 +163,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Chat(Block):
-    """A conversation with the answer that follows it, which is all that a terminal shows; `runs` as in `Turn`."""
+    """A conversation with its answer; a terminal shows the answer alone. `runs` are as in `Turn`."""
 
     kind: ClassVar = "chat"
 
@@ -197,7 +197,7 @@ class Table(Block):
 
 @dataclass(frozen=True)
 class Links(Block):
-    """Links between the pieces of a card: pointing at a part of the answer colours the sources that it rests on.
+    """Links between the pieces of a card: pointing at a part of the answer colours its sources.
 
     Attributes:
         data: What the page's script reads: "scores" with one row for each part, of what it has seen, or "shares".
@@ -213,7 +213,7 @@ class Links(Block):
 
 @dataclass(frozen=True)
 class Fold(Block):
-    """Blocks that a page folds; only `essential` ones are shown by a terminal, which cannot fold."""
+    """Blocks that a page folds; a terminal, which cannot fold, shows them only if they are `essential`."""
 
     kind: ClassVar = "fold"
 

@@ -1,4 +1,4 @@
-"""Blocks of numbers: heat maps, from which texts, tables and plots take colours and numbers too, and legends."""
+"""Grids of scores, which are heat maps and give texts, tables and plots their colours, and legends."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MOST = 40
 """Most bars or columns of a figure: the strongest ones, in the order of the text."""
 
 GREY = "grey: not read by the model"
-"""What is said where text that the model did not read is drawn in grey."""
+"""The remark on grey text."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Grid(Block):
     scales: Sequence[float] = ()
 
     def __post_init__(self) -> None:
-        """Fill in columns of one kind, and the scale of each row: of all rows together, or of its own step."""
+        """Fill in the kinds of columns, and the scale of each row: a common one, or its own for each step."""
         object.__setattr__(self, "kinds", self.kinds or [""] * len(self.columns))
         object.__setattr__(self, "details", self.details or [""] * len(self.columns))
         if not self.scales:
@@ -67,7 +67,7 @@ class Grid(Block):
 
     @property
     def compared(self) -> list[int]:
-        """The columns that set the scale: without special tokens and the place of the answer, if others are left."""
+        """The columns that set the scale: all but special tokens and the answer's position, if others are left."""
         return [i for i in self.plain if self.kinds[i] != "read"] or self.plain or list(range(len(self.columns)))
 
     @property
@@ -86,7 +86,7 @@ class Grid(Block):
         return strengths
 
     def number(self, row: int, column: int) -> str:
-        """Return a score as it is written."""
+        """Return a score as text."""
         return number(float(self.scores[row, column]), self.scales[row], signed=self.signed)
 
     def pieces(self, row: int) -> list[Piece]:
@@ -127,7 +127,7 @@ class Grid(Block):
 
 @dataclass(frozen=True)
 class Legend(Block):
-    """What the colours mean.
+    """The meaning of the colours.
 
     Attributes:
         negative: What blue means; None for scores without a sign.
@@ -145,7 +145,7 @@ class Legend(Block):
     unread: bool = False
 
     def meanings(self, faintest: float) -> list[tuple[int, str]]:
-        """Return the sign and the meaning of red and blue, of a grid of those that are drawn.
+        """Return the signs of the colours that are drawn, with their meanings.
 
         Args:
             faintest: The least strength that is coloured.
@@ -156,7 +156,7 @@ class Legend(Block):
         return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= faintest]
 
     def remarks(self, faintest: float) -> list[str]:
-        """Return what to know of the colours: which scores have none, and the notes."""
+        """Return remarks on the colours: which scores have none, and the notes."""
         scales = set(self.grid.scales if self.grid else ())
         if not any(scales):
             return [*self.notes]
@@ -166,7 +166,7 @@ class Legend(Block):
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:
-    """Return a score with three digits of the largest one, so that columns of numbers line up."""
+    """Return a score rounded to three digits of the largest one, so that columns of numbers line up."""
     if scale and not 1e-4 <= scale < 1e5:
         return format(score, "+.2e" if signed else ".2e")
     digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2

@@ -1,4 +1,4 @@
-"""A result in words: what the model answered, what is explained and how."""
+"""Descriptions of a result as text: the prediction, the target and the method."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -16,11 +16,11 @@ LENGTH = 160
 """Characters of a text in a table or heading."""
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
-"""What tokenizers put for what is not in their vocabulary."""
+"""Tokens for words that are not in the vocabulary."""
 
 
 def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: str = "") -> Header:
-    """Return the model's answer, and what is explained of it by which methods.
+    """Return the header: the prediction, the explained target and the methods.
 
     Args:
         results: A result, or those of several methods for one text and target.
@@ -38,7 +38,7 @@ def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: st
 
 
 def meanings(a: Attribution) -> tuple[str, str, str | None]:
-    """Return what is explained, and what positive and negative scores mean; None for methods without a sign."""
+    """Return the explained target, and the meanings of positive and negative scores, None for unsigned methods."""
     first, names = a.targets[0], [visible(target.name) for target in a.targets]
     target, against = ", ".join(names), "against it"
     explained = names[0] if len(names) == 1 else f"the {'token' if first.kind == 'token' else 'label'}"
@@ -62,13 +62,13 @@ def meanings(a: Attribution) -> tuple[str, str, str | None]:
 
 
 def score_label(a: Attribution) -> str:
-    """Return what scores mean, for an axis."""
+    """Return the label of an axis of scores."""
     _, positive, negative = meanings(a)
     return f"score: {positive}" + (f" (+), {negative} (−)" if negative else "")
 
 
 def model_text(name: str) -> str:
-    """Return a model's name; of a local folder its last part, for the rest of the path says nothing of the model."""
+    """Return a model's name; for a local folder, the last part of its path."""
     path = PurePath(name)
     local = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2  # names on the hub have two parts
     return path.name or name if local else name
@@ -109,7 +109,7 @@ def shortened(text: str, length: int = LENGTH) -> str:
 
 
 def _unknown(a: Attribution) -> list[str]:
-    """Return a note if the model read words that are not in its vocabulary."""
+    """Return a note if tokens of the text are unknown to the tokenizer."""
     text_tokens = [token for token, special in zip(a.tokens, a.special_tokens_mask, strict=True) if not special]
     unknown = [token for token in text_tokens if token in UNKNOWN]
     if not unknown or any("unknown to the tokenizer" in note for note in a.notes):

@@ -1,4 +1,4 @@
-"""Blocks as HTML: a fragment for notebooks, a self-contained page for a browser."""
+"""Blocks as HTML: fragments for notebooks, and self-contained pages."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 FAINT = 0.03
-"""Strength below which nothing is coloured."""
+"""Strengths below this are not coloured."""
 
 COLORS = {True: "220,38,38", False: "37,99,235"}
 """Red for positive and blue for negative scores."""
 
 DENSEST = 0.55
-"""Opacity of the strongest colour; letters keep a contrast of 4.5 on light and dark pages."""
+"""Opacity of the strongest colour; text keeps a contrast of 4.5 on light and dark pages."""
 
 NAME, TALL, LONGEST = 60, 60, 14.0
 """Most characters of a name in the line below a text, rows of a table without a scroll box, and em of a bar."""
@@ -43,18 +43,18 @@ CLASSES = {
 
 
 def page(cards: Sequence[Card], title: str) -> str:
-    """Draw results on a page that needs nothing but a browser."""
+    """Draw results as a self-contained page."""
     return _environment().get_template("page.html.j2").render(cards=cards, title=title)
 
 
 def fragment(blocks: Sequence[Block], *, style: bool = True) -> str:
-    """Draw a result for a notebook: one element without a script; the style of the first fragment holds for all."""
+    """Draw a result for a notebook as one element without scripts; only the first needs `style`."""
     return _environment().get_template("fragment.html.j2").render(blocks=blocks, style=style)
 
 
 @cache
 def _environment() -> "Environment":
-    """Return the templates: control characters are taken from every string, and markup in it is escaped."""
+    """Return the template environment, which escapes markup and removes control characters in every string."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -76,7 +76,7 @@ def _clean(value: Any) -> Any:
 
 
 def _markup(**attributes: str | None) -> Markup:
-    """Return attributes of an element, without those that are None."""
+    """Return the attributes of an element that are not None."""
     written = (f' {name.replace("_", "-")}="{escape(safe(value))}"' for name, value in attributes.items() if value)
     return Markup("".join(written))  # noqa: S704  # every value is escaped
 
@@ -100,12 +100,12 @@ def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
 
 
 def _direction(pieces: Sequence[Piece]) -> str:
-    """Return the writing direction of a text; special tokens are no part of its language."""
+    """Return the writing direction of a text, without its special tokens."""
     return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
 
 
 def _colour(strength: float) -> tuple[str, str]:
-    """Return the class and the style of a colour; empty for a faint one.
+    """Return the class and the style of a strength; empty for a faint one.
 
     The colour stands at each element, with the strength as opacity, so that notebooks that drop styles still show it.
     """
@@ -116,7 +116,7 @@ def _colour(strength: float) -> tuple[str, str]:
 
 
 def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
-    """Return the class, colour, place and value of a cell, and the name of its column where a narrow page needs it."""
+    """Return the attributes of a cell: class, colour, place, value, and the column's name for narrow pages."""
     sign, style = _colour(cell.strength)
     return _markup(
         **{"class": " ".join(filter(None, ["nxl-number" if column.numbers else "", sign]))},
@@ -128,7 +128,7 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
 
 
 def _bar_style(bar: Bar) -> str:
-    """Return place, length and colour of a bar; a narrow page shortens it by its share."""
+    """Return the style of a bar: place, length and colour; narrow pages shorten it."""
     start, share = min(bar.start, bar.end), abs(bar.end - bar.start)
     width = f"display:inline-block;height:0.8em;width:{LONGEST * share:.2f}em"
     offset = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""
@@ -145,13 +145,13 @@ def _choices(table: Table) -> list[str]:
 
 
 def _script_data(values: Mapping[str, Any]) -> Markup:
-    """Return values as JSON that can stand in a script element: in ASCII, and without anything that ends it."""
+    """Return values as JSON for a script element: ASCII, without characters that could end the element."""
     text = json.dumps(values, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704  # nothing in it is markup
 
 
 def _slider(block: Sentences) -> Markup:
-    """Return what the slider shows at each step: captions, and the titles and strengths of the coloured pieces."""
+    """Return the data of each step of the slider: captions, and the titles and strengths of coloured pieces."""
     rows = [(row, [p for text in row.texts for p in text if p.column is not None]) for row in block.rows]
     drawn = [
         {

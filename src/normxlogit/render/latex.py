@@ -9,7 +9,7 @@ from .html import COLORS, DENSEST, FAINT
 from .layout import layout
 
 GREY = 0.45
-"""How much darker than white the strongest grey is: black letters keep a contrast of 4.5."""
+"""Opacity of black in the strongest grey; black text keeps a contrast of 4.5."""
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -21,17 +21,17 @@ SPECIAL = {
     "`": r"\textasciigrave{}",
     **{c: f"\\{c}" for c in "{}$&#_%"},
 }
-"""Characters that LaTeX does not take as themselves, at least in its oldest font encoding."""
+"""Characters that must be escaped in LaTeX, at least in its oldest font encoding."""
 
 LIGATURE = re.compile(r"([-',])(?=\1)")
-"""The first of two characters that LaTeX draws as one, such as the dash of two hyphens."""
+"""The first of two characters that LaTeX joins to a ligature, such as two hyphens to a dash."""
 
 HEADER = """% needs \\usepackage{xcolor}; scripts other than Latin need XeLaTeX or LuaLaTeX and a font that has them
 {\\setlength{\\fboxsep}{1pt}\\raggedright"""
 
 
 def shade(strength: float, *, greys: bool) -> str | None:
-    """Return the colour of a strength on white as six hexadecimal digits, None where nothing is coloured."""
+    """Return the colour of a strength on white as six hexadecimal digits, None if it is too faint."""
     if abs(strength) < FAINT:
         return None
     if greys:
@@ -60,7 +60,7 @@ def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) 
 
 
 def _piece(piece: Piece, *, greys: bool) -> str:
-    """Return a piece; where a colour reaches over white space, each word has a box, so that lines can break."""
+    """Return a piece as LaTeX; each word of a coloured piece has a box of its own, so that lines can break."""
     if shade(piece.strength, greys=greys) is None:
         return _escaped(piece.text)
     parts = re.split(r"(\s+)", piece.text)

@@ -1,4 +1,4 @@
-"""A text cut into pieces, and the scores of these."""
+"""The layout of a text: its pieces with their scores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from .describe import UNKNOWN, meanings, prediction_text, score_label
 from .verification import WITHOUT, without_text
 
 Span = tuple[int, int, Piece]
-"""The first character of a piece and one past its last; of a piece with a text of its own both are the same."""
+"""A piece with its start and end in the text; both are equal for a piece with a text of its own."""
 
 Group = tuple[tuple[int, ...], int, int]
-"""Tokens, with the first character and the end of their text; (0, 0) of tokens without characters."""
+"""Tokens, with the start and end of their text; (0, 0) for tokens without characters."""
 
 SPACE, NO_CHARACTER = Piece(" "), "·"
-"""What sets special tokens apart, and a token without a character of its own, such as a further byte of an emoji."""
+"""The space around special tokens, and the sign for a token without a character of its own."""
 
 ALONE = "the head at this token alone"
 READ_HERE = "The answer is read at this token: its score says that an answer is due there, not which"
 SINK = "an attention sink: what it contributes besides is in no score"
 UNREAD = "no token covers this text: the model did not read it"
-"""What tooltips say."""
+"""Tooltips."""
 
 NOTHING = "no word has a score here: what there is belongs to special tokens"
 ONE_SIGN = "all scores have one sign, and none is closer to 0 than {}; centered() shows the difference from the mean"
-"""What is said of layers and of scores as a whole."""
+"""Remarks on layers and on all scores."""
 
 SUMMARY, LEVEL = 4, 0.5
 """Words that the slider names; share of the largest score from which the smallest is mentioned where signs agree."""
@@ -75,7 +75,7 @@ def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None
 
 
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
-    """Return the parts of an answer, its targets, as linked pieces, and what stands between, or before the first."""
+    """Return the parts of an answer, its targets, as linked pieces, with the text between and before them."""
     parts = [(t.span or (0, 0), Piece("", kind="strong", part=k)) for k, t in enumerate(a.targets)]
     parts.sort(key=lambda part: part[0])
     start = parts[0][0][0] if from_first else len(a.prompt or "")
@@ -101,7 +101,7 @@ class Layout:
     grid: Grid
 
     def sentence(self, row: int = 0, caption: str = "") -> Sentence:
-        """Return the text in the colours of a row, under its name or a caption."""
+        """Return the text coloured by a row of scores, under the row's name or a caption."""
         fields = self.grid.pieces(row)
         texts = [
             [p if p.column is None else fields[p.column]._replace(text=p.text) for p in pieces] for pieces in self.texts
@@ -110,7 +110,7 @@ class Layout:
         return Sentence(caption or self.grid.rows[row], texts, strongest or NOTHING)
 
     def legend(self, a: Attribution) -> Legend:
-        """Return what the colours of a result mean."""
+        """Return the legend of a result's colours."""
         grid, notes = self.grid, []
         if a.layers is not None:
             silent = [name for row, name in enumerate(grid.rows) if not grid.strongest(row, 1)]
@@ -146,7 +146,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     elif a.text is None or a.offsets is None:
         texts, groups = tokens_as_text(a)
     else:
-        groups = _shared(a, a.offsets)
+        groups = _group_overlapping(a, a.offsets)
     tokens = [group for group, *_ in groups]
     columns = [word.score for word in scored] if in_words else [a.scores[..., list(i)].sum(-1) for i in tokens]
     predictions = [prediction_text(p) for p in a.token_predictions or ()]
@@ -185,8 +185,8 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     return Layout("word" if in_words else "token", pieces, tokens, facts, grid)
 
 
-def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
-    """Return the spans of the tokens, of those that share characters (the bytes of one emoji) together."""
+def _group_overlapping(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]:
+    """Return the spans of tokens, with tokens that share characters, such as the bytes of one emoji, as one group."""
     groups: list[Group] = []
     for index, (start, end) in enumerate(offsets):
         tokens, first, covered = groups[-1] if groups else ((index,), start, start)
@@ -199,7 +199,7 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Group]
 
 
 def tokens_as_text(a: Attribution) -> tuple[list[str], list[Group]]:
-    """Return the tokens as texts, joined by the usual marks of word boundaries, and the span of each in them."""
+    """Return texts made by joining the tokens at their word boundary markers, and the span of each token."""
     texts, current = [""] * (1 + (1 in a.units.sequence)), 0
     spans: list[Group] = []
     marked = any(token[:1] in _STARTS for token in a.tokens)

@@ -1,4 +1,4 @@
-"""Pictures and sounds as drawings need them: with fewer parts, in their places, and in colours."""
+"""Pictures and sounds for drawings: with fewer parts, their places, and colours."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ALPHA = 0.65
-"""How much of the strongest patch its colour covers."""
+"""Opacity of the colour of the strongest patch."""
 
 STEPS = 8
-"""Points for each moment of a course that follows scores, so that they are drawn as steps."""
+"""Points for each moment of a curve of scores, so that it is drawn in steps."""
 
 RED, BLUE = (220, 38, 38), (37, 99, 235)
-"""For and against, as in the other drawings."""
+"""Colours of positive and negative scores, as in the other drawings."""
 
 
 def merge_neighbours(medium: Medium, most: int) -> Medium:
-    """Return the same with at most `most` patches or moments, for which neighbours are summed."""
+    """Return a medium with at most `most` patches or moments, by summing neighbours."""
     if medium.kind == "sound":
         starts = np.unique(medium.places[:, 0])  # patches of a spectrogram share their times
         merged = np.searchsorted(starts, medium.places[:, 0]) // -(-len(starts) // most)  # (n,): the new part of each
@@ -47,7 +47,7 @@ def merge_neighbours(medium: Medium, most: int) -> Medium:
 
 
 def course_of(medium: Medium) -> FloatArray:
-    """Return the loudness of a sound, from 0 to 1; where it is not known the magnitude of the scores."""
+    """Return the loudness of a sound, from 0 to 1, or the magnitude of its scores if the loudness is not known."""
     if medium.loudness is not None:
         return medium.loudness
     sizes = np.abs(medium.scores.reshape(-1, *medium.shape)).max(0)  # (n,)
@@ -66,7 +66,7 @@ def areas_of(medium: Medium) -> FloatArray:
 
 
 def overlay(medium: Medium, image: "Image") -> "Image":
-    """Return a picture in the colours of its patches; see `Medium.overlay`."""
+    """Return a picture with its patches coloured; see `Medium.overlay`."""
     try:
         from PIL import Image as Pillow
     except ImportError:

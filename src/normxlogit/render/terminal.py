@@ -1,4 +1,4 @@
-"""Blocks as coloured text; where there are no colours, as marks and numbers."""
+"""Blocks as coloured text for terminals, or as marks and numbers without colours."""
 
 import os
 import re
@@ -23,27 +23,27 @@ from .charts import GREY, Grid, Legend
 from .media import course_of
 
 STEPS = (0.1, 1 / 3, 2 / 3)
-"""Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
+"""Thresholds of strength for weak, clear and strong marks; pieces below the first are not marked."""
 
 BAR, NAME_WIDTH, NARROW = 16, 32, 60
 """Characters of the axis of bars, most of the caption of a text, and of a line without bars, which numbers repeat."""
 
 NAMED, GRID = 3, 24
-"""Regions of a picture that are named, and most columns of a heat map that fits."""
+"""Regions of a picture that are named, and most columns of a heat map in a terminal."""
 
 UNWRAPPED = 1_000_000
-"""Width of a file: lines end where the text has its own line ends."""
+"""Width for files, in which lines are not wrapped."""
 
 DIM, BOLD, UNDERLINED = Style(dim=True), Style(bold=True), Style(underline=True)
 STYLES = {"strong": BOLD, "read": UNDERLINED, "unsupported": BOLD + UNDERLINED}
 STYLES |= dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
-"""The kinds of pieces."""
+"""The styles of pieces by kind."""
 SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
-"""Background from weak to strong, for positive and negative scores, under white letters."""
+"""Background colours from weak to strong, for positive and negative scores, under white text."""
 INK = {True: (214, 60, 60), False: (62, 112, 220)}
-"""Letters and bars; contrast of 4.5 to a black terminal and to a white one."""
+"""Colours of text and bars, with a contrast of 4.5 on black and white terminals."""
 HEIGHTS = " ▁▂▃▄▅▆▇█"
-"""A score on a time axis."""
+"""Block characters by height."""
 
 
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
@@ -53,7 +53,7 @@ def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str
 
 
 def text_of_markdown(markdown: str) -> str:
-    """Draw headings and tables in Markdown as text; what is underlined, which Markdown knows as HTML, is emphasised."""
+    """Draw headings and tables of Markdown as text; underlined parts (HTML in Markdown) are emphasised."""
     from rich.markdown import Markdown
 
     document = Markdown(re.sub("</?u>", "*", safe(markdown)), hyperlinks=False)
@@ -61,7 +61,7 @@ def text_of_markdown(markdown: str) -> str:
 
 
 def _printed(parts: Iterable[RenderableType], *, color: bool) -> str:
-    """Return what a terminal shows, without white space at the ends of lines."""
+    """Return the text of a terminal, without white space at the ends of lines."""
     colors: Literal["truecolor", "256"] = (
         "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
     )
@@ -81,7 +81,7 @@ def _width() -> int:
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Return whether to write colours to a stream: `NO_COLOR`, then `FORCE_COLOR`, then `TERM`, then what it is."""
+    """Return whether to write colours to a stream, by `NO_COLOR`, `FORCE_COLOR`, `TERM` and the stream itself."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -103,7 +103,7 @@ def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
 
 
 def _text(text: str, style: Style | None = None) -> Text:
-    """Return text without control characters; every string that is drawn goes through here."""
+    """Return text without control characters; every drawn string is made by this function."""
     return Text(safe(text), style or "", overflow="fold")
 
 
@@ -115,7 +115,7 @@ def _columns(*justify: str) -> Columns:
 
 
 def _named(rows: Iterable[tuple[str, Style, Text]], width: int | None = None) -> Columns:
-    """Return texts beside their names."""
+    """Return a table of names and texts."""
     table = _columns("left", "left")
     table.columns[0].no_wrap, table.columns[0].max_width = True, width
     for name, style, text in rows:
@@ -131,7 +131,7 @@ def _header(block: Header, color: bool) -> RenderableType:
 
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
-    """Draw texts in colour: under their captions in a small block, otherwise beside them."""
+    """Draw coloured texts, under their captions in a small block, otherwise beside them."""
     drawn = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
     if not any(caption for caption, _ in drawn):
         return Group(*(text for _, text in drawn))
@@ -141,7 +141,7 @@ def _sentences(block: Sentences, color: bool) -> RenderableType:
 
 
 def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
-    """Draw one text, every piece in its colour, or with marks after it."""
+    """Draw one text, with each piece coloured or followed by marks."""
     line = Text(overflow="fold")
     for piece in pieces:
         line.append_text(_text(piece.text, _style(piece, piece.strength, color)))
@@ -157,7 +157,7 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 
 def _bar(bar: Bar, color: bool) -> Text:
-    """Return a bar in its place on the axis: to the right of its zero, or to the left."""
+    """Return a bar on its axis, to the right or to the left of zero."""
     length, positive = max(1, round(abs(bar.end - bar.start) * BAR)), bar.end >= bar.start
     zero = max(1, round(bar.start * BAR)) if bar.start else 0
     line = Text(" " * (zero if positive else max(0, zero - length)))
@@ -206,7 +206,7 @@ def _grid(block: Grid, color: bool) -> RenderableType:
 
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
-    """Draw a picture or a sound in its colours, and name what is strongest; without colours only that."""
+    """Draw a coloured picture or sound, and name its strongest parts; without colours, only name them."""
     strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED)) or 'nothing'}", DIM)
     strengths = np.array([piece.strength for piece in block.parts])  # (parts,)
     draw = _patches if block.medium.kind == "picture" else _moments
@@ -214,7 +214,7 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 
 def _moments(sound: Medium, strengths: FloatArray) -> list[Text]:
-    """Return one character for each two moments, as high as the sound is loud."""
+    """Return one block character for every two moments, as high as the sound is loud."""
     line, loudness = Text(overflow="fold"), course_of(sound)
     pairs = np.split(strengths, range(2, len(strengths), 2))
     for i, pair in enumerate(pairs):
@@ -225,7 +225,7 @@ def _moments(sound: Medium, strengths: FloatArray) -> list[Text]:
 
 
 def _patches(picture: Medium, strengths: FloatArray) -> list[Text]:
-    """Return two rows of patches as a line of half blocks."""
+    """Return two rows of patches as a line of half-block characters."""
     times = max(1, GRID // picture.shape[1])
     enlarged = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
     lines = []
@@ -259,11 +259,11 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     MediumBlock.kind: _medium,
     Legend.kind: _legend,
 }
-"""The blocks that a terminal draws; links and curves are for pages."""
+"""Functions that draw blocks; links and curves are for pages alone."""
 
 
 def _shade(strength: float) -> Style | None:
-    """Return a text colour for weak scores and a background for others: dark and light terminals both show rank."""
+    """Return a text colour for weak scores and a background for others, for dark and light terminals."""
     amount, positive = abs(strength), strength > 0
     if amount < STEPS[0]:
         return None
@@ -273,17 +273,17 @@ def _shade(strength: float) -> Style | None:
 
 
 def _tone(strength: float) -> str:
-    """Return the colour of a patch, from grey to the sign's own."""
+    """Return the colour of a patch, between grey and that of its sign."""
     return _rgb((128,) * 3, INK[strength > 0], min(abs(strength), 1.0))
 
 
 def _rgb(weak: Sequence[int], strong: Sequence[int] = (), amount: float = 0.0) -> str:
-    """Return a colour, or one between two, as rich writes it."""
+    """Return a colour, or a mixture of two, as a string for rich."""
     mixed = (round(w + (s - w) * amount) for w, s in zip(weak, strong or weak, strict=True))
     return f"rgb({','.join(map(str, mixed))})"
 
 
 def _mark(strength: float) -> str:
-    """Return the signs of a piece where there are no colours."""
+    """Return the marks of a piece for output without colours."""
     signs = ("+" if strength > 0 else "-") * sum(abs(strength) >= step for step in STEPS)
     return f"({signs})" if signs else ""

@@ -1,4 +1,4 @@
-"""A verification in words: the sentence above a text, and the answer beside each word."""
+"""A verification as text: the sentence above a text, and the answer beside each word."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ NAMED, LONGEST = 6, 60
 """Most units that a sentence names, and most characters of each."""
 
 WITHOUT = "without it"
-"""The heading of the answers beside words."""
+"""The heading of the column of answers without a word."""
 
 
 def verdict(verified: Verification | None) -> str:
-    """Return what the model answers without the units of the highest scores, in sentences; empty without a test."""
+    """Return sentences on the answers without the units of the highest scores; empty without a verification."""
     if verified is None:
         return ""
     removal, control = verified.smallest or verified.together, verified.control
@@ -31,13 +31,13 @@ def verdict(verified: Verification | None) -> str:
 
 
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
-    """Return the answer without the unit that holds the first of some tokens; empty where that was not measured."""
+    """Return the answer without the unit of the first of some tokens; empty if it was not measured."""
     removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
     return "" if a.verified is None or removal is None else answer_text(a.verified, removal)
 
 
 def answer_text(verified: Verification, removal: Removal) -> str:
-    """Return an answer, with the probability of what is explained where that is not what is predicted."""
+    """Return an answer, with the probability of the target if that is not the prediction."""
     original = verified.original
     if verified.quantity == "log-probability":
         return f"{removal.value - original.value:+.1f} nats"
@@ -50,7 +50,7 @@ def answer_text(verified: Verification, removal: Removal) -> str:
 
 
 def removals_table(verified: Verification | None) -> list[Table]:
-    """Return the answer without each unit as a table; none without a test."""
+    """Return a table of the answers without each unit; None without a verification."""
     if verified is None:
         return []
     rows = [[cell(_names(verified, removal)), cell(answer_text(verified, removal))] for removal in verified.single]
@@ -64,6 +64,6 @@ def _names(verified: Verification, removal: Removal) -> str:
         return f"the {count} {unit}s of the highest scores"
     if count > NAMED:
         return f"{count} {unit}s"
-    quoted = unit in ("word", "token", "source")
+    quoted = unit in ("word", "token", "source", "part")
     marked = [f'"{shortened(visible(text), LONGEST)}"' if quoted else f"{unit} {text}" for text in removal.units]
     return " and ".join(filter(None, [", ".join(marked[:-1]), marked[-1]]))

@@ -1,4 +1,4 @@
-"""What an explanation is: scores with everything needed to read, show and store them; the types of their parts."""
+"""Results: the attribution with its units and targets, collections, citations and storage."""
 
 from .citations import Support
 from .targets import Prediction, Target

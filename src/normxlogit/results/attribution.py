@@ -1,4 +1,4 @@
-"""The result: one frozen `Attribution`, whatever was explained and whatever it was explained by.
+"""`Attribution`, the one result type of all tasks and methods.
 
 It is long because all that a user calls on a result stands here with its docstring; most of the work is in other
 modules.
@@ -119,7 +119,7 @@ class Attribution(Record):
 
     @property
     def scored(self) -> "Attribution":
-        """The result itself; of citations it is their attribution."""
+        """The result itself; for citations, their attribution."""
         return self
 
     @property
@@ -129,7 +129,7 @@ class Attribution(Record):
 
     @property
     def target(self) -> Target:
-        """What is explained, where that is one thing.
+        """The explained target, if there is one alone.
 
         Raises:
             DataError: If there are several targets.
@@ -152,7 +152,7 @@ class Attribution(Record):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The units' texts, those of pictures and sounds left out."""
+        """The texts of the text units, without those of pictures and sounds."""
         return self.units.text[: self.text_units]
 
     @property
@@ -162,23 +162,23 @@ class Attribution(Record):
 
     @property
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """The units' character spans in their texts; None where the tokenizer cannot tell."""
+        """The units' character spans in their texts; None if the tokenizer gives no offsets."""
         return None if self.units.spans is None else self.units.spans[: self.text_units]
 
     @property
     def special_tokens_mask(self) -> tuple[bool, ...]:
-        """Which tokens are no part of what a person wrote."""
+        """Which tokens are special tokens, or were written by a chat template."""
         return self.units.special[: self.text_units]
 
     @property
     def text_units(self) -> int:
-        """How many units, the first ones, are of text; all of them where there is nothing but a picture or sound."""
+        """The number of text units, which come first; all units if the input is a picture or a sound alone."""
         first = min((medium.first for medium in self.media), default=len(self.units))
         return first if self.has_text else len(self.units)
 
     @property
     def has_text(self) -> bool:
-        """Whether a text was read or generated, and not a picture or a sound alone."""
+        """Whether a text was read or generated, rather than a picture or a sound alone."""
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
     @property
@@ -238,7 +238,7 @@ class Attribution(Record):
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, target: str | SupportsIndex) -> "Attribution":
-        """Return what one target rests on, without the target axis.
+        """Return the result for one target, without the target axis.
 
         A generated token is explained by what was read before it.
 
@@ -261,10 +261,14 @@ class Attribution(Record):
             generated=(self.generated[index],) if self.generated else (),
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )
-        return chosen._before(self._read_before(index)) if self.generated and self.prompt_tokens is not None else chosen
+        return (
+            chosen._with_units_before(self._read_before(index))
+            if self.generated and self.prompt_tokens is not None
+            else chosen
+        )
 
     def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
-        """Return the result with other scores, and other biases and sinks, which have their leading axes.
+        """Return the result with other scores, biases and sinks.
 
         Args:
             change: What is done to each of these arrays.
@@ -291,13 +295,13 @@ class Attribution(Record):
         return index % len(names)
 
     def _read_before(self, k: int) -> list[int]:
-        """Return the units that were read before a target: of a generated token not the later ones."""
+        """Return the units that the model read before a target; for a generated token, the earlier ones."""
         if not self.generated or self.prompt_tokens is None:
             return list(range(len(self.units)))
         return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
 
-    def _before(self, read_units: list[int]) -> "Attribution":
-        """Return the explanation of one generated token as that of the units before it."""
+    def _with_units_before(self, read_units: list[int]) -> "Attribution":
+        """Return the result of one generated token with the units before it alone."""
         after = len(self.units) - len(read_units)  # tokens that were not read
         count = self.text_units - after
         sinks = tuple(i for i in self.sinks if i < count - 1)  # the position that predicts is never held constant
@@ -331,7 +335,7 @@ class Attribution(Record):
         return self._transformed(lambda scores: scores.take(index, int(self.has_target_axis)), layers=None)
 
     def whole(self) -> "Attribution":
-        """Return the sum over the targets of a completion: what the whole answer rests on.
+        """Return the sum over the targets of a completion, the attribution of the whole answer.
 
         Raises:
             DataError: If the targets are no parts of one answer.
@@ -346,7 +350,7 @@ class Attribution(Record):
         return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
 
     def _summed(self, purpose: str) -> "Attribution":
-        """Return one score for each unit: the only ones, or those for a whole completion.
+        """Return the result with one score for each unit; those of a completion are summed over the answer.
 
         Raises:
             DataError: If there are several labels or layers.
@@ -375,7 +379,7 @@ class Attribution(Record):
 
     @property
     def has_words(self) -> bool:
-        """Whether `words` can tell the words of the text."""
+        """Whether the text and offsets that `words` needs are known."""
         return self.units.spans is not None and self.text is not None
 
     def words(self, merge: Merge | None = None, *, sequence: int | None = None) -> list[UnitScore]:
@@ -602,15 +606,15 @@ class Attribution(Record):
 
         text = f"{shortened(self._heading(), 32)!r}"
         if self.completion is not None:
-            return f"{text} -> {shortened(self.completion, 32)!r}: {self._strongest()}"
+            return f"{text} -> {shortened(self.completion, 32)!r}: {self._summary_of_scores()}"
         if (prediction := prediction_of(self)) is None:
-            return f"{text}: {self._strongest()}"
+            return f"{text}: {self._summary_of_scores()}"
         value, chance = prediction.value, prediction.probability
         answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
-        return f"{text} -> {answer}: {self._strongest()}"
+        return f"{text} -> {answer}: {self._summary_of_scores()}"
 
-    def _strongest(self) -> str:
-        """Return the units of the largest magnitude, or how many scores there are."""
+    def _summary_of_scores(self) -> str:
+        """Return the units with the largest magnitude as text, or the number of scores if they have several axes."""
         if (self.has_target_axis and self.completion is None) or self.layers is not None:
             return f"scores {'x'.join(map(str, self.scores.shape))}"
         scored = [(text.strip(), score) for text, score in named_scores(self._summed("repr")) if text.strip()]

@@ -26,14 +26,14 @@ DRAWN = {
     **dict.fromkeys((".svg", ".png", ".pdf"), "; plot().savefig writes figures"),
     ".tex": "; to_latex returns LaTeX",
 }
-"""What makes the files that are drawn, by their suffix."""
+"""The functions that draw files, by suffix."""
 
 
 FRAGMENTS = 20
-"""Results that a notebook draws."""
+"""Most results that a notebook draws."""
 
 PRINTED = 10
-"""Results that `print` shows."""
+"""Most results that `print` shows."""
 
 
 class Exports(ABC):
@@ -53,7 +53,7 @@ class Exports(ABC):
 
     @abstractmethod
     def _of_words(self) -> "Exports":
-        """Return the same with words as units; of an answer's citations with its sources, which are sentences."""
+        """Return the result with words as units; citations keep their sources, which are sentences."""
 
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
@@ -143,7 +143,7 @@ class Exports(ABC):
         return written(results_page(self._results(), title=title), path)
 
     def _drawn(self, most: int) -> "list[Sequence[Block]]":
-        """Return the blocks of the first results, several methods on one text together."""
+        """Return the blocks of the first results; several methods on one text are drawn together."""
         from ..render.builders.collection import cards
 
         return [card.blocks for card in cards(self._results()[:most]) if card.result]
@@ -186,7 +186,7 @@ class Record(Exports):
 
     @abstractmethod
     def _shown(self) -> str:
-        """Return what `repr` shows of the result."""
+        """Return the summary that `repr` shows."""
 
     @abstractmethod
     def _validate(self) -> None:
@@ -194,7 +194,7 @@ class Record(Exports):
 
     @abstractmethod
     def _heading(self) -> str:
-        """Return what the result is called among several."""
+        """Return the heading of the result among several."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
@@ -212,7 +212,7 @@ class Record(Exports):
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
     def __repr__(self) -> str:
-        """Return a line that is safe to print, also of a hostile file."""
+        """Return one line without control characters, whatever the file held that was loaded."""
         return escaped(f"{type(self).__name__}({self._shown()})")
 
     def to_dict(self) -> dict[str, Any]:
@@ -255,6 +255,6 @@ class Record(Exports):
 
 
 def require(condition: bool, problem: str) -> None:
-    """Refuse fields that do not fit together."""
+    """Raise ValueError with a message if a condition does not hold."""
     if not condition:
         raise ValueError(problem)

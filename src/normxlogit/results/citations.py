@@ -1,4 +1,4 @@
-"""An answer with the sentences of documents, or of a conversation, that it rests on."""
+"""`Citations`: an answer with the sentences of documents, or of a conversation, that it rests on."""
 
 import math
 from bisect import bisect_right
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST = 0.2
-"""Least share of a sentence's sources with which a further one is cited."""
+"""A further source is cited from this part of the strongest one's share or loss on."""
 
 MOST = 3
-"""Most sources cited for a sentence of the answer."""
+"""Most sources that a sentence cites."""
 
 LEAST_SHARE = 0.18
 """Least share of the documents in a sentence that rests on them; chosen on training data, see docs/grounding.md."""
 
 LEAST_LOSS = 1.0
-"""Nats that a sentence loses without the documents that it rests on, or a source that it cites, where measured."""
+"""A sentence rests on documents, or cites a source, if it loses this many nats without them; where measured."""
 
 
 Judgement = Literal["rests", "contradicts", "does not rest"]
-"""What a sentence of an answer does with regard to its sources."""
+"""How a sentence of an answer relates to its sources."""
 
 
 Origin = Literal["documents", "conversation"]
-"""What sources of an answer are of: documents, or the messages of a conversation."""
+"""Where the sources of an answer come from."""
 
 
 class Source(NamedTuple):
@@ -64,7 +64,9 @@ class Source(NamedTuple):
 
 
 class Support(NamedTuple):
-    """What a sentence of the answer rests on; documents + prompt + answer + sink + bias is the explained quantity.
+    """The support of a sentence of the answer.
+
+    The sum documents + prompt + answer + sink + bias is the explained quantity.
 
     It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
     the documents are what was said before the answer, without the question.
@@ -106,14 +108,14 @@ class Support(NamedTuple):
 
     @property
     def judgement(self) -> Judgement:
-        """The result in one of three words: a contradiction is one also where the sentence rests on the sources."""
+        """The verdict as one word; a contradiction counts first, also if the sentence rests on the sources."""
         if self.contradiction is not None:
             return "contradicts"
         return "rests" if self.rests else "does not rest"
 
     @property
     def verdict(self) -> str:
-        """The result in words: what it contradicts, what it rests on, or that nothing supports it."""
+        """The verdict as a text: what the sentence contradicts, what it rests on, or that nothing supports it."""
         if self.contradiction is not None:
             swap = self.contradiction
             return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
@@ -127,7 +129,7 @@ class Support(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The shares that the verdict follows from, in words."""
+        """The shares or losses behind the verdict, as a text."""
         total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
         sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
         name = self.origin
@@ -161,17 +163,17 @@ class Citations(Record):
 
     @property
     def scored(self) -> Attribution:
-        """Its attribution."""
+        """The attribution of the answer."""
         return self.attribution
 
     @property
     def origin(self) -> Origin:
-        """What the sources are of."""
+        """Where the sources come from: "documents" or "conversation"."""
         return "conversation" if self.messages else "documents"
 
     @property
     def text(self) -> str:
-        """Prompt and answer."""
+        """The prompt with the answer."""
         return self.attribution.text or ""
 
     @property
@@ -181,17 +183,17 @@ class Citations(Record):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know."""
+        """Notes on the result, such as a prompt that was cut."""
         return self.attribution.notes
 
     @property
     def verified(self) -> Verification | None:
-        """What the model answers without sources and without all, and with other values; None if not measured."""
+        """The losses without each source and without all, and with other values; None if not measured."""
         return self.attribution.verified
 
     @property
     def sources(self) -> list[int]:
-        """The units of the attribution that are sources, by their indices: those of the documents."""
+        """The indices of the attribution's units that are sources."""
         return self.attribution.units.sources
 
     @property
@@ -208,14 +210,14 @@ class Citations(Record):
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """The name of the document or message that each source is of."""
+        """The name of each source's document or message."""
         if not self.messages:
             return tuple(name.rpartition(":")[0] or name for name in self.names)
         return tuple(self.messages[i].name for i in self.message_indices)
 
     @property
     def message_indices(self) -> list[int]:
-        """The message of the conversation that each source is of, by its index."""
+        """The index of each source's message in the conversation."""
         starts = [message.start for message in self.messages]
         return [bisect_right(starts, start) - 1 for start, _ in self.spans]
 
@@ -226,11 +228,11 @@ class Citations(Record):
 
     @property
     def evidence(self) -> Attribution:
-        """The scores that rank the sources: half of those in `attribution`, half by the values of each sentence.
+        """The scores that rank the sources: the mean of their scores in `attribution` and of their value scores.
 
-        What all sources have in favour of a sentence is divided by `value_scores`: a source that speaks for a value
-        gets as much as this is of all that they have for and against it. Of a sentence without values the scores are
-        those in `attribution`.
+        The value scores of a sentence are scaled first. Each positive one is divided by the sum of magnitudes over the
+        sources, and multiplied by the sum of the sources' positive scores in `attribution`. A sentence without values
+        keeps its scores in `attribution`.
         """
         a, sources = self.attribution, self.sources
         if self.value_scores is None:
@@ -255,7 +257,7 @@ class Citations(Record):
 
     @property
     def losses(self) -> Mapping[str, float]:
-        """What the answer's log-probability loses without a source, in nats, by the names of those left out in turn."""
+        """The drop of the answer's log-probability without each removed source, in nats, by the source's name."""
         if self.verified is None:
             return {}
         whole = self.verified.original.value
@@ -263,7 +265,7 @@ class Citations(Record):
 
     @property
     def source_losses(self) -> FloatArray:
-        """What each sentence loses without each source, in nats, (K, S); NaN for those that were not left out."""
+        """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
         if self.verified is not None:
             places = {unit: place for place, unit in enumerate(self.sources)}
@@ -274,13 +276,13 @@ class Citations(Record):
 
     @property
     def sentence_losses(self) -> FloatArray:
-        """What each sentence loses without all sources, in nats, (K,); NaN where that was not measured."""
+        """The drop of each sentence's log-probability without any source, in nats, (K,); NaN if not measured."""
         if self.verified is None:
             return np.full(len(self.sentences), np.nan, np.float32)
         return np.subtract(self.verified.original.values, self.verified.together.values).astype(np.float32)
 
     def top(self, k: int = 5, *, sentence: int | None = None) -> list[Source]:
-        """Return the first `k` sources: verified ones by what the answer loses without them, then the others by score.
+        """Return the first `k` sources: removed ones by the answer's loss without them, then the others by score.
 
         Args:
             k: How many.
@@ -297,32 +299,33 @@ class Citations(Record):
         return ranked[:k]
 
     def citations(self) -> list[Source]:
-        """Return the sources that stand as numbers in the answer, in the order in which it cites them first."""
+        """Return the cited sources, in the order of their numbers in the answer."""
         numbered = {source.number: source for source in self._sources(self.shares) if source.number is not None}
         return [numbered[number] for number in sorted(numbered)]
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        support = self._judged(LEAST_SHARE)
+        support = self._support_with(LEAST_SHARE)
         numbers = {i: k for sentence in support for i, k in zip(sentence.sources, sentence.citations, strict=True)}
-        described = zip(self.documents, self.names, self.spans, shares.tolist(), strict=True)
+        texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
+        described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
         losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
         return [
-            Source(numbers.get(i), i, document, name, self.text[start:end], share, losses[i])
-            for i, (document, name, (start, end), share) in enumerate(described)
+            Source(numbers.get(i), i, document, name, text, share, losses[i])
+            for i, (document, name, text, share) in enumerate(described)
         ]
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence of the answer: the strongest, and others with a fifth of its loss or share.
+        """The sources of each sentence: the strongest, and others with at min_loss a fifth of its loss or share.
 
         Sources that were left out come first, by what the sentence loses without them; those without which it loses
         nothing are not cited. A sentence that does not rest on the documents, or contradicts them, cites none.
         """
-        return tuple(sentence.sources for sentence in self._judged(LEAST_SHARE))
+        return tuple(sentence.sources for sentence in self._support_with(LEAST_SHARE))
 
-    def _judged(self, threshold: float) -> tuple[Support, ...]:
-        """Return what each sentence rests on.
+    def _support_with(self, threshold: float) -> tuple[Support, ...]:
+        """Return the support of each sentence.
 
         Args:
             threshold: Least share of the documents in a sentence that rests on them; all do where there are no shares.
@@ -330,7 +333,7 @@ class Citations(Record):
         a, documents_of = self.attribution, self.documents
         bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
-        without_all, judged = self.sentence_losses.tolist(), []
+        without_all, support = self.sentence_losses.tolist(), []
         numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
             scores = a.scores[k].astype(np.float64)  # (U,)
@@ -339,20 +342,20 @@ class Citations(Record):
             loss = None if math.isnan(without_all[k]) else without_all[k]
             contradiction = None if self.verified is None else self.verified.contradiction(k)
             rests = (a.bias is None or share >= threshold) and (loss is None or loss > LEAST_LOSS)
-            cited = _strongest(shares, losses) if rests and contradiction is None else ()
+            cited = _cited_sources(shares, losses) if rests and contradiction is None else ()
             messages = tuple(documents_of[i] for i in cited) if self.messages else ()
             citations = tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited)
-            besides = (float(sink[k]), float(bias[k]), share, citations, rests, loss, contradiction, messages)
-            judged.append(Support(self.sentences[k], documents, prompt, answer, *besides, self.origin, cited))
-        return tuple(judged)
+            details = (float(sink[k]), float(bias[k]), share, citations, rests, loss, contradiction, messages)
+            support.append(Support(self.sentences[k], documents, prompt, answer, *details, self.origin, cited))
+        return tuple(support)
 
     @property
     def support(self) -> tuple[Support, ...]:
-        """Whether each sentence of the answer rests on the documents, by the threshold that is measured in the docs."""
+        """The support of each sentence of the answer, judged by the thresholds of docs/grounding.md."""
         return self.support_from(LEAST_SHARE)
 
     def support_from(self, share: float) -> tuple[Support, ...]:
-        """Return whether each sentence of the answer rests on the documents.
+        """Return the support of each sentence of the answer, judged by another threshold.
 
         Args:
             share: Least share of the documents in a sentence that rests on them, from 0 to 1; `normxlogit evaluate
@@ -364,7 +367,7 @@ class Citations(Record):
         if self.attribution.bias is None:
             method = self.attribution.method
             raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
-        return self._judged(share)
+        return self._support_with(share)
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
@@ -377,11 +380,11 @@ class Citations(Record):
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
-        """The numbers cited by each sentence; none for a sentence that does not rest on the documents."""
-        return [sentence.citations for sentence in self._judged(LEAST_SHARE)]
+        """The numbers that each sentence cites; none if it does not rest on the documents."""
+        return [sentence.citations for sentence in self._support_with(LEAST_SHARE)]
 
     def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
-        """Return the answer, each piece of it as `written`, with a mark for each citation behind each sentence."""
+        """Return the answer with marks after each sentence; `written` formats each piece of text."""
         text, position = "", len(self.text) - len(self.answer)
         for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
             start, end = target.span or (position, position)
@@ -418,7 +421,7 @@ class Citations(Record):
             require(inside, "messages: a source that is not in one of them")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values, with what follows from them first.
+        """Return everything as plain Python values, with derived values such as the verdicts first.
 
         Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
         citations and its "support" (shares, whether it rests on the documents, what it loses without them, and the
@@ -460,16 +463,16 @@ class Citations(Record):
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 
-def _strongest(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
-    """Return the sources that a sentence cites: those left out by what it loses, the others by shares.
+def _cited_sources(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
+    """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
 
     Args:
         shares: Of each source, (S,).
         losses: What the sentence loses without it, in nats, (S,); NaN for those that were not left out.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
-    least = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
-    cited = [i for i in measured if losses[i] > least]
+    min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
+    cited = [i for i in measured if losses[i] > min_loss]
     unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(losses[i]) and shares[i] > 0]
     cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
     return tuple(cited[:MOST])

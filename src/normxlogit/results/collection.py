@@ -1,4 +1,4 @@
-"""Several results: a sequence that slices, draws itself, compares methods, saves, loads and becomes a table."""
+"""`Attributions`: a sequence of results with slices, drawings, files, tables and comparisons of methods."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 class WordTotal(NamedTuple):
-    """A word over several texts.
+    """The mean score of a word over several texts.
 
     Attributes:
         text: The word in lower case.
@@ -46,7 +46,7 @@ class WordTotal(NamedTuple):
 
 
 class Attributions(Sequence[R], Exports):
-    """Results in the order of their texts, or of several methods on a text; a sequence, whose slices are ones again.
+    """A sequence of results, of several texts or of several methods on one text.
 
     Adjacent results of one text and one target by several methods are drawn side by side.
 
@@ -129,7 +129,7 @@ class Attributions(Sequence[R], Exports):
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
         if isinstance(gold, str | bytes):
             raise InputError("gold= takes one label for each result, such as a list or a column")
-        right = None if gold is None else self._right(list(gold))  # of a column in its order, whatever its index
+        right = None if gold is None else self._matches_gold(list(gold))  # of a column in its order, whatever its index
         matches = []
         for i, result in enumerate(self):
             prediction = prediction_of(result)
@@ -141,8 +141,8 @@ class Attributions(Sequence[R], Exports):
                 matches.append(result)
         return type(self)(matches)
 
-    def _right(self, gold: list[Any]) -> list[bool | None]:
-        """Return whether each prediction is the right label; None where a result has none, or its label is missing."""
+    def _matches_gold(self, gold: list[Any]) -> list[bool | None]:
+        """Return whether each prediction is the gold label; None without a prediction or gold label."""
         if len(gold) != len(self):
             raise InputError(f"{len(gold)} gold labels for {len(self)} results")
         predictions: list[Prediction | None] = [prediction_of(result) for result in self]
@@ -229,7 +229,7 @@ class Attributions(Sequence[R], Exports):
 
     @property
     def agreement(self) -> npt.NDArray[np.float64]:
-        """Spearman's rank correlation between each two methods over the tokens of one text, (M, M).
+        """Spearman's rank correlation between each pair of methods over the tokens of one text, (M, M).
 
         Special tokens are left out. NaN where there are fewer than two others, or a method scores them all alike.
 
@@ -282,13 +282,13 @@ class Attributions(Sequence[R], Exports):
         return stacked([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
-        """Return what a table says of the method of each result: nothing where all have the same."""
+        """Return the table column of methods, or no column if all results have the same method."""
         methods = [_method(result) for result in self]
         several = len(set(methods)) > 1
         return [{"method": method} if several else {} for method in methods]
 
     def by_text(self) -> "list[Self]":
-        """Return the adjacent results of one text by several methods together, all others alone."""
+        """Group adjacent results of several methods on one text; every other result is a group of its own."""
         groups: list[list[R]] = []
         for result in self:
             last = groups[-1] if groups else []
@@ -299,7 +299,7 @@ class Attributions(Sequence[R], Exports):
         return [type(self)(group) for group in groups]
 
     def drawn_together(self) -> "list[Self]":
-        """Return several methods on one text together, and anything else alone."""
+        """Group the results that are drawn together: several methods on one text."""
         groups = []
         for group in self.by_text():
             groups += [group] if group.comparable else [type(self)([result]) for result in group]
@@ -340,7 +340,7 @@ def load(path: str | Path) -> Any:
 
 
 def _method(result: Record) -> str:
-    """Return a result's method as it is typed, with its settings."""
+    """Return a result's method with its settings, as it is typed."""
     a = result.scored
     settings = ",".join(f"{key}={setting_text(value)}" for key, value in a.settings.items())
     return f"{a.method}:{settings}" if settings else a.method

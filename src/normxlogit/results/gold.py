@@ -1,4 +1,4 @@
-"""Gold labels from any column: names, indices, digits, booleans, or missing values."""
+"""Gold labels, read from names, indices, digits, booleans or missing values."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
@@ -15,7 +15,7 @@ DIGITS = 18
 
 
 class Gold(NamedTuple):
-    """The right label of a text, by name or by index; neither where it is missing.
+    """The gold label of a text, by name or by index; both are None if it is missing.
 
     Attributes:
         name: The label's name.
@@ -26,7 +26,7 @@ class Gold(NamedTuple):
     id: int | None = None
 
     def agrees(self, name: str, id_: int) -> bool | None:
-        """Return whether a predicted label is the right one, None where that is missing."""
+        """Return whether a predicted label is the gold label, None if that is missing."""
         if self.name is not None:
             return name == self.name
         return None if self.id is None else id_ == self.id
@@ -109,7 +109,7 @@ def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:
 
 
 def _number(value: Any) -> Decimal | None:
-    """Return the number that a value is or is written as, None if it is none or has more digits than an index."""
+    """Return a value or its digits as a number; None if it is not a number, or too long for an index."""
     try:
         number = Decimal(str(value))
     except InvalidOperation:

@@ -1,4 +1,4 @@
-"""What a model answered, and what of it is explained."""
+"""Predictions of a model, and the targets that are explained."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +22,7 @@ class Prediction(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What one row of scores explains.
+    """The target that one row of scores explains.
 
     Attributes:
         kind: "label", "value" (regression), "token" (of a vocabulary), "part" (of an answer) or "cosine".
@@ -44,6 +44,6 @@ class Target(NamedTuple):
 
 
 def prediction_of(result: Any) -> Prediction | None:
-    """Return what the model predicts for the input of a result; None where that is nothing or several tokens."""
+    """Return the prediction of a result; None if it has none, or one for each of several tokens."""
     predictions: tuple[Prediction, ...] = getattr(result, "predictions", ())
     return predictions[0] if len(predictions) == 1 and result.completion is None else None

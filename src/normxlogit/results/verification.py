@@ -1,4 +1,4 @@
-"""What a model answers without parts of its input, and with other values in its answer: the test of an explanation."""
+"""Verification of explanations: the model's answers without parts of its input, or with other values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from .storage.schema import Index, Number
 from .targets import Prediction
 
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
-"""What is measured: the probability of the explained answer, the value of a regression, a cosine, or nats."""
+"""The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
-Unit = Literal["word", "token", "source", "region", "moment"]
-"""What is removed at a time."""
+Unit = Literal["word", "token", "source", "region", "moment", "part"]
+"""The kind of part that is removed; "part" where words, regions of pictures and moments of sounds are."""
 
-RemovedBy = Literal["deleted", "masked", "replaced", "silenced"]
-"""What happens to it."""
+RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
+"""How a part is removed."""
 
 
 CLOSE = 0.25
-"""Nats within which two values are about as likely as each other; chosen on 60 sentences, see docs/grounding.md."""
+"""Two values count as equally likely within this many nats; chosen on 60 sentences, see docs/grounding.md."""
 
 
 CITATION_TEST: Mapping[str, Any] = {
@@ -28,7 +28,7 @@ CITATION_TEST: Mapping[str, Any] = {
     "unit": "source",
     "removed_by": "deleted",
 }
-"""What is measured of a cited answer."""
+"""The fields of a verification of a cited answer."""
 
 
 class Removal(NamedTuple):
@@ -52,7 +52,7 @@ class Removal(NamedTuple):
 
 
 class Swap(NamedTuple):
-    """A value of an answer, and the likeliest other value of the documents in its place.
+    """A value of an answer, and the most likely other value of the documents in its place.
 
     Attributes:
         sentence: Which sentence of the answer it is in.
@@ -83,7 +83,8 @@ class Verification:
         quantity: What `value` is of each removal.
         unit: What is removed at a time.
         removed_by: What happens to them: words are "deleted", or "masked" where a mask token takes their place; regions
-            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced".
+            of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced"; "removed"
+            where parts of several kinds are, each in its way.
         original: The answer to the whole input.
         single: The answer without each of the n units, in the order of their scores.
         together: The answer without all n of them; of a cited answer without all sources, NaN where the prompt has
@@ -108,21 +109,21 @@ class Verification:
     swaps: tuple[Swap, ...] = ()
 
     def without(self, token: int) -> Removal | None:
-        """Return the answer without the unit that holds a token; None where it was not removed by itself."""
+        """Return the removal of the unit that holds a token; None if it was not removed by itself."""
         return next((removal for removal in self.single if token in removal.tokens), None)
 
     def loss(self, token: int) -> float | None:
-        """Return what the measured quantity loses without the unit that holds a token; None where that stayed."""
+        """Return the drop of the measured quantity without the unit that holds a token; None if it was not removed."""
         removal = self.without(token)
         return None if removal is None else self.original.value - removal.value
 
     def contradiction(self, sentence: int) -> Swap | None:
-        """Return the value of a sentence that the documents contradict the most; None where they contradict none."""
+        """Return the swap of the sentence's most contradicted value; None if the documents contradict none."""
         negative = [swap for swap in self.swaps if swap.sentence == sentence and swap.margin < -CLOSE]
         return min(negative, key=lambda swap: swap.margin, default=None)
 
     def text_row(self) -> dict[str, Any]:
-        """Return what a table of texts has of it: what was removed, the answer without it, and without others."""
+        """Return the cells for a table of texts: the removed units, the answer without them, and the control."""
         removal = self.smallest or self.together
         answers = {"without": removal, "without_others": self.control}
         row: dict[str, Any] = {"removed": ", ".join(removal.units), "changed": removal.changed}

@@ -1,4 +1,4 @@
-"""Tasks: one file for each, with everything that differs by task."""
+"""Tasks, one file each: everything that differs by task."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ TASKS: dict[TaskName, type[Task]] = {
 def choose_task(
     model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None, pooling: Any = None
 ) -> type[Task]:
-    """Return the task of a model, by its class or as the caller says."""
+    """Return the task class of a model: the one that the caller names, or the one that the model's class declares."""
     if task is not None and task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
     if task == "embedding" or (task is None and "embedding" in declared_tasks(model)):
@@ -80,7 +80,7 @@ def choose_task(
     name, declared = type(unwrapped_model).__name__, declared_tasks(unwrapped_model)
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {head_error(name)}")
-    # What a subclass of the user's answers with is seen when it answers.
+    # A subclass outside transformers may do another task; its outputs are checked when it runs.
     if (
         task is not None
         and declared
@@ -116,7 +116,7 @@ def task_of(
 
 
 def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
-    """Return the task of a module that is not of transformers."""
+    """Return the task class of a module from outside transformers, which the caller must name."""
     name = type(model).__name__
     if task is None:
         for child_name, child in model.named_children():  # a wrapper, as DataParallel is
@@ -134,12 +134,12 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
 
 
 def is_bare(model: nn.Module) -> bool:
-    """Return whether a model has no head, by its class and those it comes from."""
+    """Return whether neither the class of a model nor a base class has a task head."""
     return isinstance(model, PreTrainedModel) and not any(task_name(cls.__name__) for cls in type(model).__mro__)
 
 
 def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
-    """Return the tasks of a model by its class; a user's subclass of a known model is still that model."""
+    """Return the tasks that a model's class has; for a user's subclass, those of the transformers class it extends."""
     if is_sentence_transformer(model) or isinstance(model, SentenceEmbedding):
         return ("embedding",)
     config = getattr(model, "config", None)

@@ -50,7 +50,7 @@ MAX_SUMMARY_LABELS = 6
 EXAMPLE_TEXT = "Is it so?"
 
 NO_ID = -1
-"""A padding id that belongs to no token: a head that looks for the first padding finds none."""
+"""A padding id that no token has, for heads that search for the first padding token."""
 
 
 class Task:
@@ -173,14 +173,14 @@ class Task:
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
-        """Return what reads the words among what reads the inputs: the tokenizer of a processor, or itself."""
+        """Return the tokenizer: that of a processor, or the reader itself."""
         return (
             getattr(reader, "tokenizer", reader) if cls.reads_tokens or cls.processor_class is AutoProcessor else reader
         )
 
     @classmethod
     def check_reader(cls, reader: Any, name: str) -> None:
-        """Refuse what reads other inputs than the model.
+        """Refuse a tokenizer or processor that does not prepare the inputs of the model.
 
         Args:
             reader: What the caller gave.
@@ -201,12 +201,12 @@ class Task:
 
     @property
     def answers_at_token(self) -> bool:
-        """Whether the answer that is explained is that of a single token."""
+        """Whether the explained answer is read at a single token."""
         return self.per_token and not self.extractive
 
     @property
     def reads_one_text(self) -> bool:
-        """Whether an input is a text (or a pair) that is read at once: no picture, no sound, no texts to compare."""
+        """Whether an input is one text (or a pair) in one forward pass: no picture, no sound, no texts to compare."""
         return self.reads_tokens and not self.compares
 
     # How the model is called
@@ -228,11 +228,11 @@ class Task:
         return inputs
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return how many tokens are read, None for any number; `positions` is what tables of positions allow."""
+        """Return the maximal number of tokens, None for any; `positions` is the size of the position embeddings."""
         return positions
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
-        """Return the parts of a model with what else belongs to them; `pool` lends copies of its module."""
+        """Return the parts of a model, completed or changed as the task needs; `pool` lends copies of its module."""
         return parts
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
@@ -262,17 +262,21 @@ class Task:
         return self.encoder.columns(rows, long_text=long_text)
 
     def example_input(self, model: ModelInterface) -> Any:
-        """Return an input on which a model shows what works on it before there is any other."""
+        """Return an input for checks of a model that are made before the caller gives one."""
         return EXAMPLE_TEXT
 
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether a message of a prompt can hold a "picture", or a "sound"."""
+        return False
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
+        """Encode a prompt for the part of the model that generates; `special` adds special tokens."""
         raise NotImplementedError
 
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
-        """Encode a prompt, of which `read_prompt` made `before`, with a completion.
+        """Encode a prompt with a completion; `before` is the prompt as `read_prompt` encoded it.
 
         Returns:
             Both, and how many of the tokens are the prompt's.
@@ -328,7 +332,7 @@ class Task:
         )
 
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return what is compared by its vectors, and whether it was a single item.
+        """Return the items whose vectors are compared, and whether a single one was given.
 
         Raises:
             InputError: If an item is not a text.
@@ -339,11 +343,11 @@ class Task:
         return list(texts), single
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
-        """Return the part of a model that embeds an item, and what reads its inputs; None for the model itself."""
+        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
         return None
 
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
-        """Return the encodings of items to compare, as an embedding model reads them."""
+        """Return the encodings of items whose vectors are compared."""
         return self.encoder(list(items))
 
     # Where the answer is read
@@ -375,7 +379,7 @@ class Task:
     # What is answered
 
     def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse the answer of a head that cannot have the task, such as one of two classes for a language model.
+        """Refuse outputs that do not fit the task, such as two classes of a language model.
 
         Args:
             logits: What the head answers, (B, C), or at every token, (B, T, C).
@@ -392,7 +396,7 @@ class Task:
             )
 
     def sized_by_answer(self, logits: Tensor, name: str) -> "Task":
-        """Return the task with as many outputs as the answer of a plain module has.
+        """Return the task with as many outputs as a plain module returned.
 
         Args:
             logits: Its answer to one text.
@@ -451,29 +455,31 @@ class Task:
         """
         logits = logits.float()
         ids = self.default_target(logits) if ids is None else ids  # (N, 1)
-        values, chances = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
-        probability = torch.full_like(values, torch.nan) if chances is None else chances.gather(-1, ids)  # (N, 1)
+        values, probabilities = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
+        probability = torch.full_like(values, torch.nan)  # (N, 1)
+        if probabilities is not None:
+            probability = probabilities.gather(-1, ids)
         return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
 
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
         """Return the predictions in a table of `top`, with their names."""
         values, indices = table[:, 0].tolist(), table[:, 1].astype(int).tolist()
         names = {index: self.output_name(index) for index in set(indices)}  # there may be a row for every token
-        chances = [None if math.isnan(chance) else chance for chance in table[:, 2].tolist()]
-        return tuple(map(Prediction, map(names.__getitem__, indices), indices, values, chances))
+        probabilities = [None if math.isnan(value) else value for value in table[:, 2].tolist()]
+        return tuple(map(Prediction, map(names.__getitem__, indices), indices, values, probabilities))
 
     def answers(self, run: ForwardInterface) -> list[Prediction]:
-        """Return, for each text of a batch, the piece of it that an extractive model answers with."""
+        """Return the span that an extractive model predicts for each text of a batch."""
         raise NotImplementedError
 
     # What has a score
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
-        """Return the units of what was read, and the pictures and sounds among them."""
+        """Return the units of an encoding, and its pictures and sounds."""
         return units_of_tokens(encoding), ()
 
     def result_inputs(self, encoding: Encoding) -> dict[str, Any]:
-        """Return the fields of an `Attribution` that describe what was read, by name."""
+        """Return the fields of an `Attribution` that describe its input, by name."""
         units, media = self.units(encoding)
         texts = {"text": encoding.text, "text_pair": encoding.text_pair}
         return {"units": units, "media": media, **texts, "notes": encoding.notes}

@@ -1,4 +1,4 @@
-"""Several texts whose answers are compared: the choices of a question, and the hypotheses of zero-shot labels."""
+"""Tasks that compare the logits of several texts: multiple choice and zero-shot classification."""
 
 import operator
 from collections.abc import Iterable, Sequence
@@ -46,19 +46,19 @@ class Comparing(Task):
         raise NotImplementedError
 
     def values(self, logits: Tensor) -> Tensor:
-        """Return the logit of each pair, (C,), of what the head answers to them, (C, outputs)."""
+        """Return the logit of each pair, (C,), from the head's outputs, (C, outputs)."""
         return logits[:, 0].float()
 
-    def chances(self, values: Tensor) -> Tensor:
+    def pair_probabilities(self, values: Tensor) -> Tensor:
         """Return the probability of each pair, (C,), from its logit."""
         return values.softmax(-1)
 
     def pair_options(self) -> dict[str, Any]:
-        """Return the target and the contrast that one pair is explained for."""
+        """Return the target and the contrast for explaining one pair, as options."""
         return {"target": None}
 
     def chosen(self, names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Choice | None) -> int:
-        """Return the pair whose tokens are explained."""
+        """Return the index of the pair to explain: the one named, or the one with the highest logit."""
         if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
             raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
         if spec is None:
@@ -73,15 +73,15 @@ class Comparing(Task):
         return index
 
     def compared(self, result: Attribution, names: Sequence[str], values: Tensor, index: int) -> dict[str, Any]:
-        """Return the result of one pair as that of all: the prediction among them, and which pair it explains."""
+        """Return fields for the result of one pair: the prediction among all pairs, and which pair is explained."""
         best = int(values.argmax())
-        prediction = Prediction(names[best], best, float(values[best]), float(self.chances(values)[best]))
+        prediction = Prediction(names[best], best, float(values[best]), float(self.pair_probabilities(values)[best]))
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
         return {"predictions": (prediction,), "targets": (target,)}
 
 
 class MultipleChoice(Comparing):
-    """Multiple choice: every choice is a text of its own after the prompt."""
+    """Multiple choice: the model reads the prompt once with each choice."""
 
     name = "multiple-choice"
     mapping = "MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES"
@@ -91,7 +91,7 @@ class MultipleChoice(Comparing):
     outputs = "the choices of each input"
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Let every row be a question of one choice."""
+        """Make a copy read every row as a question with one choice."""
         accept_single_choices(module)
         super().adapt(module)
         return True

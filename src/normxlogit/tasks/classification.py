@@ -59,13 +59,13 @@ class Classification(Task):
 
     @classmethod
     def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
-        """Return what the outputs are, by the configuration and their number."""
+        """Return the problem type, from the configuration and the number of outputs."""
         if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
             return "regression"
         return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
 
     def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse an answer of another shape, or with more or fewer numbers than there are labels."""
+        """Refuse logits that do not have one column for each label."""
         super().check_answer(logits, name)
         if self.labelled and logits.shape[-1] != len(self.labels):
             raise UnsupportedModelError(
@@ -99,7 +99,7 @@ class Classification(Task):
 
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names that a caller gave, in any container that has an order."""
+    """Return the label names that a caller gave in any ordered container."""
     # The names in a set have no order, and a mapping may count them in another.
     ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
     names = () if labels is None or not ordered else tuple(labels)
@@ -109,7 +109,7 @@ def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
-    """Return the labels of a caller, of which there must be `count` if there are any; `name` is the model's."""
+    """Return the caller's labels, after checking that there are `count`; `name` is the model's, for the error."""
     names = label_names(labels)
     if names and len(names) != count:
         raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")

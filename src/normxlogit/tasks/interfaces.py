@@ -36,12 +36,12 @@ class ModelInterface(Protocol):
 
     @property
     def unmodified(self) -> PreTrainedModel:
-        """A copy that answers as the caller's model does, whatever was changed on `module`."""
+        """A copy with the caller's own forward, without the changes that the task made to `module`."""
         ...
 
     @property
     def device(self) -> torch.device:
-        """Where the inputs go."""
+        """The device of the inputs."""
         ...
 
 
@@ -55,7 +55,7 @@ class ForwardInterface(Protocol):
 
     @property
     def logits(self) -> Tensor:
-        """The model's answer, (B, C)."""
+        """The logits that are explained, (B, C)."""
         ...
 
     @property
@@ -65,5 +65,5 @@ class ForwardInterface(Protocol):
 
     @property
     def logits_by_position(self) -> Tensor | None:
-        """What the model answers at every token, (B, T, C)."""
+        """The logits at every token, (B, T, C)."""
         ...

@@ -1,4 +1,4 @@
-"""Language models: their outputs are the vocabulary, and they are read at one token."""
+"""Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -35,7 +35,7 @@ class LanguageTask(Task):
             )
 
     def output_index(self, name: str) -> int:
-        """Return the id of the one token that a string is, as the start of a word if there is such a token."""
+        """Return the id of the token for a string, preferring the token that starts a word."""
         tokenizer = self.tokenizer
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
@@ -55,7 +55,7 @@ class LanguageTask(Task):
         )
 
     def output_name(self, index: int) -> str:
-        """Return a token in readable form."""
+        """Return the token of an id in readable form."""
         return readable_tokens(self.tokenizer, [index])[0]
 
 
@@ -74,7 +74,7 @@ class CausalLM(LanguageTask):
     def encode(
         self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
-        """Encode texts, or one or several chats by the tokenizer's template: the answer's first token is explained."""
+        """Encode texts, or chats by the tokenizer's template, whose next token is explained."""
         single = is_chat(inputs)
         chats = [inputs] if single else inputs
         if not isinstance(chats, list | tuple) or not chats or not all(map(is_chat, chats)):
@@ -103,7 +103,7 @@ class CausalLM(LanguageTask):
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
-        """Encode prompt and completion as one text; a token that holds parts of both is the completion's."""
+        """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
         encoding, count = self._encode_opening(model, prompt, prompt.text + completion, special), len(before)
         if encoding.offsets is not None:
             after = (index for index, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
@@ -113,7 +113,7 @@ class CausalLM(LanguageTask):
         return encoding, count
 
     def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
-        """Encode a text that begins with a prompt, without the special tokens that would end it."""
+        """Encode the beginning of a text, without the special tokens at its end."""
         encoding = self.encoder.opening(text, special=special)
         marked = special_tokens(self.tokenizer, encoding, prompt)
         return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))
@@ -134,7 +134,7 @@ class MaskedLM(LanguageTask):
         return f"{super().example_input(model)} {self.tokenizer.mask_token}"
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings with a note of the mask whose prediction is to be explained."""
+        """Return the encodings with the position of the mask to explain."""
         return locate(encodings, position)
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
@@ -164,7 +164,7 @@ class MaskedLM(LanguageTask):
 
 
 def special_tokens(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> tuple[bool, ...]:
-    """Return which tokens of a prompt are special, or were written by a chat template around the messages."""
+    """Return which tokens of a prompt are special tokens or belong to the chat template."""
     special_ids = set(tokenizer.all_special_ids)
     special = [
         is_special or token_id in special_ids

@@ -1,4 +1,4 @@
-"""The token whose prediction a caller wants explained."""
+"""Positions: the token whose prediction is explained."""
 
 import operator
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
 
 
 def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
-    """Return positions, (B,), with the caller's in the place of the default ones where there are any.
+    """Return positions, (B,), with the default replaced wherever the caller chose one.
 
     Args:
         batch: What was read.
@@ -69,12 +69,12 @@ def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
 
 
 def _has_place_for_each(position: Any) -> bool:
-    """Return whether there is a place for each input: in a list or an array; a tuple is a span."""
+    """Return whether the argument is a list or an array with a place for each input; a tuple is one span."""
     return isinstance(position, list) or getattr(position, "ndim", 0) > 0
 
 
 def _token_index(encoding: Encoding, position: Any) -> int:
-    """Return the index of the token at a place, of a piece of the text its first one, whose label is the piece's."""
+    """Return the index of the token at a place; for a span of the text, of its first token."""
     count = len(encoding)
     place = _as_place(position)
     if isinstance(place, int):
@@ -94,7 +94,7 @@ def _token_index(encoding: Encoding, position: Any) -> int:
 
 
 def _as_place(position: Any) -> Place:
-    """Return what a caller gave as a place with plain integers; refuse what is none."""
+    """Return the caller's place with plain integers, or raise an error if it is not a place."""
     if isinstance(position, str):
         return position
     expected = "a token's index, a piece of the text, or its characters as (start, end)"
@@ -107,14 +107,14 @@ def _as_place(position: Any) -> Place:
 
 
 def _as_integer(number: Any) -> int:
-    """Return a number of any integer type; raise a `TypeError` for booleans and all else."""
+    """Return an integer of any integer type as an int; raise a `TypeError` for everything else, also booleans."""
     if isinstance(number, bool | np.bool_):  # which older numpy takes for a number
         raise TypeError
     return operator.index(number)
 
 
 def _span_of(text: str, piece: str) -> tuple[int, int]:
-    """Return the characters of a piece that the text holds once."""
+    """Return the span of a string that stands once in the text."""
     count = text.count(piece) if piece else 0
     if count != 1:
         amount = f"{count} times; give the characters as (start, end)" if count else "nowhere"

@@ -73,7 +73,7 @@ class QuestionAnswering(Task):
         return torch.stack(spans)
 
     def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse an answer of other than two numbers at each token."""
+        """Refuse outputs other than two logits at each token."""
         super().check_answer(logits, name)
         if logits.shape[-1] != 2:
             raise UnsupportedModelError(
@@ -104,19 +104,19 @@ class QuestionAnswering(Task):
                 raise ValueError("not the forward pass of a question-answering model")
             mask = run.batch.mask[row]
             start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
-            chances = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
+            probabilities = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
             text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
             label = ""
             if not encoding.special[start]:
                 label = "".join(encoding.tokens[start : end + 1])
                 if text is not None and encoding.offsets is not None:
                     label = text[encoding.offsets[start][0] : encoding.offsets[end][1]]
-            chance = float(chances[start, 0] * chances[end, 1])
-            predictions.append(Prediction(label.strip(), start, float(run.logits[row].sum()), chance))
+            probability = float(probabilities[start, 0] * probabilities[end, 1])
+            predictions.append(Prediction(label.strip(), start, float(run.logits[row].sum()), probability))
         return predictions
 
     def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
-        """Return the window with the best answer; none only if all windows say so."""
+        """Return the window with the best answer; one without an answer only if no window has any."""
         answer_logits = [float(run.logits.sum()) for run in runs]
         windows_with_answer = [index for index, run in enumerate(runs) if self.answers(run)[0].label]
         return max(windows_with_answer or range(len(runs)), key=answer_logits.__getitem__)

@@ -1,4 +1,4 @@
-"""Encoder-decoder language models: the decoder, with the encoder's states of the source as a further input."""
+"""Encoder-decoder language models: the decoder is explained, and the encoder's states are one of its inputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class EncoderOutput(BaseModelOutput):
 
 
 class Seq2Seq(LanguageTask):
-    """An encoder-decoder model whose decoder is read as a causal language model.
+    """An encoder-decoder model whose decoder is explained like a causal language model.
 
     The paper's scores are read by the head, and the head reads the decoder's states alone. So the source counts as a
     circumstance of the forward pass, like the weights; only methods that backpropagate through the encoder score it.
@@ -51,7 +51,7 @@ class Seq2Seq(LanguageTask):
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Change a copy to be called as its decoder."""
+        """Make a copy callable as its decoder alone."""
         override_forward(module, _call_as_decoder)
         return True
 
@@ -73,7 +73,7 @@ class Seq2Seq(LanguageTask):
         )
 
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Return the decoder's first token, before anything is generated, with the source beside it."""
+        """Return the decoder's first token as an encoding, with the source of the encoder."""
         self._cached_source = None  # the encoder's weights may have changed since
         source = self.encoder([prompt.text], long_text="window")[0]
         limit = self.encoder.limit
@@ -98,7 +98,7 @@ class Seq2Seq(LanguageTask):
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
-        """Encode the completion as the decoder generates it, without a second first token."""
+        """Encode the completion as decoder tokens, with a single start token."""
         ids = self._target_ids(model, completion)
         if ids == self._target_ids(model, ""):  # nothing but what ends every text
             raise InputError("the completion is empty")
@@ -111,13 +111,13 @@ class Seq2Seq(LanguageTask):
         return ids[1:] if ids and ids[0] == self._decoder_start(model) else ids
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
-        """Return the decoder's tokens with the encoder's states of their sources, or these."""
+        """Return a batch with the encoder's states of the sources, or with the sources themselves."""
         sources = [_source_ids(encoding) for encoding in batch.encodings]
         longest = max(map(len, sources))
         mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]  # (B, S)
         padded = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]  # (B, S)
         source, source_mask = torch.tensor(padded, device=model.device), torch.tensor(mask, device=model.device)
-        # With a third axis, for what has the shape of the tokens' mask is taken for something of each token.
+        # A third axis is added, because tensors of the shape of the tokens' mask are treated as values of each token.
         source_inputs = {"source_mask": source_mask[..., None]}
         if encode_sources:
             source_inputs["encoder_states"] = self._encoder_states(model, sources, source, source_mask)  # (B, S, H)
@@ -128,7 +128,7 @@ class Seq2Seq(LanguageTask):
     def _encoder_states(
         self, model: ModelInterface, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor
     ) -> Tensor:
-        """Return the encoder's states, (B, S, H); those of a source are kept while one text after another reads it."""
+        """Return the encoder's states, (B, S, H); they are cached while consecutive calls have the same source."""
         cached = self._cached_source
         if cached is not None and all(source == cached[0] for source in sources):
             return cached[1].expand(len(sources), -1, -1)
@@ -144,7 +144,7 @@ def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding
 
 
 def encoder_states(model: ModelInterface, source: Tensor, **inputs: Tensor) -> Tensor:
-    """Return what the encoder of a model makes of sources, (B, S, H)."""
+    """Return the encoder's hidden states of sources, (B, S, H)."""
     encoder: Any = private_clone(model.unmodified).get_encoder()
     with torch.inference_mode(), without_autocast({"source": source}):
         return encoder(source, **inputs)[0]  # type: ignore[no-any-return]
@@ -163,7 +163,7 @@ def _call_as_decoder(
     source_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Return what a model answers when it is called as a decoder; the encoder has run already, or reads the source.
+    """Call a model as a decoder, with the encoder's states or with the source for the encoder.
 
     Args:
         original: The model's own forward.

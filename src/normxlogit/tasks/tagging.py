@@ -29,7 +29,7 @@ class TokenClassification(Classification):
 
     @classmethod
     def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
-        """Return that each token has one of several labels."""
+        """Return "single-label": each token has one of several labels."""
         return "single-label"
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:

@@ -1,4 +1,4 @@
-"""What is explained: the predicted label, a chosen one, a token, a contrast, or all labels."""
+"""Targets, the explained outputs: the predicted label, a chosen one, a token, a contrast, or all labels."""
 
 import enum
 import operator
@@ -29,7 +29,7 @@ class All(enum.Enum):
 
 
 ALL = All.ALL
-"""Every label, or every layer."""
+"""All labels as targets, or all layers."""
 
 Choice = str | SupportsIndex
 """A label name, a token string, or an index (of any integer type)."""
@@ -43,7 +43,7 @@ Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
 
 @dataclass(frozen=True)
 class BatchTargets:
-    """What is explained of each text of a batch, as indices of outputs.
+    """The explained outputs of each text of a batch, as indices.
 
     Attributes:
         ids: Classes or vocabulary entries explained, (B, K).
@@ -77,7 +77,9 @@ class BatchTargets:
         return chosen - logits.gather(1, contrast[:, None])  # (N, K)
 
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return what all methods but NormXLogit and LogAt explain: `select`, for language models minus the mean logit.
+        """Return the quantity that methods other than NormXLogit and LogAt explain.
+
+        It is that of `select`; for language models, the mean logit over the vocabulary is subtracted.
 
         A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
         vocabulary (without entries that the head excludes with -inf), unless a contrast is subtracted.
@@ -95,7 +97,7 @@ class BatchTargets:
         return values
 
     def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the log-probability of the target, (N, K); with a contrast, that of the target among these two."""
+        """Return the log-probability of the target, (N, K); with a contrast, among the two alone."""
         if self.task.outcomes is None:
             raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
         values = self.select(logits, texts)  # (N, K)
@@ -120,7 +122,18 @@ def check_target(
     contrast: Choice | None,
     choice_by_text: Sequence[Choice] | None = None,
 ) -> None:
-    """Refuse targets that no text can have, before any text is read; `outputs` says how many there are to choose."""
+    """Refuse targets that are invalid for every text, before any forward pass.
+
+    Args:
+        task: The task.
+        outputs: The number of outputs of the model.
+        spec: The target for all texts.
+        contrast: The contrast.
+        choice_by_text: One target for each text.
+
+    Raises:
+        TargetError: If a target does not exist, or is the contrast itself.
+    """
     task.check_contrast(contrast)
     indices = [index_of(task, choice, outputs) for choice in choice_by_text or ()]
     if spec is not None:
@@ -134,7 +147,7 @@ def check_target(
 
 
 def contrast_note(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
-    """Return a note if what is explained, such as the prediction, is the contrast itself, () otherwise."""
+    """Return a note if the explained output is the contrast itself, so that all scores are zero; otherwise ()."""
     is_contrast = contrast is not None and contrast in ids
     return (f"{name!r} is both target and contrast: their difference is zero at every token",) if is_contrast else ()
 
@@ -146,7 +159,7 @@ def resolve(
     contrast: Choice | None = None,
     choice_by_text: Sequence[Choice] | None = None,
 ) -> BatchTargets:
-    """Return the caller's target as indices of outputs.
+    """Resolve the caller's target and contrast to indices of outputs.
 
     Args:
         task: The model's task.
@@ -205,7 +218,7 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 
 
 def _place_of(output_id: int, places: Sequence[int]) -> int | None:
-    """Return where an output is read: the start and the end of a span, outputs 0 and 1, each at a place of its own."""
+    """Return the position at which an output is read; the start and end of a span have one each."""
     if not places:
         return None
     return places[output_id] if len(places) > 1 else places[0]
@@ -239,7 +252,7 @@ def describe_targets(
 
 
 def index_of(task: Task, choice: Choice, count: int) -> int:
-    """Return the index of the output of the model's head that a caller means."""
+    """Return the index of the output that a caller names by label, token or index."""
     if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}{_as_integer(choice)}")
     index = task.output_index(choice) if isinstance(choice, str) else operator.index(choice)
@@ -249,12 +262,12 @@ def index_of(task: Task, choice: Choice, count: int) -> int:
 
 
 def _as_integer(choice: object) -> str:
-    """Return what to pass for an index that is a float, as a column with missing values has it."""
+    """Return advice for an index that is a float, as in a column with missing values."""
     return f": pass int({choice})" if isinstance(choice, float) and choice.is_integer() else ""
 
 
 def choice_from_text(task: Task, text: str) -> Choice:
-    """Return a choice that was typed: a name where there is one, otherwise an index if it is a string of digits."""
+    """Return a typed choice: a label or token if there is one of this name, otherwise digits as an index."""
     try:
         index_of(task, text, sys.maxsize)
     except TargetError:
@@ -265,7 +278,7 @@ def choice_from_text(task: Task, text: str) -> Choice:
 def typed_targets(
     task: Task, targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
 ) -> dict[str, Any]:
-    """Return targets that were typed as keywords of `Explainer`; see `choice_from_text`.
+    """Return typed targets as keyword arguments of `Explainer`; see `choice_from_text`.
 
     Args:
         task: The model's task.

@@ -1,4 +1,4 @@
-"""Zero-shot classification: whether a text entails a hypothesis for each label, as transformers' pipeline asks it."""
+"""Zero-shot classification: the model says whether a text entails a hypothesis for each label."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class ZeroShot(Comparing):
         self.purpose, self.shown_labels = "zero-shot-classification", hypotheses.labels
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Adapt the model as the classifier of pairs that it is."""
+        """Adapt the model like a classifier of pairs."""
         return self.classifier.adapt(module)
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
@@ -65,15 +65,15 @@ class ZeroShot(Comparing):
         return [Alternatives(labels, [(str(text), hypothesis) for hypothesis in hypotheses]) for text in texts], single
 
     def values(self, logits: Tensor) -> Tensor:
-        """Return the logit of each label, (C,), of the pairs of text and hypothesis, (C, outputs)."""
+        """Return the logit of each label, (C,), from the outputs for its pair of text and hypothesis, (C, outputs)."""
         entailment = logits[:, self.hypotheses.entailment].float()  # (C,)
         if not self.hypotheses.independent:
             return entailment
         return entailment - logits[:, self.hypotheses.contradiction].float()
 
-    def chances(self, values: Tensor) -> Tensor:
+    def pair_probabilities(self, values: Tensor) -> Tensor:
         """Return the probability of each label, (C,), from its logit."""
-        return values.sigmoid() if self.hypotheses.independent else super().chances(values)
+        return values.sigmoid() if self.hypotheses.independent else super().pair_probabilities(values)
 
     def pair_options(self) -> dict[str, Any]:
         """Return entailment as the target, with contradiction as the contrast where labels are independent."""

@@ -1,4 +1,4 @@
-"""What a cell of the input may hold: a text, a prompt, documents or a conversation; each becomes a string."""
+"""Cells of the input, converted to strings: a text, a prompt, documents or a conversation."""
 
 import json
 from collections.abc import Mapping

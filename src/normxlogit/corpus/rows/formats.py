@@ -1,4 +1,4 @@
-"""Files of rows as Arrow tables, whatever their format.
+"""Files of any format, read as Arrow tables.
 
 pyarrow reads Parquet and Arrow, Python reads lines and CSV. DuckDB queries the results; it does not read the inputs,
 because it cannot return one row for each row of them (measured with DuckDB 2.0):
@@ -44,7 +44,7 @@ SHOWN = 40
 FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
 
 Row = Mapping[str, Any] | str
-"""The values of a row, or why it cannot be read."""
+"""The values of a row, or the reason why it cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _next_rows(reader: Iterator[list[str]], most: int) -> list[list[str]]:
 
 
 def _decoded(cells: Sequence[Any]) -> Any:
-    """Return cells as an Arrow array; as a list where some are not UTF-8, which are bytes."""
+    """Return cells as an Arrow array; if some are not UTF-8, as a list in which those are bytes."""
     arrow = arrow_module()
     try:
         return arrow.array(cells, arrow.string())
@@ -240,7 +240,7 @@ def _decoded(cells: Sequence[Any]) -> Any:
 
 
 def _decoded_cell(cell: bytes) -> str | bytes:
-    """Return bytes as a text; as they are where they are not UTF-8."""
+    """Return bytes as text, or unchanged if they are not UTF-8."""
     try:
         return cell.decode("utf-8")
     except UnicodeDecodeError:
@@ -248,7 +248,7 @@ def _decoded_cell(cell: bytes) -> str | bytes:
 
 
 def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a table between tabs in which a cell holds a tab and the end of a line.
+    """Refuse a tab-separated table in which a cell holds a tab and a line end.
 
     Such tables are mostly written without quoting, and then quotes in two rows make one cell of all between them.
     """
@@ -274,7 +274,7 @@ def _utf8_lines(file: Any) -> Iterator[bytes]:
 
 
 def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
-    """Read lines as rows; empty lines of JSON are none. A file that is one JSON array, over any lines, has its rows.
+    """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry.
 
     Raises:
         ValueError: If they are not UTF-8.
@@ -295,7 +295,7 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
 
 
 def _rows_of_array(content: bytes) -> Iterator[Row]:
-    """Yield the objects of a JSON array, and what is wrong with a row in the place of others.
+    """Yield the objects of a JSON array; for any other entry, the error instead.
 
     What begins as an array and is none may be lines of JSON the first of which is an array: each is a row.
     """
@@ -312,7 +312,7 @@ def _rows_of_array(content: bytes) -> Iterator[Row]:
 
 
 def _parsed(line: bytes) -> Row:
-    """Return the object on a line, or what is wrong with it."""
+    """Return the object on a line, or the error."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -334,7 +334,7 @@ def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
-    """Refuse names that no column has, or several."""
+    """Refuse names of columns that do not exist or exist several times."""
     existing = list(names)
     for name in requested:
         if name not in existing:

@@ -1,4 +1,4 @@
-"""Pictures and sounds in the rows of a corpus: paths of files, what files hold, or what is in memory."""
+"""Pictures and sounds in the rows of a corpus: paths, contents of files, or objects in memory."""
 
 import io
 import os
@@ -15,10 +15,10 @@ from ...inputs.media.items import SUFFIXES
 from ...inputs.media.pictures import is_opened_picture, opened_picture
 
 DEFAULTS = ("path", "image", "audio", "file", "text")
-"""Names of columns that pictures or sounds are looked for in where the caller names none."""
+"""Default names of the column of pictures or sounds."""
 
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16", "F")
-"""The modes of Pillow that a PNG file keeps as they are, and "F", of which it says that it does not."""
+"""Pillow modes that PNG stores without change, and "F", for which Pillow raises an error."""
 
 BESIDE = {"image": "image ", "audio": "audio "}
 """Prefixes of the columns of a shard that hold the pictures and sounds of its prompts, by the type of a part."""
@@ -43,7 +43,7 @@ class MediumCell(NamedTuple):
 def media_columns(
     arrow: Any, values: Sequence[Any], name: str, problems: list[str | None], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the pictures or sounds of a column as columns of a shard; what cannot be one is its row's problem."""
+    """Return the pictures or sounds of a column as columns of a shard; an invalid cell is its row's problem."""
     rows = []
     for row, value in enumerate(values):
         try:
@@ -57,13 +57,13 @@ def media_columns(
 
 
 def media_of(table: Any, prefix: str = "") -> list[Any]:
-    """Return the pictures or sounds of a shard as tasks read them: paths, open files, or samples with their rate."""
+    """Return the pictures or sounds of a shard as inputs: paths, open files, or samples with their rate."""
     columns = (table[prefix + name].to_pylist() for name in MediumCell._fields)
     return [_input_of(MediumCell(*row)) for row in zip(*columns, strict=True)]
 
 
 def media_files(names: Sequence[str]) -> list[str]:
-    """Return the pictures and sounds among files, in folders and of patterns, in their order; none of tables.
+    """Return the paths of pictures and sounds for files, folders and patterns, in their order; none for tables.
 
     Raises:
         DataError: If other inputs are among them.
@@ -91,7 +91,7 @@ def _files(name: str) -> list[str]:
 
 
 def _input_of(cell: MediumCell) -> Any:
-    """Return what a cell holds as an input: the path of a file, an open file, or samples with their rate."""
+    """Return a cell as an input: a path, an open file, or samples with their rate."""
     if cell.content is None:
         return Path(cell.text or "")
     if cell.rate is None:
@@ -127,7 +127,7 @@ def _medium(value: Any, name: str) -> MediumCell:
 
 
 def _stamp(path: str) -> str:
-    """Return size and time of a regular file.
+    """Return the size and the modification time of a regular file.
 
     Raises:
         ValueError: If there is none.
@@ -150,7 +150,7 @@ def _stamp(path: str) -> str:
 
 
 def _as_file(picture: Any) -> bytes:
-    """Return a picture as a file without loss."""
+    """Return a picture as the content of a lossless file."""
     try:
         image, _ = opened_picture(picture)  # upright: what its file said is not written
         if isinstance(image, np.ndarray):
@@ -164,7 +164,7 @@ def _as_file(picture: Any) -> bytes:
 
 
 def _written(samples: Any) -> bytes:
-    """Return samples as numpy writes them.
+    """Return samples as the content of a numpy file.
 
     Raises:
         ValueError: If they are not numbers.

@@ -1,4 +1,4 @@
-"""The sources of a corpus: files anywhere, a data set, standard input, or rows in memory."""
+"""Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
 
 import hashlib
 import lzma
@@ -49,10 +49,10 @@ PACKED = (".gz", ".bz2", ".xz", ".zst")
 NOT_READ = "a picture or sound, which this model does not read; name a model of pictures or of sounds, as by --model"
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The value in the name of a folder whose rows have none, as Hive writes it."""
+"""Hive's name for a missing value in the name of a folder."""
 
 ENDS = 1 << 20
-"""Bytes at the beginning and the end of a file that its fingerprint reads; the rows themselves have digests too."""
+"""Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
 
 
 class Source(Protocol):
@@ -125,7 +125,7 @@ def _named_source(names: Sequence[str], kind: str | None, files: bool) -> Source
 
 
 def _table_source(table: Any) -> "TableSource | RowSource":
-    """Return the source of a table; of a frame of pandas whose columns hold values of several types, of its rows."""
+    """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
     arrow = arrow_module()
     try:
         return TableSource(arrow.table(table))
@@ -156,7 +156,7 @@ def _standard_input(kind: str) -> "RowSource":
 
 
 def _dataset(name: str) -> Any:
-    """Return the data set that a name means, None if it means files."""
+    """Return the data set with a name, None if the name is that of files."""
     missing = "data sets need datasets: pip install 'normxlogit[paper]'"
     if name.startswith("hf:"):
         datasets = optional_module("datasets", missing)
@@ -233,7 +233,7 @@ class File:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong in one line."""
+    """Return the reason of an error in one line."""
     return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
@@ -338,7 +338,7 @@ class DatasetSource:
     parts: list[tuple[str, Any]]
 
     def names(self) -> list[str]:
-        """Return the columns of the first."""
+        """Return the columns of the first data set."""
         name, part = self.parts[0]
         names = getattr(part, "column_names", part)  # a dictionary of data sets may have no such attribute
         if isinstance(names, Mapping):
@@ -346,7 +346,7 @@ class DatasetSource:
         return list(names or [])
 
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read them one after the other."""
+        """Read the data sets one after the other."""
         arrow = arrow_module()
         for number, (_, part) in enumerate(self.parts):
             total = len(part) if hasattr(part, "__len__") else 0
@@ -357,7 +357,7 @@ class DatasetSource:
                 yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(self.parts))
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return their names and the fingerprints that `datasets` keeps."""
+        """Return the names of the data sets and their fingerprints in `datasets`."""
         return [
             {"name": name, "digest": str(getattr(part, "_fingerprint", None) or getattr(part, "info", ""))[:200]}
             for name, part in self.parts
@@ -380,12 +380,12 @@ class TableSource:
             yield RowBlock.of(table, min(number * BLOCK / len(self._table), 1.0))
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return its name alone: its rows are compared as they come."""
+        """Return its name alone; its rows are compared with the digests of the shards as they are read."""
         return [{"name": self._name}]
 
 
 class RowSource:
-    """Rows that are read once: mappings in memory, of a generator, or the lines of a stream.
+    """Rows that can be read only once: mappings from any iterable, or the lines of a stream.
 
     Args:
         rows: The rows.
@@ -401,7 +401,7 @@ class RowSource:
         return row_names(self._first)
 
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read them all."""
+        """Read all rows."""
         return row_blocks(chain(self._first, self._rows), columns, lambda: 0.0)
 
     def fingerprint(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Shards of the input: tables of equal size, with the same columns for every input format."""
+"""Shards of the input: tables of equal size with the same columns for every format."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from .media import media_columns
 from .reading import Source
 
 KEPT = "kept "
-"""Prefix of the names of kept columns in a shard, which has columns of other meanings by the same names."""
+"""Prefix of kept columns in a shard, which has columns of its own with the same names."""
 
 
 class TextColumn(NamedTuple):
-    """What a column of a shard is read from.
+    """The columns of the input that a column of a shard is read from.
 
     Attributes:
         names: A column of the input, or several that make a mapping together, such as a request and its response.
@@ -33,7 +33,7 @@ class TextColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class InputColumns:
-    """The columns of the input by what they hold.
+    """The columns of the input by their roles.
 
     Attributes:
         texts: What is read as strings, by the column of a shard.
@@ -51,7 +51,7 @@ class InputColumns:
 
     @property
     def names(self) -> list[str]:
-        """Return every column that is read, once."""
+        """Return the names of the columns that are read, without duplicates."""
         texts = [name for column in self.texts.values() for name in column.names]
         named = [*texts, *self.media.values(), self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
@@ -145,7 +145,7 @@ def left_shards(
     written: Mapping[int, WrittenShard],
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not written; check that the others are of the same rows.
+    """Read the shards that are not written yet; check that the written ones have the same rows.
 
     Args:
         source: Where to read.
@@ -181,7 +181,7 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 
 def _digest(table: Any) -> str:
-    """Return a digest of the values, the same for the same values however they were read."""
+    """Return a digest of values that does not depend on the format from which they were read."""
     arrow, digest = arrow_module(), hashlib.blake2b(digest_size=12)
     rows = arrow.array(np.arange(len(table)))
     for name in table.column_names:
@@ -206,7 +206,7 @@ def _digest(table: Any) -> str:
 
 
 def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
-    """Return a block as a table with the columns of a shard."""
+    """Return a block of rows as a table with the columns of a shard."""
     problems = list(block.problems)
     rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
@@ -228,7 +228,7 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, 
 
 
 def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
-    """Return the strings of a column; the first that cannot be read in a row is the row's problem."""
+    """Return the cells of a column as strings; a cell that cannot be read becomes its row's problem."""
     described = f"column {' and '.join(map(repr, column.names))}"
     strings: list[str | None] = []
     for row, cell in enumerate(_cells(block, column.names)):
@@ -241,7 +241,7 @@ def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str |
 
 
 def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
-    """Return the cells of a column, or those of several as a mapping for each row, None where all are null."""
+    """Return the cells of a column; of several columns, a mapping for each row, None if all cells are null."""
     columns = [
         column if isinstance(column, list) else _without_nulls(column.to_pylist())
         for column in (block.columns[name] for name in names)
@@ -253,14 +253,14 @@ def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value of Arrow without null fields: its structs have the fields of all rows."""
+    """Return a value without null fields; Arrow's structs have the fields of all rows."""
     if isinstance(value, dict):
         return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _array(arrow: Any, column: Any) -> Any:
-    """Return a column as an Arrow array; Python values that are bytes, or without a type in common, become strings."""
+    """Return a column as an Arrow array; bytes, and values of mixed types, become strings."""
     if not isinstance(column, list):
         return column
     if not any(isinstance(value, bytes) for value in column):
@@ -281,7 +281,7 @@ def _named(arrow: Any, column: Any, name: str) -> Any:
 
 
 def _kept(arrow: Any, column: Any, name: str, kept_types: dict[str, Any], problems: list[str | None]) -> Any:
-    """Return a kept column in the type that it had first; what does not fit is a problem of its row."""
+    """Return a kept column in the type of its first block; a value that does not fit is its row's problem."""
     array = _array(arrow, column)
     kind = kept_types.setdefault(name, arrow.string() if arrow.types.is_null(array.type) else array.type)
     refused = (arrow.ArrowInvalid, arrow.ArrowNotImplementedError)

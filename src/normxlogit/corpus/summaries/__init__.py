@@ -1,1 +1,1 @@
-"""What the model looks at over all of a corpus: tables of words and documents, and their page."""
+"""Summaries of a corpus run: tables of words or documents, and a page."""

@@ -1,4 +1,4 @@
-"""The summary of a corpus of answers: which documents they use, and what their sentences rest on."""
+"""The summary of cited answers: how often documents are used, and the verdicts on sentences."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class DocumentUse(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerSummary(Verdicts):
-    """What answers of a corpus rest on.
+    """The summary of a corpus of cited answers.
 
     Attributes:
         documents: Documents, the least used first.

@@ -1,4 +1,4 @@
-"""The summary of a corpus of conversations: what answers rest on, by kind of message and by tool."""
+"""The summary of conversations: the kinds of messages and the tools that answers rest on."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from .verdicts import (
 )
 
 QUESTION = "question"
-"""What the last message of the user is called beside the kinds of messages."""
+"""The name of the user's last message among the kinds of messages."""
 
 
 class MessageUse(NamedTuple):
-    """How often answers rest on a kind of message.
+    """How often answers use a kind of message.
 
     Attributes:
         kind: What it is: "question", the last message of the user; "user", an earlier one; "assistant", an earlier
@@ -41,7 +41,7 @@ class MessageUse(NamedTuple):
 
 
 class UnusedTool(NamedTuple):
-    """A tool in whose conversations no answer uses a result of it.
+    """A tool whose results no answer uses.
 
     Attributes:
         tool: Its name.
@@ -58,7 +58,7 @@ class UnusedTool(NamedTuple):
 
 @dataclass(frozen=True)
 class ConversationSummary(Verdicts):
-    """What the answers of conversations rest on.
+    """The summary of a corpus of conversations.
 
     An answer uses a result that it cites, or without a source of which one of its sentences loses more than
     `LEAST_LOSS` nats, where that was measured.

@@ -1,4 +1,4 @@
-"""What deleting a listed word changes: the scores of a summary, tested on the model."""
+"""The effect of deleting a word of a summary, measured with the model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +19,14 @@ from .run_tables import RunTables
 from .units import Effect, Unit, Z
 
 Place = tuple[int, int, str]
-"""A row, which of its words (or tokens) a unit is, and how that is written there."""
+"""A row, the index of a word (or token) in it, and how the word is written there."""
 
 Removal = tuple[int, tuple[int, ...]]
 """A row, and the tokens that are deleted from it."""
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
-    """Return the model of a run, whose words can be deleted.
+    """Return the model of a run for deleting words.
 
     Raises:
         InputError: If the run is not of one label, or value, for each text.
@@ -91,7 +91,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
 def _drawn_places(
     run: RunTables, model: TaskModel, listed: Sequence[tuple[str, str]], count: int
 ) -> Mapping[tuple[str, str], list[Place]]:
-    """Return places of units in the texts that explain their label; of texts that were read in windows none."""
+    """Return random places of units in texts that explain their label, except in texts read in windows."""
     arrow, limit = arrow_module(), model.encoder.limit
     whole = "true" if limit is None else f"len(units) <= {limit}"
     run.register("wanted", arrow.table({"label": [label for label, _ in listed], "unit": [text for _, text in listed]}))
@@ -119,7 +119,7 @@ def _drawn_places(
 def _texts(
     run: RunTables, model: TaskModel, rows: Iterable[int]
 ) -> tuple[dict[int, Encoding], dict[int, list[tuple[str, tuple[int, ...]]]]]:
-    """Return what the model reads of rows, and each row's words (or tokens) with their tokens."""
+    """Return the encodings of rows, and each row's words (or tokens) with their tokens."""
     pair = "text_pair" if "text_pair" in run.kinds else "NULL"
     named = run.ask(
         f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
@@ -141,7 +141,7 @@ def _texts(
 
 
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:
-    """Return the mean of changes with its interval."""
+    """Return the mean of changes with its confidence interval."""
     mean = float(np.mean(changes))
     half_width = Z * float(np.std(changes, ddof=1)) / sqrt(len(changes)) if len(changes) > 1 else float("nan")
     return Effect(

@@ -1,4 +1,4 @@
-"""A summary for people: tables with bars and links to texts, for the terminal and as a page."""
+"""Summaries as tables with bars and links to texts, for the terminal and as a page."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -29,13 +29,13 @@ from .units import NAMES, SIGNALS, Unit, WrongAnswer
 from .verdicts import MeasuredUse
 
 NOTABLE = 0.01
-"""Share of the scores on special tokens from which a note tells it."""
+"""A note is shown from this share of scores on special tokens on."""
 
 LABELS = 50
 """Most labels in the table of predictions."""
 
 WITHOUT = ["deleting it takes", "prediction changes"]
-"""Columns of what deleting a word changes, in the unit of its score."""
+"""Columns of the effects of deleting a word, in the unit of its score."""
 
 MEANS = "Those that speak for it or against it most surely, by their mean score with its 95% interval."
 
@@ -48,7 +48,7 @@ FITTING = 5
 """Most columns that fit beside each other on a narrow page."""
 
 SIDES = "← against | for →"
-"""What bars with two sides show."""
+"""The heading of bars with two sides."""
 
 
 class Line(NamedTuple):
@@ -90,7 +90,7 @@ def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
 
 
 def cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
-    """Return what drawings of a summary consist of: how right the model is first, what limits the figures last."""
+    """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
     places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
@@ -153,7 +153,7 @@ def _piece(text: str, score: float | None, largest: float) -> Piece:
 
 
 def _limits(summary: Summary) -> Card:
-    """Return what a reader must know of the figures."""
+    """Return the card on what the figures leave out."""
     notes = [] if summary.complete else ["the run is not finished"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     if summary.unknown:
@@ -187,7 +187,7 @@ def _limits(summary: Summary) -> Card:
 
 
 def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
-    """Return what answers rest on: the counts, tables of what they use, and examples of what they do not rest on."""
+    """Return the cards of cited answers: verdicts, used sources, and examples of unsupported sentences."""
     names, counted, what, used = (
         _conversations(summary) if isinstance(summary, ConversationSummary) else _documents(summary)
     )
@@ -226,7 +226,7 @@ def _flawed_answers(summary: AnswerSummary | ConversationSummary, names: str) ->
 
 
 MEASURED = ["left out", "used", "contradicted", "mean loss"]
-"""Columns of what answers lose without a document or a kind of message: counts of answers, and nats."""
+"""Columns of the losses without a document or a kind of message: counts of answers, and nats."""
 
 USED = (
     f'"left out": answers for which a source of it was left out; "used": those with a sentence that loses more than '
@@ -242,7 +242,7 @@ def _measured(use: MeasuredUse | None) -> list[str]:
 
 
 def _documents(summary: AnswerSummary) -> tuple[str, list[tuple[str, str]], str, list[Section]]:
-    """Return how the sources are called, what is counted of them, a heading, and the table of the documents."""
+    """Return the name of the sources, the counted unit, a heading, and the table of documents."""
     used = [
         Line([d.name, f"{d.answers:,}", *_measured(d.measured), f"{d.cited:,}"], d.cited / d.answers)
         for d in summary.documents
@@ -257,7 +257,7 @@ def _documents(summary: AnswerSummary) -> tuple[str, list[tuple[str, str]], str,
 
 
 def _conversations(summary: ConversationSummary) -> tuple[str, list[tuple[str, str]], str, list[Section]]:
-    """Return the same of conversations: what their answers rest on, and the tools whose results none uses."""
+    """Return the same for conversations, with the tools whose results no answer uses."""
     tested = summary.verify is not None
     verb = "use" if tested else "cite"
     used = [
@@ -290,7 +290,7 @@ def _conversations(summary: ConversationSummary) -> tuple[str, list[tuple[str, s
 
 
 def _kind(kind: str, tool: str) -> str:
-    """Return what a kind of message is called in a table."""
+    """Return the name of a kind of message in a table."""
     named = {QUESTION: "last message of the user", "user": "earlier message of the user", "assistant": "earlier answer"}
     return f"{named.get(kind, kind)} {tool}".strip()
 
@@ -318,7 +318,7 @@ def _sections(summary: Summary) -> Iterator[Section]:
 
 
 def _by_label(summary: Summary) -> dict[str, list[Unit]]:
-    """Return the listed units of each label by their mean scores; those that are against it have a negative one."""
+    """Return the listed units of each label by their mean scores, positive and negative."""
     listed: dict[str, dict[str, Unit]] = {}
     for listed_unit in (*summary.highest, *summary.against):
         listed.setdefault(listed_unit.label, {}).setdefault(listed_unit.text, listed_unit)
@@ -353,7 +353,7 @@ def _unit_line(unit: Unit, *, deleted: bool) -> Line:
 
 
 def _with_half(mean: float, high: float) -> str:
-    """Return a mean with half the width of its interval, to three digits behind the point."""
+    """Return a mean ± half the width of its interval, to three decimals."""
     half_width = "" if high != high else f" ± {round(high - mean, 3):.2g}"
     return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
 
@@ -364,7 +364,7 @@ def _card(section: Section, places: dict[str, str]) -> Card:
 
 
 def _table(section: Section, places: dict[str, str], caption: str = "") -> Table:
-    """Return the lines as a table whose bars all begin at 0."""
+    """Return lines as a table with bars that begin at 0."""
     lines = section.lines
     ends = [e for _, value, interval, _ in lines for e in (value, *(interval or ())) if e is not None]
     low, high = min([0.0, *ends]), max([0.0, *ends])

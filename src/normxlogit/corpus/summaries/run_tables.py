@@ -15,7 +15,7 @@ from .units import SIGNALS
 
 
 class RunTables:
-    """The shards of a run, read by pyarrow, which compares pages with their checksums, and queried by DuckDB.
+    """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB.
 
     Attributes:
         folder: The folder of the shards.
@@ -61,7 +61,7 @@ class RunTables:
         self.register("shards", self.shards())
 
     def _dataset(self, schema: Any = None) -> Any:
-        """Return the shards as a data set whose columns are those of the files, whatever their paths say.
+        """Return the shards as a data set with the columns of the files, none from their paths.
 
         Args:
             schema: The columns to read and their types; by default all.
@@ -76,7 +76,7 @@ class RunTables:
             raise self._damage(error) from None
 
     def shards(self, kept_column: str | None = None) -> Any:
-        """Return the shards with the run's own columns and at most one that was kept, which may be of any type."""
+        """Return the shards with the run's own columns and at most one kept column."""
         arrow = arrow_module()
         kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS[self.kind], kept_column)}
         if kept_column is not None and arrow.types.is_floating(kinds[kept_column]):
@@ -84,7 +84,7 @@ class RunTables:
         return self._dataset(arrow.schema(list(kinds.items())))
 
     def read_rows(self, rows: Sequence[int]) -> Any:
-        """Return some rows as an Arrow table, in their order, as the results are read from."""
+        """Return some rows in their order as an Arrow table, from which results can be read."""
         field = optional_module("pyarrow.dataset", "").field("row")
         try:
             return self._dataset().to_table(filter=field.isin(list(rows))).sort_by("row")
@@ -92,7 +92,7 @@ class RunTables:
             raise self._damage(error) from None
 
     def with_kept(self, name: str) -> str:
-        """Register a kept column of the shards for queries, and return its name there."""
+        """Register a kept column of the shards for queries, and return its name in them."""
         shards = self.shards(name)
         self.register("shards", shards)
         # DuckDB ignores case: it calls "Target" beside "target" something else.
@@ -126,7 +126,7 @@ class RunTables:
         return rows
 
     def _damage(self, error: Exception) -> DataError:
-        """Return the error of the first damaged file; where none is, that of the query."""
+        """Return the error of the first damaged file; if no file is damaged, the error of the query."""
         try:
             for path in self._files:
                 self.folder.check(path)

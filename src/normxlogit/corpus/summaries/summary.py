@@ -1,4 +1,4 @@
-"""The global explanation: what a model looks at over a corpus, in one streaming pass over its shards."""
+"""The summary of a corpus, computed in one streaming pass over its shards."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = 3
 
 CHANCE = 0.05
-"""Highest probability with which chance would put a listed unit into so many wrong answers."""
+"""Significance level for listing a unit as frequent in wrong answers."""
 
 LISTED = 5
 """Most labels that an error lists."""
@@ -40,7 +40,7 @@ NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 
 @dataclass(frozen=True)
 class Summary:
-    """What a model looks at over a corpus.
+    """The summary of a corpus run: which words speak for which labels, and in which answers the model is wrong.
 
     Attributes:
         folder: Where the results are.
@@ -161,7 +161,7 @@ def summarize(
 
 
 class _Run(RunTables):
-    """The sums over the shards of a run."""
+    """The queries over the shards of a run."""
 
     def collect(
         self,
@@ -171,7 +171,7 @@ class _Run(RunTables):
         into: str = "units",
         unit: str | None = None,
     ) -> None:
-        """Read the shards once: the sums of each unit by label and right or wrong answer, as a table.
+        """Read the shards once into a table: sums of each unit by label and by right or wrong answers.
 
         A row explains K labels at L layers; of the layers `layer` counts.
 
@@ -219,7 +219,7 @@ class _Run(RunTables):
         )
 
     def layer_index(self) -> int:
-        """Return which of the explained layers counts: the last with scores outside special tokens that can be seen."""
+        """Return the index of the summarised layer: the last one with non-zero scores outside special tokens."""
         if self.manifest.settings["layers"] is None:
             return 0
         sums = self.ask(
@@ -290,10 +290,10 @@ class _Run(RunTables):
         )
 
     def _units(self, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
-        """Return the units that speak for (or against) each label most surely, with the rows of their examples.
+        """Return the units with the most certain effect for (or against) each label, with rows as examples.
 
-        They are ordered by the end of their interval that is nearer to 0: by the mean alone, the first places would go
-        to the rarest units. A unit at one place has no interval; it comes after those that have one.
+        They are ordered by the end of their confidence interval that is nearer to 0, because an order by the mean would
+        put rare units first. Units at a single place have no interval, and come last.
         """
         negative = "sum(negative) / n" if self.common.get("signed") else "NULL"
         sign, where, extremes, order = (-1, "predicted", "lowest", "ASC") if against else (1, "true", "highest", "DESC")
@@ -325,7 +325,7 @@ class _Run(RunTables):
         return sorted(failures, key=lambda failure: -failure.rows)[:most]
 
     def _notes(self, most: int) -> list[RowNote]:
-        """Return what is noted of results, the most frequent first."""
+        """Return the notes on results, the most frequent first."""
         rows = self.ask(
             f"""
             SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})
@@ -337,7 +337,7 @@ class _Run(RunTables):
         return [RowNote(*row) for row in rows]
 
     def _mass(self, units: str) -> list[Mass]:
-        """Return the share of each kind of token in the tokens, and in the magnitude of all scores."""
+        """Return each kind of token with its share of the tokens and of the magnitude of all scores."""
         place = f"WHEN true THEN '{NAMES[self.unit][0]}'" if self.unit in SIGNALS.values() else ""
         rows = self.ask(
             f"""
@@ -352,7 +352,7 @@ class _Run(RunTables):
         return [Mass(*row) for row in rows]
 
     def _with_gold(self, gold: str) -> tuple[str, str]:
-        """Return the shards joined with what a column of right labels says, and whether an answer is right.
+        """Return the shards joined with the gold label of each row, and whether the answer is right.
 
         The first is a FROM clause, the second an expression, NULL where a row has no right label.
         """
@@ -390,7 +390,7 @@ class _Run(RunTables):
         return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", right
 
     def _check_gold(self, gold: str) -> None:
-        """Refuse a column that can hold no right labels."""
+        """Refuse a column that cannot hold gold labels."""
         arrow = arrow_module()
         if gold not in self.kinds:
             raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
@@ -419,7 +419,7 @@ class _Run(RunTables):
         return {label: n for label, n in counts if label not in known}
 
     def _wrong(self, rows: str, right: str, layer: int, top: int) -> list[WrongAnswer]:
-        """Return the rows with a wrong answer of which the model is surest."""
+        """Return the wrong answers with the highest probabilities."""
         answers = self.ask(
             f"SELECT row, prediction, probability, right_labels.shown FROM {rows} WHERE NOT ({right}) "  # noqa: S608
             "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
@@ -433,7 +433,7 @@ class _Run(RunTables):
         ]
 
     def _coloured_texts(self, rows: Sequence[int], layer: int) -> dict[int, list[list[tuple[str, float | None]]]]:
-        """Return the texts of some rows, cut into pieces with their scores; of pictures and sounds nothing."""
+        """Return the texts of some rows, cut into pieces with scores; nothing for pictures and sounds."""
         if not rows or self.unit in SIGNALS.values():
             return {}
         table = self.read_rows(rows)
@@ -445,11 +445,11 @@ class _Run(RunTables):
         return drawn
 
     def _mistakes(self, top: int, least: int) -> tuple[list[Rate], int]:
-        """Return the units that are in wrong answers more often than chance would have it, and how many were tried.
+        """Return the units that stand in wrong answers significantly often, and how many were tested.
 
-        Of n places at which a share p is wrong by chance, a share q or more is with a probability of at most
-        exp(-n KL(q || p)), Chernoff's bound, which holds for few places too. It is multiplied by the number of units
-        that were tried (Bonferroni). Rows without a right label do not count.
+        If each of n places is in a wrong answer with probability p, then a share of q or more is wrong with a
+        probability of at most exp(-n KL(q || p)), by Chernoff's bound, which holds for small n too. The bound is
+        multiplied by the number of tested units (Bonferroni). Rows without a gold label do not count.
         """
         rows = self.ask(
             """
@@ -478,7 +478,7 @@ class _Run(RunTables):
         return [rate for rate in rates if rate.chance <= CHANCE][:top], tried
 
     def _texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """Return what some rows are called, and their texts where they were kept.
+        """Return the ids of some rows, and their texts if the run kept them.
 
         Of rows that share an id each is called by its number too.
         """
@@ -494,7 +494,7 @@ class _Run(RunTables):
         return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in named}
 
     def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
-        """Return how another run differs: in its answers, and in its units."""
+        """Return the differences to another run: in its answers, and in the scores of units."""
         if compared_run.unit != self.unit:
             raise DataError(
                 f"{compared_run.folder.place} has {compared_run.unit} and {self.folder.place} has {self.unit}"

@@ -1,4 +1,4 @@
-"""The rows of a summary: words or tokens with their scores, kinds of tokens, and words of wrong answers."""
+"""The rows of a summary's tables."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class RowNote:
 
 @dataclass(frozen=True)
 class Effect:
-    """What deleting a word from texts changes.
+    """The effect of deleting a word from texts.
 
     Attributes:
         places: How often it was deleted.
@@ -53,7 +53,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Unit:
-    """A word, a token, or the patch or frame at a place, over the texts, pictures or sounds of a label.
+    """A word or token, or the patch or frame at one place, over all inputs of a label.
 
     Attributes:
         label: The label explained.
@@ -83,7 +83,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Mass:
-    """A kind of token.
+    """A kind of token and its share of the scores.
 
     Attributes:
         kind: "special", "punctuation", "number" or "word"; of pictures and sounds "special", "patch" or "frame".
@@ -118,7 +118,7 @@ class WrongAnswer:
 
 @dataclass(frozen=True)
 class Rate:
-    """A word in texts that the model got wrong and in those that it got right.
+    """A word's counts and mean scores in wrong and in right answers.
 
     Attributes:
         text: The word.

@@ -10,11 +10,11 @@ from ...results.storage.schema import plain
 from .run_tables import RunTables
 
 USED = f"(cited OR coalesce(loss > {LEAST_LOSS}, false))"
-"""Whether an answer uses a source, of a row with `cited` and `loss`, as DuckDB computes it."""
+"""A DuckDB expression for whether an answer uses a source, over rows with `cited` and `loss`."""
 
 
 class MeasuredUse(NamedTuple):
-    """What answers lose without a document, or a kind of message, and how often they contradict it.
+    """The losses of answers without a document or a kind of message, and how often they contradict it.
 
     Attributes:
         left_out: Answers for which one of its sources or more were left out.
@@ -68,7 +68,7 @@ class Contradiction(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What the sentences of answers do with regard to their sources; each is counted once.
+    """Counts of the verdicts on sentences of answers; each sentence is counted once.
 
     Attributes:
         folder: Where the results are.
@@ -143,14 +143,14 @@ def read_verdicts(run: RunTables, top: int) -> dict[str, Any]:
 
 
 def contradicted_documents(run: RunTables) -> str:
-    """Return the documents or messages that an answer contradicts, as DuckDB computes it; none untested."""
+    """Return a DuckDB expression for the documents or messages that an answer contradicts; empty if untested."""
     if not is_tested(run):
         return "[]::VARCHAR[]"
     return "list_transform(sentence_contradictions, lambda swap: swap.document)"
 
 
 def measured_uses(run: RunTables) -> str:
-    """Return the columns of a `MeasuredUse` in a query over rows with `loss` and `contradicted`; NULL untested."""
+    """Return DuckDB columns of a `MeasuredUse` over rows with `loss` and `contradicted`; NULL if untested."""
     if not is_tested(run):
         return "NULL, NULL, NULL, NULL"
     used, contradicted = f"count(*) FILTER (loss > {LEAST_LOSS})", "count(*) FILTER (contradicted)"
@@ -158,7 +158,7 @@ def measured_uses(run: RunTables) -> str:
 
 
 def measured_use(values: Sequence[Any]) -> MeasuredUse | None:
-    """Return what the columns of `measured_uses` hold."""
+    """Return a `MeasuredUse` from the columns of `measured_uses`."""
     return None if values[0] is None else MeasuredUse(*values)
 
 

@@ -1,1 +1,1 @@
-"""Does an answer rest on its documents? Questions with and without the evidence."""
+"""Grounding: whether an answer rests on its documents, tested with and without the evidence."""

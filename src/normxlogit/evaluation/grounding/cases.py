@@ -1,4 +1,4 @@
-"""Questions with documents that hold the evidence, lack it, or have another number or name in its place."""
+"""Cases: questions with documents that hold the evidence, lack it, or have other values in its place."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ ENTITY = re.compile(
 )
 
 SHORT = 3
-"""Letters of words that say nothing of where an answer comes from."""
+"""Words of at most this many letters do not show where an answer comes from."""
 
 
 class Case(NamedTuple):
@@ -82,7 +82,7 @@ def _qnli_cases(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> lis
 
 
 def answers_from_evidence(case: Case, answer: str) -> bool:
-    """Return whether an answer has a number or a word of the evidence that the rest of the prompt does not have.
+    """Return whether an answer has a number or word that only the evidence has in the prompt.
 
     It stands for a right answer where no answers are given to compare with, as in QNLI.
     """
@@ -98,7 +98,7 @@ def _words(text: str) -> set[str]:
 
 
 def swap_evidence(case: Case, answer: str, texts: Sequence[str], seed: int = 0) -> Case | None:
-    """Put other numbers or names in the place of those that an answer has from the evidence.
+    """Replace the numbers or names of the evidence that the answer repeats by others.
 
     Args:
         case: A case with evidence.
@@ -128,7 +128,7 @@ def swap_evidence(case: Case, answer: str, texts: Sequence[str], seed: int = 0) 
 
 
 def _shape(entity: str) -> str:
-    """Return a number with its digits as 0, and a name with its words as A."""
+    """Return the shape of a value: digits become 0, and the words of a name become A."""
     return re.sub(r"[^\W\d]\w*", "A", re.sub(r"\d", "0", entity) if entity[0].isdecimal() else entity)
 
 
@@ -137,5 +137,5 @@ def _entity(entity: str) -> re.Pattern[str]:
 
 
 def holds(text: str, entity: str) -> bool:
-    """Return whether a text holds a number or name, not as a piece of a longer one."""
+    """Return whether a text holds a number or name, other than inside a longer one."""
     return _entity(entity).search(text) is not None

@@ -1,4 +1,4 @@
-"""Does an answer rest on its documents? Signals are compared on questions with and without the evidence."""
+"""Comparison of signals of grounding on questions with and without the evidence."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,12 +41,12 @@ class MeasuredAnswer:
 
     @property
     def right(self) -> bool:
-        """Whether the evidence is there and the answer has a word of it that nothing else has."""
+        """Whether the answer repeats a word or number that only the evidence has."""
         return self.evidence == "there" and answers_from_evidence(self.case, self.figures.answer)
 
 
 class SignalQuality(NamedTuple):
-    """How well a signal tells answers with evidence from answers without it.
+    """How well a signal separates answers with evidence from answers without it.
 
     Attributes:
         name: What is measured of an answer.
@@ -89,7 +89,7 @@ def evaluate_grounding(
     folder: Path | None = None,
     on_progress: Progress | None = None,
 ) -> list[MeasuredAnswer]:
-    """Measure the signals of answers to questions whose documents hold the evidence, lack it, or have it swapped.
+    """Measure the signals of answers whose documents hold the evidence, lack it, or have it swapped.
 
     Args:
         explainer: Of a causal language model.
@@ -136,7 +136,7 @@ def evaluate_grounding(
 def compare_signals(
     answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = (), seed: int = 0
 ) -> list[SignalComparison]:
-    """Compare how well the signals tell answers with evidence from those without it, and from those with it swapped.
+    """Compare how well signals separate answers with evidence from those without, or with swapped evidence.
 
     Args:
         answers: What `evaluate_grounding` returns.
@@ -208,7 +208,7 @@ def _passes(name: str, figures: Figures) -> float:
 
 
 def _auroc(supported: Array, unsupported: Array) -> Array:
-    """Return the probability that a supported answer has the higher value, half of it where both are equal.
+    """Return the AUROC: the probability that a supported answer has the higher value, counting ties half.
 
     Args:
         supported: (..., P).
@@ -223,7 +223,7 @@ def _auroc(supported: Array, unsupported: Array) -> Array:
 
 
 def _average_precision(supported: Array, unsupported: Array) -> Array:
-    """Return the mean over supported answers of the precision among those of at least their value; as `_auroc`."""
+    """Return the average precision of supported answers; the arguments are as for `_auroc`."""
     from scipy.stats import rankdata
 
     everything = rankdata(-np.concatenate([supported, unsupported], -1), "max", axis=-1)[..., : supported.shape[-1]]
@@ -234,7 +234,7 @@ def _average_precision(supported: Array, unsupported: Array) -> Array:
 def _interval(
     measure: Callable[[Array, Array], Array], labels: npt.NDArray[np.bool_], values: Array, seed: int
 ) -> Interval:
-    """Return a measure of a ranking with its 95% bootstrap interval; either kind of cases is drawn anew by itself."""
+    """Return a measure of a ranking with its 95% bootstrap interval, resampled within each class."""
 
     def measured(supported: npt.NDArray[np.intp], unsupported: npt.NDArray[np.intp], axis: int = -1) -> Array:
         return measure(values[supported], values[unsupported])
@@ -243,7 +243,7 @@ def _interval(
 
 
 def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredAnswer]) -> dict[str, Array]:
-    """Return what logistic regressions say of answers; training answers whose evidence is there or missing fit them."""
+    """Return predictions of logistic regressions, fitted to training answers with and without evidence."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -265,10 +265,10 @@ def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredA
 
 
 def choose_threshold(answers: Sequence[MeasuredAnswer]) -> float:
-    """Return the share from which on an answer is called supported: that of the highest balanced accuracy.
+    """Return the threshold of the documents' share with the highest balanced accuracy.
 
     Args:
-        answers: Answers whose evidence is there or missing; others do not count.
+        answers: Answers; only those whose evidence is there or missing count.
     """
     shares, labels = _shares(answers)
     candidates: list[float] = np.unique(shares).tolist()
@@ -281,14 +281,14 @@ def _shares(answers: Sequence[MeasuredAnswer]) -> tuple[Array, npt.NDArray[np.bo
 
 
 def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) -> tuple[float, float]:
-    """Return which part of supported and of unsupported answers a threshold gets right."""
+    """Return the accuracy of a threshold on supported and on unsupported answers."""
     return float((shares[labels] >= threshold).mean()), float((shares[~labels] < threshold).mean())
 
 
 def grounding_table(
     comparisons: Sequence[SignalComparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
 ) -> str:
-    """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right."""
+    """Return the signals as Markdown tables, with the threshold of the documents' share and its accuracy."""
     text = ""
     for title, signals in comparisons:
         rows = [

@@ -1,4 +1,4 @@
-"""Questions with documents, to measure how well methods find what answers rest on."""
+"""Questions with documents, from JSON lines or made from QNLI."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ SENTENCES = 7
 
 
 Line = TypeVar("Line")
-"""What a line of a file is read as."""
+"""The type that a line of a file is parsed to."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Asked:
 def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int = SENTENCES) -> list[Asked]:
     """Read a JSONL file of questions, each line with "question" and "documents", texts or a mapping of them by name.
 
-    Rows of QNLI ("question", "sentence", "label") are made to questions with documents of several sentences.
+    Rows of QNLI ("question", "sentence", "label") are turned into questions with documents of several sentences.
 
     Args:
         path: The file.
@@ -73,13 +73,13 @@ def read_questions(
     """
     pairs: list[Mapping[str, Any]] = []
 
-    def sorted_out(row: Mapping[str, Any]) -> list[Line]:
+    def parse_line(row: Mapping[str, Any]) -> list[Line]:
         if "documents" not in row and {"question", "sentence", "label"} <= set(row):
             pairs.append(row)
             return []
         return [parse(row)]
 
-    questions = list(chain.from_iterable(read_lines(path, sorted_out, "no question with documents")))
+    questions = list(chain.from_iterable(read_lines(path, parse_line, "no question with documents")))
     if pairs and questions:
         raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
     return questions, pairs
@@ -127,7 +127,7 @@ class QNLIDocument(NamedTuple):
 
 
 def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sentences: int) -> list[QNLIDocument]:
-    """Draw questions of QNLI with the sentence that answers each among others.
+    """Draw questions of QNLI, each with a document in which one of the sentences answers it.
 
     Args:
         rows: QNLI's rows; label 0 means that the sentence answers the question.
@@ -159,7 +159,7 @@ def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sen
 def qnli_questions(
     rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = SENTENCES
 ) -> list[Asked]:
-    """Make questions with one document of several sentences out of QNLI; see `qnli_documents`."""
+    """Draw questions of QNLI, each with one document of several sentences; see `qnli_documents`."""
     documents = qnli_documents(rows, count, seed, sentences)
     return [Asked(document.question, {"text": "\n\n".join(document.sentences)}) for document in documents]
 

@@ -1,4 +1,4 @@
-"""What can be measured of an answer without knowing what is right: the signals that `evaluate grounding` compares."""
+"""Signals of grounding: measurements of an answer that need no gold label."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ PASSES = {NATS: 2.0, ATTENTION: 1.0, LOG_PROBABILITY: 1.0, ENTROPY: 1.0, LENS: 1
 """Forward passes of the signals whose cost does not depend on the answer."""
 
 PLACES_AT_ONCE = 256
-"""Places whose full vocabulary logits are held at once."""
+"""Positions whose logits over the vocabulary are in memory at once."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What was measured of a case; empty where the model gives no answer.
+    """The measured signals of a case; empty if the model gives no answer.
 
     Attributes:
         values: The signals, by name; higher speaks for the documents.
@@ -123,7 +123,7 @@ class SignalReader:
     @enough_memory("read the attention probabilities of this answer")
     @torch.inference_mode()
     def _pass(self, completed: Completed, documents: list[int]) -> tuple[Array, Array, Array]:
-        """Return log-probability and entropy of each token of the answer, (G,), and each head's ratio, layer by layer.
+        """Return the log-probability and entropy of each answer token, (G,), and each head's lookback ratio by layer.
 
         Models without attention probabilities have no ratios.
         """
@@ -156,14 +156,15 @@ class SignalReader:
 
 
 def _lookback(attention: Tensor, documents: list[int], start: int) -> Tensor:
-    """Return the ratio of attention on the documents for each head, the mean over the answer's tokens (Lookback Lens).
+    """Return each head's ratio of attention on the documents, averaged over the answer's tokens (Lookback Lens).
 
     A(documents) / (A(documents) + A(answer)) with A the mean probability of a token of the documents, or of the answer
-    so far (Chuang et al., 2024, equations 1 to 3; there the context is all of the prompt). Of the first token, for
-    which there is no answer so far, it is 1.
+    so far (Chuang et al., 2024, equations 1 to 3, with the whole prompt as the context). The ratio of the first token,
+    before which there is no answer, is 1.
 
     Args:
-        attention: Probabilities where the answer's tokens are predicted, (heads, G, T), T without the last token.
+        attention: Attention probabilities at the positions that predict the answer, (heads, G, T), without the last
+            token.
         documents: Tokens of the documents.
         start: The answer's first token.
     """

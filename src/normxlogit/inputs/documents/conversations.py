@@ -1,4 +1,4 @@
-"""Conversations of any common format as plain messages: who says what, which tool is called, and what it returns.
+"""Conversations of any common format as plain messages: texts, reasoning, tool calls and tool results.
 
 Formats are recognised by their shape; no package is imported. Read are OpenAI's chat completions and responses,
 Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, of LlamaIndex and of transformers' chat
@@ -7,29 +7,33 @@ templates, and the traces of `normxlogit.inputs.documents.traces`.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
+from ..media.items import MEDIA_TYPES, PICTURE_TYPES
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
-Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
-"""What a message is."""
+Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
+"""The kind of a message."""
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""Where messages have the reasoning of their author beside the content."""
+"""Keys of a message for reasoning outside its content."""
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
-"""A text that begins with its reasoning; templates may have written the opening mark themselves."""
+"""A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
+
+UNREAD = "message {} holds a part of type {!r}, which is not read"
+"""The note of what no model reads, or the reader does not."""
 
 LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Message:
-    """One thing that somebody says in a conversation; a message with text and tool calls is several of them.
+    """One step of a conversation; an original message with text and tool calls becomes several of them.
 
     Attributes:
         kind: What it is.
@@ -37,6 +41,8 @@ class Message:
         name: Name of the tool; of other messages empty.
         number: Which message of the conversation it is in, counted from 0.
         call: Id of the tool call; empty where the format has none.
+        part: The part of the message that is a picture or a sound, which says no text; None for others.
+        author: The role of who showed that.
     """
 
     kind: Kind
@@ -44,11 +50,14 @@ class Message:
     name: str = ""
     number: int = 0
     call: str = ""
+    part: Any = field(default=None, compare=False)
+    author: str = ""
 
     @property
     def role(self) -> str:
         """The role of its author: "system", "user", "assistant" or "tool"."""
-        return {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}.get(self.kind, self.kind)
+        roles = {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}
+        return self.author or roles.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,19 @@ class Conversation:
     tools: list[Any] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
 
+    def with_readable_media(self, reads: Callable[[str], bool]) -> "Conversation":
+        """Return the conversation without the pictures and sounds that a model does not read, with a note of each.
+
+        Args:
+            reads: Whether it reads a "picture" or a "sound".
+        """
+        unread = [message for message in self.messages if message.part is not None and not reads(message.kind)]
+        notes = [UNREAD.format(message.number, message.part["type"]) for message in unread]
+        remaining = tuple(message for message in self.messages if message not in unread)
+        return Conversation(remaining, self.tools, (*self.notes, *dict.fromkeys(notes))) if unread else self
+
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
-        """Return what was said before an answer, and the answer.
+        """Return the conversation before an answer, and the answer.
 
         Args:
             turn: Which of the assistant's texts is the answer, counted from 0, negative from the end; None for the
@@ -114,7 +134,7 @@ def read_conversation(value: Any) -> Conversation:
     reader = _Reader()
     for number, message in enumerate(raw):
         reader.read(message, number)
-    if not reader.messages:
+    if not any(message.part is None for message in reader.messages):
         raise InputError(f"the conversation of {len(raw)} messages has no text")
     for part in reader.messages:
         if LONE_SURROGATE.search(part.text + part.name):
@@ -123,7 +143,7 @@ def read_conversation(value: Any) -> Conversation:
 
 
 class _Reader:
-    """Collects what the messages of a conversation say.
+    """Collects the messages of a conversation.
 
     Attributes:
         messages: What was read so far.
@@ -192,11 +212,16 @@ class _Reader:
             self._add_message(kind, str(part["source"].get("data", "")))
         elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
             self._read_service_call(part, type_.removesuffix("_call"))
+        elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
+            is_picture = type_ in PICTURE_TYPES
+            medium = {**part, "type": "image" if is_picture else "audio"}
+            shown = Message("picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind)
+            self.messages.append(shown)
         elif type_ != "redacted_thinking":
-            self.notes.append(f"message {self._number} holds a part of type {type_!r}, which is not read")
+            self.notes.append(UNREAD.format(self._number, type_))
 
     def _read_service_call(self, part: Mapping[str, Any], tool: str) -> None:
-        """Read a call of a tool that the service itself runs, such as a search of files or of the web."""
+        """Read a call of a built-in tool that the service runs itself, such as a web search."""
         name = _first_text(part, "name") or tool
         arguments = _first_filled(part, "arguments", "action", "queries", "query", "code")
         self._read_call({"name": name, "arguments": arguments, "id": part.get("id")})
@@ -204,7 +229,7 @@ class _Reader:
             self._read_result(output, name, _first_text(part, "id"))
 
     def _read_call(self, part: Mapping[str, Any]) -> None:
-        """Read a tool call of any format; one that a message has twice, in its content and beside it, is read once."""
+        """Read a tool call of any format, once even if a message repeats it outside its content."""
         inner = next(
             (part[key] for key in ("function", "functionCall", "function_call") if isinstance(part.get(key), dict)),
             part,
@@ -222,13 +247,11 @@ class _Reader:
         self.messages.append(tool_call)
 
     def _read_result(self, content: Any, name: str, call: str) -> None:
-        """Read what a tool returned; several texts of one message are one result."""
+        """Read the result of a tool; several texts of one message are one result."""
         if _is_list_of_parts(content):
             texts = [part if isinstance(part, str) else part.get("text") or part.get("content") for part in content]
             unread = [part for part in content if not isinstance(part, str) and _has_media(part)]
-            self.notes += [
-                f"message {self._number} holds a part of type {part['type']!r}, which is not read" for part in unread
-            ]
+            self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
         last_message = next(iter(self._of_this_message()[-1:]), None)
@@ -240,7 +263,7 @@ class _Reader:
             self._add_message("tool result", text, self._tools.get(call, "") or name, call)
 
     def _read_text(self, kind: Kind, text: str) -> None:
-        """Read a text, of an assistant with its reasoning; several of one message in a row are one."""
+        """Read a text, and the reasoning in an assistant's text; consecutive texts of one message are joined."""
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
             text = match[2]
@@ -256,7 +279,7 @@ class _Reader:
             self.messages.append(Message(kind, text.strip(), name, self._number, call))
 
     def _of_this_message(self) -> list[Message]:
-        """Return what was read so far of the message that is being read."""
+        """Return the messages that were read so far from the current original message."""
         return [message for message in self.messages if message.number == self._number]
 
 
@@ -269,7 +292,7 @@ PART_TYPES = re.compile(
 
 
 def _is_list_of_parts(content: Any) -> bool:
-    """Return whether a content is a list of parts, not data that a tool returned."""
+    """Return whether a content is a list of parts rather than data that a tool returned."""
     return isinstance(content, list) and bool(content) and all(map(_is_part, content))
 
 
@@ -287,7 +310,7 @@ GEMINI = ("functionCall", "function_call", "functionResponse", "function_respons
 
 
 def _type_by_keys(part: Mapping[str, Any]) -> str:
-    """Return the type of a part that is known by its only key, as of Gemini."""
+    """Return the type of a part that is known by its only key, as in Gemini's format."""
     key = next((key for key in GEMINI if part.get(key)), None)
     if key is not None:
         return key
@@ -302,7 +325,7 @@ def _has_media(part: Mapping[str, Any]) -> bool:
 
 
 def _calls(raw: Mapping[str, Any]) -> list[Any]:
-    """Return the tool calls that a message has beside its content."""
+    """Return the tool calls of a message that are outside its content."""
     calls = raw.get("tool_calls")
     if isinstance(calls, list) and calls:
         return [call for call in calls if isinstance(call, dict)]
@@ -310,7 +333,7 @@ def _calls(raw: Mapping[str, Any]) -> list[Any]:
 
 
 def _reasoning(value: Any) -> str:
-    """Return the text of a reasoning: a text, or the parts or the summary of one."""
+    """Return the text of a reasoning, which may be a text, a list of parts, or a mapping with a summary."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -322,15 +345,15 @@ def _reasoning(value: Any) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """Return a text as it is, and data as JSON."""
+    """Return a text unchanged, and data as JSON."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def _first_text(mapping: Mapping[str, Any], *keys: str) -> str:
-    """Return the first of some values that is a text."""
+    """Return the first value under some keys that is a text."""
     return next((mapping[key] for key in keys if isinstance(mapping.get(key), str) and mapping[key]), "")
 
 
 def _first_filled(mapping: Mapping[str, Any], *keys: str) -> Any:
-    """Return the first of some values that is not empty; 0 and False are not."""
+    """Return the first value under some keys that is not empty; 0 and False do not count as empty."""
     return next((mapping[key] for key in keys if mapping.get(key) not in (None, "", [], {})), None)

@@ -63,7 +63,7 @@ def is_existing_path(text: str) -> bool:
 
 
 def is_file_name(text: str) -> bool:
-    """Return whether a text is nothing but the name of a file that exists."""
+    """Return whether a text is the name of an existing file alone."""
     return len(text.split()) == 1 and is_existing_path(text) and Path(text).is_file()
 
 
@@ -82,7 +82,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def names_of_files(files: Sequence[Path]) -> list[str]:
-    """Return the name of each file; of those with one name, as much of their paths as tells them apart."""
+    """Return the name of each file; files of the same name get as much of their paths as makes them unique."""
     names = []
     for file in files:
         parents = [str(namesake.absolute().parent) for namesake in files if namesake.name == file.name]
@@ -144,7 +144,7 @@ class _VisibleText(HTMLParser):
 
 
 def _decoded_html(content: bytes, name: str) -> str:
-    """Return an HTML page as text, by the encoding that it names."""
+    """Return an HTML page as text, decoded by the charset that it declares."""
     charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
     encoding = charset.group(1).decode() if charset else encoding_of(content)
     try:

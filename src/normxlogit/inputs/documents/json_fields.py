@@ -1,4 +1,4 @@
-"""The fields of a JSON text, by their paths, with where they are in the text."""
+"""The fields of a JSON text: their paths and their spans in the text."""
 
 import json
 import re
@@ -11,7 +11,7 @@ Fields = list[tuple[str, int, int]]
 
 
 def json_fields(text: str) -> Fields:
-    """Return path, start and end of each field that holds a text, a number or a truth value.
+    """Return path, start and end of each field that is a text, a number or a boolean.
 
     A field of an object begins with its key: of '{"a": {"b": 1}, "c": ["x"]}' they are "a.b" with '"b": 1' and "c[0]"
     with '"x"'. Empty texts, objects and arrays and null are left out.
@@ -80,12 +80,12 @@ def _add_container(text: str, position: int, path: str, fields: Fields) -> int:
 
 
 def _after_space(text: str, position: int) -> int:
-    """Return the position of the first character that is no white space."""
+    """Return the position of the first character that is not white space."""
     match = SPACE.match(text, position)
     return position if match is None else match.end()
 
 
 def _read_string(text: str, position: int) -> tuple[str, int]:
-    """Return the string whose opening quote is at a character, and where it ends."""
+    """Return the string that begins with the quote at a position, and its end."""
     content, end = scanstring(text, position + 1)
     return str(content), int(end)

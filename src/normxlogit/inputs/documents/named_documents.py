@@ -1,29 +1,32 @@
 """Read documents: texts, rows and retrievers' objects, each with a name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ..media.items import PICTURE_SUFFIXES
+from ..media.pictures import Picture, is_opened_picture, read_picture
 from ..texts import is_missing
 from .document_files import SUFFIXES, files_in, is_file_name, names_of_files, read_file
 
 TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
-"""Where a row or object has its text: LangChain, LlamaIndex, Haystack, and common columns."""
+"""Keys of a document's text: of LangChain, LlamaIndex and Haystack, and common columns."""
 
 METADATA_KEYS = ("metadata", "meta", "payload", "_source")
-"""Where it has what belongs to the text; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text itself there."""
+"""Keys of metadata; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text in them too."""
 
 LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits")
-"""Where the answer of a search has its documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
+"""Keys of a search result's documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
 
 ID_KEYS = ("id", "_id", "doc_id", "_index")
-"""Strings of a row that are no text."""
+"""Keys of strings that are not the text."""
 
 NAME_KEYS = ("source", "file_name", "filename", "file_path", "path", "url", "title", "name")
-"""Where metadata have the name of what a text was taken from."""
+"""Keys of metadata for the name of a text's source."""
 
 PAGE_KEYS = ("page_label", "page", "page_number")
 
@@ -63,8 +66,45 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     return filled
 
 
+def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
+    """Return the pictures among documents by name, and the other documents; None where there are no others.
+
+    Args:
+        documents: As for `documents_by_name`, in a list or by name also with pictures: of Pillow, arrays, or files.
+
+    Raises:
+        InputError: If a picture cannot be read.
+    """
+    if isinstance(documents, Picture) or hasattr(documents, "getbands") or _is_picture_file(documents):
+        documents = [documents]
+    if isinstance(documents, Mapping) and not _is_document(documents):
+        pictures = {name: document for name, document in documents.items() if _is_picture(document)}
+        others: Any = {name: document for name, document in documents.items() if name not in pictures}
+        named = {str(name): replace(read_picture(picture), name=str(name)) for name, picture in pictures.items()}
+    elif isinstance(documents, list | tuple):
+        items = [_without_score(document) for document in documents]
+        found = [item for item in items if _is_picture(item)]
+        others = [document for document, item in zip(documents, items, strict=True) if not _is_picture(item)]
+        names = iter(names_of_files([Path(item) for item in found if isinstance(item, PathLike)]))
+        named = {}
+        for number, item in enumerate(found, start=1):
+            name = next(names) if isinstance(item, PathLike) else f"picture {number}"
+            named[_unique_name(name, named)] = replace(read_picture(item), name=name)
+    else:
+        return {}, documents
+    return (named, others or None) if named else ({}, documents)
+
+
+def _is_picture(document: Any) -> bool:
+    return isinstance(document, Picture) or is_opened_picture(document) or _is_picture_file(document)
+
+
+def _is_picture_file(document: Any) -> bool:
+    return isinstance(document, PathLike) and Path(document).suffix.casefold() in PICTURE_SUFFIXES
+
+
 def _search_hits(documents: Any) -> Any:
-    """Return the documents in the answer of a search, and anything else as it is."""
+    """Return the documents in a search result; anything else unchanged."""
     for key in LIST_KEYS:
         hits = _field(documents, key)
         if isinstance(hits, Mapping):
@@ -80,12 +120,12 @@ def _search_hits(documents: Any) -> Any:
 
 
 def _field(value: Any, key: str) -> Any:
-    """Return what a mapping or an object has under a name; None if it has nothing."""
+    """Return the value of a key or an attribute; None if there is none."""
     return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
 
 
 def _each_document(documents: Any) -> Iterable[Any]:
-    """Return the documents one by one; of frames and tables their rows."""
+    """Return a list of documents; the rows of a frame or a table."""
     if isinstance(documents, str | PathLike) or _is_document(documents):
         return [documents]
     for to_rows in ("to_dicts", "to_pylist"):  # polars; Arrow
@@ -101,13 +141,13 @@ def _each_document(documents: Any) -> Iterable[Any]:
 
 
 def _files_of(document: Any) -> list[Any]:
-    """Return the files of a folder, and anything else as it is."""
+    """Return the files of a folder; anything else unchanged."""
     folder = isinstance(document, PathLike) and Path(document).is_dir()
     return list(files_in(Path(document))) if folder else [document]
 
 
 def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:
-    """Return name and text of a document; a PDF file has one for each page. `names` are those of the files."""
+    """Return the name and text of a document, or of each page of a PDF; `names` are the file names."""
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
     text = _text_of(document, f"{number}")
@@ -117,7 +157,7 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
 
 
 def _without_score(document: Any) -> Any:
-    """Return the document of a tuple (document, relevance score), and anything else as it is."""
+    """Return the document of a tuple (document, relevance score); anything else unchanged."""
     if isinstance(document, tuple) and len(document) == 2 and not isinstance(document[1], str):
         return document[0]
     return document
@@ -162,7 +202,7 @@ def _text_of(document: Any, name: str) -> str:
 
 
 def _text_in_metadata(document: Any) -> str | None:
-    """Return the text that a vector store keeps among a document's metadata; None if there is none."""
+    """Return the text among a document's metadata, where vector stores keep it; None if there is none."""
     metadata = (_field(document, key) for key in METADATA_KEYS)
     texts = (fields[key] for fields in metadata if isinstance(fields, Mapping) for key in TEXT_KEYS if key in fields)
     return next((text for text in texts if isinstance(text, str)), None)

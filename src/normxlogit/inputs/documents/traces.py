@@ -1,4 +1,4 @@
-"""Find the messages of a conversation in what logs and traces hold: requests with responses, spans, runs, files."""
+"""Find the messages of a conversation in logs and traces: requests with responses, spans, runs, files."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, InputError
+from ..media.items import MEDIA_TYPES
 from .document_files import decoded
 
 ROLES = {
@@ -18,26 +19,26 @@ ROLES = {
     **dict.fromkeys(("assistant", "ai", "model", "chatbot"), "assistant"),
     **dict.fromkeys(("tool", "function", "ipython"), "tool"),
 }
-"""The role of a message by the names that formats have for it."""
+"""Roles of messages by their names in all formats."""
 
 NESTED = ("observations", "child_runs", "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "spans", "runs")
-"""Keys of a trace whose lists hold its parts."""
+"""Keys of the lists of nested records in a trace."""
 
 REQUESTS = ("messages", "input", "inputs", "request", "question", "query", "prompt", "contents")
 RESPONSES = ("choices", "output", "outputs", "response", "generations", "completion", "answer", "output_text")
 SYSTEMS = ("system", "instructions", "system_instruction", "systemInstruction", "system_instructions")
 
 ITEMS = ("reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
-"""Items of OpenAI's responses that are not messages, beside those that are named as calls."""
+"""Items of OpenAI's responses other than messages and calls."""
 
 ATTRIBUTES = ("gen_ai.", "llm.")
-"""How the names of a span's attributes begin."""
+"""Prefixes of a span's attributes."""
 
 INDEXED = {
     "request": re.compile(r"(?:gen_ai\.prompt\.(\d+)|llm\.input_messages\.(\d+)\.message)\.(.+)"),
     "response": re.compile(r"(?:gen_ai\.completion\.(\d+)|llm\.output_messages\.(\d+)\.message)\.(.+)"),
 }
-"""Attributes of spans with a number for each message: of OpenLLMetry, and of OpenInference."""
+"""Attributes of spans that number the messages: of OpenLLMetry, and of OpenInference."""
 
 EXPECTED = (
     "a list of messages, each with a role and a content, or a trace with them: a request with its response, "
@@ -46,7 +47,7 @@ EXPECTED = (
 
 
 def read_trace(path: str | PathLike[str]) -> Any:
-    """Return what a file of JSON, or of JSON lines, holds.
+    """Return the content of a file of JSON or JSON lines.
 
     Returns:
         What the file holds; of several lines a list.
@@ -79,12 +80,14 @@ def read_trace(path: str | PathLike[str]) -> Any:
 
 
 def to_plain_data(value: Any) -> Any:
-    """Return a value as dicts, lists, texts and numbers, whatever objects it is made of."""
+    """Convert a value of any objects to dicts, lists, texts and numbers."""
     if isinstance(value, Enum):
         return to_plain_data(value.value)
     if value is None or isinstance(value, str | int | float | bool):
         return value
     if isinstance(value, Mapping):
+        if (value.get("type") or value.get("block_type")) in MEDIA_TYPES:  # whose picture may be an object
+            return dict(value)
         return {str(key): to_plain_data(item) for key, item in value.items()}
     if callable(dump := getattr(value, "model_dump", None)):  # pydantic
         return to_plain_data(_model_dump(dump))
@@ -98,9 +101,9 @@ def to_plain_data(value: Any) -> Any:
 
 
 def message_of(value: Any) -> Any:
-    """Return an object of a message, as LangChain, LlamaIndex and OpenAI have them, as a mapping with role and content.
+    """Return a message object, such as of LangChain, LlamaIndex or OpenAI, as a mapping with role and content.
 
-    Anything else, such as a message that is a mapping, is returned as it is.
+    Anything else, such as a message that is a mapping, is returned unchanged.
     """
     role = getattr(value, "role", None) or getattr(value, "type", None)
     if isinstance(value, Mapping) or not isinstance(role, str) or not hasattr(value, "content"):
@@ -151,7 +154,7 @@ def _traces(value: Any, longest: list[dict[str, Any]]) -> set[str]:
 
 
 def _records(value: Any) -> list[dict[str, Any]]:
-    """Return a trace and all its parts, each before those in it."""
+    """Return a trace and all records in it, each before its own parts."""
     if isinstance(value, str):
         return _records(parse_json(value)) if _is_json(value) else []
     if isinstance(value, list):
@@ -163,7 +166,7 @@ def _records(value: Any) -> list[dict[str, Any]]:
 
 
 def _records_under(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the records under a key; a message has none, whatever its keys are called."""
+    """Return the records under a key; messages have none, whatever their keys are."""
     inner = value.get(key)
     return _records(inner) if isinstance(inner, list | dict) and not _is_message(value) else []
 
@@ -232,7 +235,7 @@ def _of_attributes(attributes: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _numbered_messages(attributes: dict[str, Any], pattern: "re.Pattern[str]", role: str) -> list[dict[str, Any]]:
-    """Return the messages of attributes with a number for each message, and for each of its tool calls."""
+    """Return the messages of attributes whose keys number the messages and their tool calls."""
     messages: dict[int, dict[str, Any]] = {}
     calls: dict[int, dict[int, dict[str, Any]]] = {}
     for key, value in attributes.items():
@@ -250,7 +253,7 @@ def _numbered_messages(attributes: dict[str, Any], pattern: "re.Pattern[str]", r
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of a span by name; OTLP has a list of keys with typed values."""
+    """Return the attributes of a span by name, also from OTLP's list of keys with typed values."""
     if isinstance(value, dict):
         flat = dict(value)
         for key, inner in value.items():  # nested by the points of their names
@@ -262,7 +265,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _otlp_value(value: Any) -> Any:
-    """Return a value of OTLP, such as {"stringValue": "text"}."""
+    """Return the plain value of an OTLP value such as {"stringValue": "text"}."""
     if not isinstance(value, dict) or len(value) != 1:
         return value
     ((type_name, inner),) = value.items()
@@ -306,7 +309,7 @@ def _as_messages(messages: list[Any]) -> list[dict[str, Any]]:
 
 
 def _as_message(value: Any) -> dict[str, Any]:
-    """Return a message as a mapping with its fields: of LangChain's dumps what is in them, and of pairs both."""
+    """Return a message as a mapping; the fields of LangChain's dumps are unpacked, and pairs are (role, content)."""
     if isinstance(value, list):
         return {"role": value[0], "content": value[1]}
     message: dict[str, Any] = value
@@ -321,12 +324,12 @@ def _as_message(value: Any) -> dict[str, Any]:
 
 
 def _role_name(value: Any) -> str:
-    """Return the name of a role without what classes add to it: "HumanMessage" is "human"."""
+    """Return a role in lower case without the endings of class names: "HumanMessage" becomes "human"."""
     return re.sub(r"message(chunk)?$", "", value.lower()) if isinstance(value, str) else ""
 
 
 def _tools_of(record: dict[str, Any]) -> list[Any] | None:
-    """Return the definitions of the tools that a request has, in the form that chat templates know."""
+    """Return the tool definitions of a request, in the form for chat templates."""
     request = record.get("request") or record.get("input") or record.get("inputs")
     for source in (record, request):
         tools = source.get("tools") if isinstance(source, dict) else None
@@ -336,14 +339,14 @@ def _tools_of(record: dict[str, Any]) -> list[Any] | None:
 
 
 def parse_json(value: Any) -> Any:
-    """Return what a text of JSON holds, and anything else as it is."""
+    """Return the value of a JSON text; anything else unchanged."""
     if isinstance(value, str) and _is_json(value):
         return json.loads(value)
     return value
 
 
 def _is_json(text: str) -> bool:
-    """Return whether a text is an object or an array of JSON."""
+    """Return whether a text is a JSON object or array."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:
@@ -362,7 +365,7 @@ def _model_dump(dump: Callable[..., Any]) -> Any:
 
 
 def _describe(value: Any) -> str:
-    """Return what a value is, in a few words."""
+    """Return a short description of a value, for errors."""
     if isinstance(value, dict):
         keys = ", ".join(map(repr, list(value)[:6])) or "nothing"
         return f"a mapping with {keys}{', ...' if len(value) > 6 else ''}"

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 ValueKind = Literal["number", "name", "unit", "number word", "opposite"]
-"""What a value is: only values of one kind take each other's place."""
+"""The kind of a value; a value is only replaced by others of its kind."""
 
 
 class Value(NamedTuple):
@@ -69,7 +69,7 @@ def names_of(text: str, tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:
 
 
 def _is_name(word: str, tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Return whether the vocabulary of a tokenizer has a word as a name, by how it reads it inside a sentence.
+    """Return whether a tokenizer's vocabulary suggests that a word is a name, by its tokens inside a sentence.
 
     Tokenizers learn frequent strings first: of a common word the form with a small letter is one token, and comes
     before the one with a capital. Rare words, in several tokens either way, count as names; letter by letter, none do.
@@ -107,18 +107,18 @@ def candidates(value: Value, values: Iterable[Value], sentence: str) -> list[str
 
 
 def _is_form(text: str, word: str) -> bool:
-    """Return whether one word begins as the other, as "days" and "day" do; numbers are different."""
+    """Return whether two words share a stem, as "days" and "day" do; numbers never do."""
     return not word[0].isdigit() and (text.startswith(word) or word.startswith(text))
 
 
 def occurs_in(text: str, sentence: str) -> bool:
-    """Return whether a value stands in a sentence, not as a piece of a longer word or number."""
+    """Return whether a value occurs in a sentence, other than inside a longer word or number."""
     pattern = rf"(?<!\w)(?<!\d[.,:/]){re.escape(text)}(?!\w|[.,:/]\d)"
     return re.search(pattern, sentence, re.IGNORECASE) is not None
 
 
 def _names(text: str, known_names: frozenset[str]) -> Iterator[Value]:
-    """Yield words that begin with a capital, those that follow each other as one name."""
+    """Yield names: words with a capital, consecutive ones as one name."""
     spans: list[tuple[int, int]] = []
     for match in _WORD.finditer(text):
         word, (start, end) = match.group(), match.span()

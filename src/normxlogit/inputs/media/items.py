@@ -1,4 +1,4 @@
-"""One picture or sound, or several in any container."""
+"""Containers of pictures and sounds: one, or several in any container."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -19,14 +19,23 @@ PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".
 SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
 """Suffixes of files of pictures and sounds."""
 
+PICTURE_TYPES = ("image", "image_url", "input_image")
+"""Types of parts of messages that are pictures."""
+
+SOUND_TYPES = ("audio", "input_audio", "audio_url")
+"""Types of parts of messages that are sounds, which are also the keys of the sound in such a part."""
+
+MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
+"""Types of parts of messages that are pictures or sounds."""
+
 EXPECTED = {
     "picture": "a path, a Pillow picture or an array of (height, width, 3)",
     "sound": "a path or one channel of samples",
 }
-"""What a picture and a sound are, for errors."""
+"""Descriptions of a picture and a sound, for errors."""
 
 RATE_KEYS = ("sampling_rate", "sample_rate")
-"""Where a row, or a mapping with samples, says how many there are a second."""
+"""Keys of the sampling rate in a row, or in a mapping with samples."""
 
 
 def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
@@ -58,7 +67,7 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
 
 @contextmanager
 def rewound(file: Any) -> Iterator[Any]:
-    """Leave an open file where it was, so that it can be read again."""
+    """Restore the position of an open file after the block, so that it can be read again."""
     place = file.tell() if hasattr(file, "seek") else None
     try:
         yield file
@@ -87,7 +96,7 @@ def number_axes(value: Any) -> int:
 
 
 def detached(value: Any) -> Any:
-    """Return a tensor without its graph, on the host and not in half precision, and anything else as it is."""
+    """Return a tensor without its graph, on the host and not in half precision; anything else unchanged."""
     if not hasattr(value, "detach"):
         return value
     value = value.detach().cpu()
@@ -95,7 +104,7 @@ def detached(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """Return lists in lists of numbers, or an Arrow array of them, as an array, and anything else as it is."""
+    """Return lists in lists of numbers, or an Arrow array of them, as an array; anything else unchanged."""
     if hasattr(value, "to_numpy") and str(getattr(value, "type", "")).startswith(("int", "uint", "float", "double")):
         return value.to_numpy()
     depth, inner = 0, value
@@ -110,7 +119,7 @@ def as_array(value: Any) -> Any:
 
 
 def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
-    """Return the only column of pictures or sounds of a frame, a table or a data set, and anything else as it is."""
+    """Return the only column of pictures or sounds of a frame, a table or a data set; anything else unchanged."""
     inputs = collected(inputs)
     columns = None if isinstance(inputs, Mapping) and is_item(inputs) else named_columns(inputs)
     if columns is None:
@@ -134,7 +143,7 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
 
 
 def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
-    """Return the names of the columns that hold pictures or sounds; of a single row, of the values that are one.
+    """Return the names of the columns, or of a single row's values, that hold pictures or sounds.
 
     A text counts where it ends as the path of such a file does, and any text where nothing else could be one.
     """
@@ -155,7 +164,7 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
 
 
 def _first(column: Any) -> Any:
-    """Return the first value of a column; None of what is not a column."""
+    """Return the first value of a column; None if it is not a column."""
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
         return None
     first: Any = next(iter(column), None)
@@ -163,6 +172,6 @@ def _first(column: Any) -> Any:
 
 
 def _with_rate(item: Any, rate: Any) -> Any:
-    """Return samples with their rate, and a file, or a sound that has one, as it is."""
+    """Return samples paired with their rate; a file, or a sound with a rate, unchanged."""
     is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
     return {"array": item, "sampling_rate": rate} if is_samples else item

@@ -1,4 +1,4 @@
-"""Where in a picture the parts are that a model reads, measured with the model's own processor.
+"""The places of a model's patches in a picture, measured with the model's own processor.
 
 A processor resizes, crops, pads and cuts a picture into tiles in its own way. What it does is measured: pictures of the
 same size that are black, white, and grey by the column or the row, tell from which pixel of the picture each number
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 SIZE_TOLERANCE = 0.25
-"""Share of a patch's side within which two patches count as of one size, or as in one row."""
+"""Two patches count as of one size, or as in one row, within this share of a patch's side."""
 
 CELL_QUANTILE = 0.4
 """Quantile of the sides of parts that a cell has: above the few that are partly padding, below those of the whole."""
 
 MIN_CONTRAST = 1e-3
-"""Difference between black and white below which a number comes from no pixel."""
+"""A value that differs less between black and white pictures comes from no pixel."""
 
 
 class Sources(NamedTuple):
-    """From where in a picture the numbers come that a processor returns, in their shape.
+    """The pixels from which each value of a processor's output comes, in the output's shape.
 
     Attributes:
         x: Column of the pixel, from 0 to the width; any number for padding.
@@ -43,7 +43,7 @@ class Sources(NamedTuple):
 
 
 def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> Sources:
-    """Return from where the numbers come that a processor makes of pictures of one size, measured with test pictures.
+    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size.
 
     Args:
         process: Returns what the processor makes of a picture.
@@ -81,7 +81,7 @@ def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
 
 
 def layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
-    """Return a grid of places for parts, and how the score of each part is spread over it.
+    """Return a grid of places in a picture, and how the score of each patch is spread over it.
 
     Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches
     are, and the score of a larger one is spread over those that it covers, by their areas. Where these form no grid,
@@ -114,7 +114,7 @@ def layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
 def _spread(
     boxes: Floats, with_area: npt.NDArray[np.intp], single_places: frozenset[int], columns: Floats, rows: Floats
 ) -> ScoreSpread | None:
-    """Return how the scores of parts are spread over a grid; None where a part lies beside it.
+    """Return how the scores of patches are spread over a grid; None if a patch lies outside it.
 
     Args:
         boxes: Of all parts, (N, 4).
@@ -145,14 +145,17 @@ def _spread(
 
 
 def _equal_cells(spans: Floats) -> Floats:
-    """Return the edges of equal cells over the spans of parts, (N, 2), as wide as most of the smaller parts."""
+    """Return the edges of equal cells that cover the spans of patches, (N, 2), as wide as most smaller patches."""
     start, end = spans[:, 0].min(), spans[:, 1].max()
     side = np.quantile(spans[:, 1] - spans[:, 0], CELL_QUANTILE)
     return np.linspace(start, end, max(1, round((end - start) / side)) + 1)
 
 
 def _shared_edges(spans: Floats) -> Floats:
-    """Return the edges of a row of places from the spans of parts, (N, 2), many of which are the same."""
+    """Return the edges of the rows (or columns) of a grid, from the spans of its patches along one axis, (N, 2).
+
+    Spans with nearly the same middle are of one row; the edge between two rows is half way between their spans.
+    """
     middles = spans.mean(1)
     side = float(np.median(spans[:, 1] - spans[:, 0]))
     order = np.argsort(middles)

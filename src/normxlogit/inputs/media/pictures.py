@@ -1,4 +1,4 @@
-"""Pictures among the messages of a prompt: read from wherever they are, and made small for drawings."""
+"""Pictures of prompts: read from any source, with a small copy for drawings."""
 
 import base64
 import io
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 PREVIEW_SIDE = 448
-"""Pixels of the longer side of the copy of a picture that results keep for drawings."""
+"""Longer side, in pixels, of the copy of a picture that results store for drawings."""
 
 LOSSLESS_SIDE = 128
-"""Pixels of the longer side up to which that copy has every pixel as it is."""
+"""Pictures up to this longer side, in pixels, are stored without loss."""
 
 PICTURE_KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
-"""Where a part of a message, a row or a file of a data set says which picture it is."""
+"""Keys of a picture in a part of a message, a row, or a file of a data set."""
 
 SOURCE_KEYS = ("source", "inline_data", "data")
-"""Where parts of messages for Anthropic's and Google's clients say it."""
+"""The same keys in messages for Anthropic's and Google's clients."""
 
 BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
-"""How data URIs begin, and PNG, JPEG, GIF and WebP files in base64."""
+"""Beginnings of data URIs, and of PNG, JPEG, GIF and WebP files in base64."""
 
 CHANNELS = (1, 3, 4)
 """Numbers of channels of a picture: grey, red, green and blue, and these with transparency."""
@@ -53,13 +53,13 @@ class Picture:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What results keep of it: its width, height and a small copy."""
+        """Its width, height and a small copy, which results store."""
         width, height = self.image.size
         return {"width": width, "height": height, "preview": _preview(self.image)}
 
 
 def is_picture(item: Any) -> bool:
-    """Return whether something is one picture, and not several."""
+    """Return whether a value is one picture."""
     if isinstance(item, Mapping):
         return any(item.get(key) is not None and is_picture(item[key]) for key in PICTURE_KEYS)
     if isinstance(item, str | Path | bytes | bytearray | memoryview) or hasattr(item, "read"):
@@ -68,19 +68,19 @@ def is_picture(item: Any) -> bool:
 
 
 def is_opened_picture(item: Any) -> bool:
-    """Return whether something is a Pillow picture, or an array of one."""
+    """Return whether a value is a Pillow picture, or an array of one."""
     return hasattr(item, "getbands") or number_axes(item) in (2, 3)
 
 
 def names_picture(text: str) -> bool:
-    """Return whether a text is the name of a picture's file, or a picture in base64."""
+    """Return whether a text is the path of a picture, or a picture in base64."""
     return text.startswith(BASE64_STARTS) or (
         Path(text).suffix.casefold() in PICTURE_SUFFIXES and len(text.split()) == 1
     )
 
 
 def read_picture(item: Any) -> Picture:
-    """Return a picture in RGB, read from wherever it is.
+    """Return a picture in RGB, read from any source.
 
     Args:
         item: What `opened_picture` takes; an array must be of whole numbers from 0 to 255.
@@ -88,6 +88,9 @@ def read_picture(item: Any) -> Picture:
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
+    given = item.get("image") if isinstance(item, Mapping) else item
+    if isinstance(given, Picture):
+        return given
     pillow = _import_pillow()
     picture, name = opened_picture(item)
     if isinstance(picture, np.ndarray):
@@ -103,7 +106,7 @@ def read_picture(item: Any) -> Picture:
 
 
 def opened_picture(item: Any) -> tuple[Any, str]:
-    """Return a picture and the name of its file, "" where it has none.
+    """Return a picture and the name of its file, "" if it has none.
 
     A file or a picture of Pillow becomes an upright picture of Pillow, and so does an array or a tensor of levels; one
     of other numbers becomes an array with its channels behind, and anything else is returned as it is.
@@ -145,7 +148,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
 
 
 def _picture_of_array(values: Any) -> Any:
-    """Return an array or a tensor of levels as a Pillow picture, and one of other numbers with its channels behind.
+    """Return an array of levels from 0 to 255 as a Pillow picture; any other array with its channels last.
 
     Raises:
         InputError: If it holds whole numbers that are no levels.
@@ -173,7 +176,7 @@ def _picture_of_array(values: Any) -> Any:
 
 
 def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image":
-    """Return a picture as it is looked at, in RGB or with the levels that its file has.
+    """Return an upright picture, in RGB or with the levels of its file.
 
     Args:
         file: A path or a file object.
@@ -202,7 +205,7 @@ def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image"
 
 
 def upright(picture: "Image") -> "Image":
-    """Return a picture as its orientation tag says it is looked at, as the pipelines of transformers do."""
+    """Return a picture rotated by its orientation tag, as the pipelines of transformers do."""
     transposed: Image = _import_pillow().ImageOps.exif_transpose(picture)
     return transposed
 

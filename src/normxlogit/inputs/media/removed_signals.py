@@ -1,12 +1,25 @@
 """Pictures without some regions, and sounds without some moments."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ..encoding import EncodedSignal, Encoding
+from .pictures import Picture
+from .sounds import Sound
+
+Floats = npt.NDArray[np.float32]
+
+Box = Sequence[float]
+"""Left, top, right and bottom, in pixels."""
+
+Span = Sequence[float]
+"""Beginning and end, in seconds."""
 
 SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
@@ -19,7 +32,7 @@ def without_parts(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
 
 
 def _without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
-    """Return a picture in which patches have the mean colour of the patches around them that stay.
+    """Return a picture in which patches have the mean colour of what surrounds them.
 
     Args:
         encoding: A picture whose patches form a grid.
@@ -29,31 +42,77 @@ def _without_regions(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
     rows, columns, first_patch = signal.grid
     inputs = dict(signal.inputs)
     name, pixels = next((name, value) for name, value in inputs.items() if value.ndim == 3)  # (C, H, W)
-    heights = torch.arange(pixels.shape[1]) * rows // pixels.shape[1]  # (H,)
-    widths = torch.arange(pixels.shape[2]) * columns // pixels.shape[2]  # (W,)
-    removed = torch.zeros(rows, columns, dtype=torch.bool)
-    removed.view(-1)[[token - first_patch for token in tokens]] = True
-    changed = pixels.clone()
-    for row, column in removed.nonzero().tolist():
-        surrounding = ~removed
-        for distance in range(1, max(rows, columns)):
-            neighbourhood = torch.zeros_like(removed)
-            neighbourhood[
-                max(0, row - distance) : row + distance + 1, max(0, column - distance) : column + distance + 1
-            ] = True
-            if (neighbourhood & ~removed).any():
-                surrounding = neighbourhood & ~removed
-                break
-        pixels_around = surrounding[heights][:, widths]  # (H, W)
-        surroundings = pixels[:, pixels_around] if pixels_around.any() else pixels.flatten(1)  # (C, n)
-        pixels_of_patch = (heights == row)[:, None] & (widths == column)  # (H, W)
-        changed[:, pixels_of_patch] = surroundings.float().mean(1, keepdim=True).to(pixels.dtype)
-    inputs[name] = changed
+    height, width = pixels.shape[1:]
+    places = [divmod(token - first_patch, columns) for token in tokens]
+    boxes = [
+        (column * width / columns, row * height / rows, (column + 1) * width / columns, (row + 1) * height / rows)
+        for row, column in places
+    ]
+    filled = filled_by_surroundings(np.moveaxis(pixels.float().numpy(), 0, -1), boxes)  # (H, W, C)
+    inputs[name] = torch.from_numpy(np.moveaxis(filled, -1, 0).copy()).to(pixels.dtype)
     return replace(encoding, signal=replace(signal, inputs=inputs))
 
 
+def without_places(medium: Picture | Sound, places: Sequence[Box | Span]) -> Picture | Sound:
+    """Return a picture without some regions, or a sound without some moments."""
+    if not places:
+        return medium
+    return picture_without(medium, places) if isinstance(medium, Picture) else sound_without(medium, places)
+
+
+def picture_without(picture: Picture, boxes: Sequence[Box]) -> Picture:
+    """Return a picture in which regions have the mean colour of what surrounds them; boxes are in its pixels."""
+    from PIL import Image
+
+    filled = filled_by_surroundings(np.asarray(picture.image, np.float32), boxes)
+    return replace(picture, image=Image.fromarray(filled.round().astype(np.uint8)))
+
+
+def filled_by_surroundings(pixels: Floats, boxes: Sequence[Box]) -> Floats:
+    """Return a picture in which each of some boxes has the mean colour of the nearest pixels that stay.
+
+    Those are within a box of the same size on each side; where all of these are removed too, within two of them, and
+    so on. Of a picture that is removed whole it is the mean colour of all.
+
+    Args:
+        pixels: The picture, (H, W, C).
+        boxes: Left, top, right and bottom of what is removed; pixels are removed whose centres lie in a box.
+    """
+    height, width = pixels.shape[:2]
+    inside = [_pixels_in(box, height, width) for box in boxes]
+    removed = np.zeros((height, width), bool)
+    for rows, columns in inside:
+        removed[rows, columns] = True
+    filled = pixels.copy()
+    for (left, top, right, bottom), pixels_inside in zip(boxes, inside, strict=True):
+        wide, high = right - left, bottom - top
+        surroundings = pixels.reshape(height * width, -1)  # (n, C)
+        for distance in range(1, math.ceil(max(width / wide, height / high)) + 1):
+            expanded = left - distance * wide, top - distance * high, right + distance * wide, bottom + distance * high
+            near = _pixels_in(expanded, height, width)
+            if not removed[near].all():
+                surroundings = pixels[near][~removed[near]]
+                break
+        filled[pixels_inside] = surroundings.mean(0)
+    return filled
+
+
+def _pixels_in(box: Box, height: int, width: int) -> tuple[slice, slice]:
+    """Return the rows and columns of the pixels whose centres lie in a box."""
+    left, top, right, bottom = (math.ceil(edge - 0.5) for edge in box)
+    return slice(max(0, top), min(height, max(0, bottom))), slice(max(0, left), min(width, max(0, right)))
+
+
+def sound_without(sound: Sound, spans: Sequence[Span]) -> Sound:
+    """Return a sound that is silent from and to some seconds; its rate is known."""
+    samples, rate = sound.samples.copy(), sound.rate or 1
+    for start, end in spans:
+        samples[round(start * rate) : round(end * rate)] = 0
+    return replace(sound, samples=samples)
+
+
 def _silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
-    """Return a sound without some moments: samples are zero, spectra as low as the lowest of the sound.
+    """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound.
 
     Args:
         encoding: A sound whose tokens have times.
@@ -75,7 +134,7 @@ def _silenced(encoding: Encoding, tokens: Sequence[int]) -> Encoding:
 
 
 def _time_axis(signal: EncodedSignal, values: Tensor) -> tuple[int, float]:
-    """Return the axis of time, and the seconds of all of it."""
+    """Return the time axis, and its duration in seconds."""
     ends = max(end for _, end in signal.times)
     if values.ndim == 1:
         return 0, ends

@@ -1,4 +1,4 @@
-"""Sounds as people have them: samples, what data sets hold, and files."""
+"""Sounds as samples, rows of data sets, and files."""
 
 import io
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ MAX_CHANNELS = 8
 FILE_TYPES = (str, Path)
 
 ARRAY_KEYS = ("raw", "array", "waveform")
-"""Where a mapping has samples: of pipelines, of data sets, and of torchaudio's users."""
+"""Keys of samples in mappings of pipelines, data sets and torchaudio."""
 
 SOUND_KEYS = ("audio", "input_audio", "audio_url", "bytes", "path", "url", "data", "base64")
-"""Where a part of a message, a row of a data set, or a file of one, has a sound."""
+"""Keys of a sound in a part of a message, a row, or a file of a data set."""
 
 BASE64_KEYS = ("data", "base64")
-"""Those of them that hold a file in base64."""
+"""Keys of a file in base64."""
 
 
 Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
@@ -57,7 +57,7 @@ class Sound:
 
     @property
     def seconds(self) -> float | None:
-        """Its length in seconds."""
+        """Its duration in seconds."""
         return None if self.rate is None else len(self.samples) / self.rate
 
     @property
@@ -75,7 +75,7 @@ def feature_extractor_of(reader: Any) -> Any:
 
 
 def is_sound(item: Any) -> bool:
-    """Return whether something is one sound, and not several."""
+    """Return whether a value is one sound."""
     if isinstance(item, Mapping):
         return any(item.get(key) is not None for key in ARRAY_KEYS) or any(
             item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
@@ -122,7 +122,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
 
 
 def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
-    """Return the sound of a row, or of a file of a data set, and anything else as it is; and its name."""
+    """Return the sound of a row, or of a file of a data set; anything else unchanged; and its name."""
     key = None
     while isinstance(item, Mapping):
         name = Path(str(item.get("path") or name)).name
@@ -138,7 +138,7 @@ def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
 
 
 def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
-    """Return samples, their rate and what was done to them; those without a rate are of the model's, `rate`."""
+    """Return samples, their rate and notes; samples without a rate have the model's, `rate`."""
     if isinstance(item, bytes | bytearray | memoryview):
         item = io.BytesIO(item)
     if isinstance(item, str) and item.startswith(("http:", "https:")):
@@ -171,13 +171,13 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
 
 
 def _channels_last(samples: Any) -> Any:
-    """Return the samples of one sound, in whose shape (C, N) torchaudio has them, as (N, C), and others as they are."""
+    """Return samples of torchaudio's shape (C, N) as (N, C); others unchanged."""
     channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
     return samples.T if channels_first else samples
 
 
 def _has_channels(samples: Any) -> bool:
-    """Return whether something is one sound of several channels, as soundfile reads it, (N, C)."""
+    """Return whether an array is one sound of several channels in soundfile's shape, (N, C)."""
     return bool(len(samples.shape) == 2 and samples.shape[1] <= MAX_CHANNELS < samples.shape[0])
 
 
@@ -208,7 +208,7 @@ def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArr
 
 
 def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
-    """Return a sound as what words rest on, with the moments of the frames that an encoder makes of it.
+    """Return a sound inside a prompt, with the moments of an encoder's frames.
 
     Args:
         sound: The sound.
@@ -239,7 +239,7 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
 
 
 def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
-    """Return samples, their rate, and what was done to them."""
+    """Return the samples of a file, their rate, and notes."""
     try:
         import soundfile
     except ImportError:

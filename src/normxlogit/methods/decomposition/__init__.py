@@ -1,1 +1,1 @@
-"""Methods that carry each token's share through the layers of a stock encoder."""
+"""Decomposition methods, which propagate each token's share through the layers of known encoders."""

@@ -110,7 +110,7 @@ class DecompX(Method):
     when="each call of decompx; a sum",
 )
 def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool) -> None:
-    """Refuse scores (B, K, T) that do not sum to the logits (B, K): then the model is not what its family says."""
+    """Refuse scores (B, K, T) that do not sum to the logits (B, K), as the model differs from its family."""
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
     if not difference <= (ROUNDING * size if exact else 0.25 * max(1.0, size)):
@@ -162,7 +162,7 @@ def decomposed(
 
 
 class _LayerOnShares:
-    """A layer as a function of the tokens' shares of its input."""
+    """A layer, applied to the tokens' shares of its input."""
 
     def __init__(self, layer: EncoderLayer, budget: int) -> None:
         self.layer = layer
@@ -260,7 +260,7 @@ def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -
 
 
 class _HeadOnShares:
-    """The head as a function of the tokens' shares of its input."""
+    """The head, applied to the tokens' shares of its input."""
 
     def __init__(self, model: TaskModel, target: BatchTargets) -> None:
         paths: HeadPaths = head_paths(model)

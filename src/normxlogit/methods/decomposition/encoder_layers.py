@@ -20,14 +20,14 @@ from .layer_calls import LayerCall, clone_for_layers, record_layers
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
 
 ROUNDING, COARSE = 1e-4, 0.1
-"""What rounding explains of a layer's states, and what half precision and weights of few bits explain."""
+"""Relative tolerance of a layer's states in full precision, and in half precision or with quantised weights."""
 
 TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class LayerPaths:
-    """Where the parts of a layer are, as paths inside it; `layers` is the list of layers in the base model."""
+    """The paths of a layer's parts inside it; `layers` is the path of the list of layers in the base model."""
 
     layers: str
     attention: str
@@ -41,7 +41,7 @@ class LayerPaths:
 
 @dataclass(frozen=True)
 class HeadPaths:
-    """Where the parts of a head are: dense, activation (a name or a path), norm, and the last linear map."""
+    """The paths of a head's parts: dense, activation (a name or a path), norm, and the last linear map."""
 
     out: str
     dense: str | None = None
@@ -191,12 +191,12 @@ class EncoderLayer:
 
     @property
     def exact(self) -> bool:
-        """Whether it works in full precision, in which a difference is not due to rounding."""
+        """Whether the layer works in full precision, where rounding explains only small differences."""
         maps = (part for name, part in self.parts.items() if name != "attention")
         return self.dtype in (torch.float32, torch.float64) and all(map(is_floating, maps))
 
     def _apply_norm(self, name: str, states: Tensor) -> Tensor:
-        """Return what a LayerNorm of the layer makes of states, (B, T, H)."""
+        """Apply a LayerNorm of the layer to states, (B, T, H)."""
         weight, bias, deviation = self.norm(name)
         return weight * (states - states.mean(-1, keepdim=True)) / deviation[..., None] + bias  # (B, T, H)
 
@@ -228,7 +228,7 @@ def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: tor
 
 
 def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
-    """Return what a linear map, (weight, bias), makes of states."""
+    """Apply a linear map, (weight, bias), to states."""
     weight, bias = maps
     return states @ weight.T + bias  # (..., out)
 
@@ -240,7 +240,7 @@ def is_floating(module: nn.Module) -> bool:
 
 
 def _is_plain(weight: Any) -> TypeGuard[Tensor]:
-    """Return whether a weight is a tensor of torch's own, and not one that holds few bits and acts as their values."""
+    """Return whether a weight is a plain tensor, not a subclass for quantised values."""
     return type(weight) in (Tensor, nn.Parameter)
 
 
@@ -324,7 +324,7 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
 
 
 def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
-    """Return the main input and the output of each part of a layer, which is called again for them."""
+    """Call a layer again, and return the main input and the output of each of its parts."""
     sites = {name: (Site(path, is_input=True), Site(path)) for name, path in paths.items()}
     recorded = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.call_again).recorded
     return {name: (recorded.get(site_in), recorded[site_out]) for name, (site_in, site_out) in sites.items()}

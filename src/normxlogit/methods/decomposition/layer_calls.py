@@ -1,4 +1,4 @@
-"""Recording the calls of a model's layers in one pass, to run any of them again by itself."""
+"""Record the calls of a model's layers in one pass, so that each layer can be run again by itself."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from ...copies.memory import reraise_out_of_memory
 from ...copies.run import Site, hidden_of, run, several_states
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
-from ...model.model_copy import reading
+from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
 
 
@@ -41,7 +41,7 @@ class LayerCall:
     returned: Tensor
 
     def call_again(self, texts: Tensor | None = None) -> Tensor:
-        """Return what the layer gives, (N, T, H), when it is called again on the same hidden states.
+        """Call the layer again on the same hidden states, and return its output, (N, T, H).
 
         Args:
             texts: Rows of the batch to take, in any number and order, (N,); None for the batch as it was.
@@ -79,7 +79,7 @@ class LayerCall:
 
 
 def clone_for_layers(model: TaskModel) -> PreTrainedModel:
-    """Clone the model for one call of one method, with layers that can be called again: they keep no cache."""
+    """Clone the model for one call of a method, without a cache, so that layers can be called again."""
     copy = clone(model.module)
     config = getattr(copy, "config", None)
     for settings in (config, config.get_text_config()) if isinstance(config, PretrainedConfig) else ():
@@ -114,7 +114,7 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
             "values that are no tokens"
         )
     _ = model.parts.head  # raises if there is none, and says why there is no trunk
-    with reading(copy, batch.inputs):
+    with input_errors(copy, batch.inputs):
         instead = {path: functools.partial(record_call, path) for path in layers}
         run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))
     return calls
@@ -134,7 +134,7 @@ def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tu
 
 
 def _copy_caches(value: Any) -> Any:
-    """Return a call's arguments with copies of the caches in them: a layer writes into these at each call."""
+    """Return a call's arguments with copies of its caches, which a layer writes into."""
     if isinstance(value, Cache):
         return deepcopy(value)
     if isinstance(value, dict):
@@ -143,7 +143,7 @@ def _copy_caches(value: Any) -> Any:
 
 
 def _select_texts(value: Any, texts: Tensor, count: int) -> Any:
-    """Return arguments with some rows of every tensor that has one for each of the `count` texts."""
+    """Return arguments with some rows selected of every tensor that has a row for each of `count` texts."""
     if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
         return value[texts.to(value.device)]
     if isinstance(value, tuple | list):

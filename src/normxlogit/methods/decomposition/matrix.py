@@ -1,4 +1,4 @@
-"""The base of methods that give a (tokens x tokens) matrix for each layer."""
+"""The base of methods that compute a (tokens x tokens) matrix for each layer."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
@@ -17,11 +17,11 @@ from .encoder_layers import EncoderLayer, linear_weights
 from .layer_calls import split_work
 
 MAX_ENTRY = 1e20
-"""Entries of a product of layers above which it is scaled down: rows of GlobEnc's matrices sum to ten or a hundred."""
+"""A product of layers is scaled down above this entry; rows of GlobEnc's matrices sum to ten or a hundred."""
 
 
 class MatrixMethod(Method):
-    """A method that gives for each layer how much position i takes from position j.
+    """A method with a matrix for each layer: how much position i depends on position j.
 
     The score of token j is the entry (p, j), p the position whose prediction is explained. Where a head reads several
     positions (mean pooling), it is the mean over them.
@@ -61,13 +61,13 @@ class MatrixMethod(Method):
 
 
 def _scaled_down(product: Tensor) -> Tensor:
-    """Return matrices, (B, T, T), those with large entries scaled down so that no product overflows; ranks stay."""
+    """Return matrices, (B, T, T), scaled down if entries are large, so that products do not overflow; ranks stay."""
     largest = product.amax((1, 2), keepdim=True)  # (B, 1, 1)
     return torch.where(largest > MAX_ENTRY, product / largest, product)
 
 
 def needs_error(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
-    """Return the error of a method that cannot work on a model: what it needs, and what works instead."""
+    """Return the error for a method that does not work on a model: what it needs, and which methods work."""
     return UnsupportedModelError(f"{name} {error}; {alternatives(per_layer=per_layer)}")
 
 

@@ -20,11 +20,14 @@ PAPER = "Mohebbi et al., 2023"
 NEEDS = "attention layers with a value projection of their own"
 
 VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
-"""What transformers calls the value projection."""
+"""Names of the value projection in transformers."""
 
 
 def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
-    """Return the paths of the value projections in each layer, by the layer's path: an outermost item of a list."""
+    """Return the paths of the value projections in each layer, by the layer's path.
+
+    A layer is an item of an outermost module list.
+    """
     values: dict[str, list[str]] = {}
     for path, module in copy.named_modules():
         name = path.rpartition(".")[2]

@@ -11,8 +11,9 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
 from ...inputs.documents.conversations import Conversation, read_conversation
-from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.named_documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
+from ...inputs.encoding import Encoding
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
 from ...methods import Method
 from ...model.task_model import TaskModel
@@ -21,11 +22,11 @@ from ...results.citations import Citations
 from ...results.collection import Attributions
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts, prompt_sources
+from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
 from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed import Completed
-from ..completions.sources import explain_sources, part_weights
+from ..completions.sources import explain_sources, part_weights, sources_and_parts
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .contrasts import value_contrasts
@@ -195,16 +196,14 @@ def cite_stream(
         conversation = read_conversation(messages)
         read = conversation_prompt(model, conversation, answer="")
     elif messages is None:
-        documents = documents_by_name(documents)
+        pictures, texts = separate_pictures(documents)
+        documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
         if read is not None:
-            return Answered(
-                ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True),
-                read.question,
-                read.messages,
-            )
+            completed = ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True)
+            return Answered(completed, read.question, with_media_messages(read.messages, completed.encoding))
         completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
         return Answered(completed, question or "")
 
@@ -308,7 +307,16 @@ def ask_in(
         )
     except TooLongError as error:
         raise _naming_messages(error, rendered.messages) from None
-    return Answered(completed, rendered.question, rendered.messages)
+    return Answered(completed, rendered.question, with_media_messages(rendered.messages, completed.encoding))
+
+
+def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
+    """Return the messages of a conversation with its pictures and sounds as messages, in the order of the prompt."""
+    media_messages = []
+    for medium in encoding.media:
+        kind = "picture" if "width" in medium.details else "sound"
+        media_messages.append(MessageSpan(kind, *encoding.characters_of(medium), medium.name))
+    return tuple(sorted([*messages, *media_messages], key=lambda message: message.start))
 
 
 def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
@@ -347,7 +355,7 @@ def ask(
         max_new_tokens: Most tokens to generate.
         longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
-    chat = bool(getattr(model.tokenizer, "chat_template", None))
+    chat = bool(getattr(model.reader, "chat_template", None))
     prompt: Prompt | ReadPrompt
     if messages is None:
         prompt, spans = question_prompt(question, documents, system, chat=chat)
@@ -368,7 +376,7 @@ def ask(
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
-    if not (sources := cited.with_tokens(spans)):
+    if not (sources := cited.with_tokens(spans)) and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
     return cited.with_sources(sources)
 
@@ -444,13 +452,17 @@ def question_prompt(
     """Write a question with its documents as a prompt.
 
     Returns:
-        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3".
+        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3". Pictures among
+        the documents stand before its text.
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty")
     if system is not None and not isinstance(system, str):
         raise InputError(f"a system message is a text, not {type(system).__name__}")
-    named = documents_by_name(documents)
+    pictures, texts = separate_pictures(documents)
+    if pictures and not chat:
+        raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
+    named = {} if texts is None and pictures else documents_by_name(texts)
     text, spans = "" if chat or not system else system.strip() + "\n\n", {}
     message = (1 if system else 0,) if chat else ()
     for name, document in named.items():
@@ -458,12 +470,13 @@ def question_prompt(
         for number, (start, end) in enumerate(sentence_spans(document), start=1):
             spans[f"{name}:{number}"] = (*message, len(text) + start, len(text) + end)
         text += document.rstrip() + "\n\n"
-    if not spans:
+    if not spans and not pictures:
         raise InputError("the documents hold no sentence")
     text += f"Question: {question.strip()}"
     if not chat:
         return text + "\nAnswer:", spans
-    messages = [{"role": "user", "content": text}]
+    parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
+    messages = [{"role": "user", "content": parts if pictures else text}]
     return [{"role": "system", "content": system}, *messages] if system else messages, spans
 
 
@@ -495,7 +508,7 @@ def _tested(
     """
     completed, sentences = values.completed, values.parts
     sequence = completed.sequenced()
-    sources = prompt_sources(sequence, completed.named_sources)
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
     ablations = Ablations(model, completed, sources)

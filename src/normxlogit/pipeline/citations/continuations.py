@@ -1,4 +1,4 @@
-"""The log-probabilities of several continuations of one text, which is read once."""
+"""The log-probabilities of several continuations of one text, with its keys and values from a cache."""
 
 import copy
 import inspect
@@ -23,16 +23,16 @@ class Continuation(NamedTuple):
     """Token ids that follow a text.
 
     Attributes:
-        prefix: Those right behind the text, which count as read.
-        ids: Those whose log-probability is asked for, behind them.
+        prefix: The first of them, which are only context.
+        ids: The ones after these, whose log-probability is measured.
     """
 
     prefix: tuple[int, ...]
     ids: tuple[int, ...]
 
     @property
-    def all(self) -> list[int]:
-        """Both."""
+    def all_ids(self) -> list[int]:
+        """The prefix and the ids after it."""
         return [*self.prefix, *self.ids]
 
 
@@ -41,29 +41,29 @@ def continuation_log_probabilities(
 ) -> list[float]:
     """Return the log-probability of each of several continuations of a text, in nats.
 
-    The text is read once, and its keys and values are kept for the continuations. What the first of these has is
-    compared with its value in the whole text; where the two differ, as of models that keep no such cache, all are read
-    whole.
+    The model reads the text once, and its keys and values are cached for the continuations. As a check, the first
+    continuation is also computed without the cache. Where the two values differ, or the model has no cache, every
+    continuation is computed without it.
 
     Args:
         model: A language model.
-        before: The text; of an encoder-decoder model what the decoder reads, with the source.
+        before: The text; for an encoder-decoder model the tokens that the decoder reads, with the source.
         continuations: The continuations.
-        first: The value of the first one in the whole text; by default it is read.
+        first: The log-probability of the first one, computed without a cache; by default it is computed here.
     """
-    without_cache = WholeTexts(model, before)
+    without_cache = UncachedContinuations(model, before)
     if len(set(continuations)) < 3 or before.source is not None or before.media or len(before) < 2:
         return without_cache(continuations)
     if first is None:
         (first,) = without_cache(continuations[:1])
-    cached = _cached(model, before, continuations)
+    cached = _with_cache(model, before, continuations)
     if cached is None or not abs(cached[0] - first) <= TOLERANCE:
         return without_cache(continuations)
     return cached
 
 
-class WholeTexts(PerturbedAnswers[Continuation, float]):
-    """The log-probabilities of continuations, each read with the whole text before it.
+class UncachedContinuations(PerturbedAnswers[Continuation, float]):
+    """The log-probabilities of continuations, without a cache: each is read with the whole text before it.
 
     Args:
         model: A language model.
@@ -71,14 +71,19 @@ class WholeTexts(PerturbedAnswers[Continuation, float]):
     """
 
     def __init__(self, model: TaskModel, before: Encoding) -> None:
-        super().__init__(model, lambda following: append_tokens(model.tokenizer, before, following.all), self._sums)
+        super().__init__(
+            model,
+            lambda continuation: append_tokens(model.tokenizer, before, continuation.all_ids),
+            self._log_probabilities,
+        )
 
-    def _sums(self, encodings: list[Encoding], keys: list[Continuation]) -> Iterable[float]:
+    def _log_probabilities(self, encodings: list[Encoding], continuations: list[Continuation]) -> Iterable[float]:
+        """Return the log-probability of each continuation, which stands at the end of its encoding."""
         batch = self.model.batch(encodings, list(range(len(encodings))))
         hidden = self.model.states(batch)  # (B, T, H)
         sums = []
-        for row, (mask, following) in enumerate(zip(batch.mask, keys, strict=True)):
-            count = len(following.ids)
+        for row, (mask, continuation) in enumerate(zip(batch.mask, continuations, strict=True)):
+            count = len(continuation.ids)
             states = hidden[row][mask][-count - 1 : -1]  # (n, H)
             targets = batch.inputs["input_ids"][row][mask][-count:]  # (n,)
             sums.append(float(log_probabilities(self.model, states, targets).double().sum()))
@@ -86,49 +91,58 @@ class WholeTexts(PerturbedAnswers[Continuation, float]):
 
 
 @torch.inference_mode()
-def _cached(model: TaskModel, before: Encoding, keys: Sequence[Continuation]) -> list[float] | None:
-    """Return the log-probabilities by a cache of the text's keys and values; None where the model has none."""
+def _with_cache(model: TaskModel, before: Encoding, continuations: Sequence[Continuation]) -> list[float] | None:
+    """Return the log-probabilities, computed with a cache of the text's keys and values; None if the model has none."""
     module, device = model.unmodified, model.device
     parameters = inspect.signature(type(module).forward).parameters
-    one_row = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+    last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
     cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
     context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
-    at_once = max(1, model.budget.tokens // (len(before) + max(len(following.all) for following in keys)))
+    chunk_size = max(
+        1, model.budget.tokens // (len(before) + max(len(continuation.all_ids) for continuation in continuations))
+    )
     sums: list[float] = []
     try:
-        cache = module(input_ids=context, use_cache=True, **one_row)[cache_name]
-        for start in range(0, len(keys), at_once):
-            some = keys[start : start + at_once]
+        cache = module(input_ids=context, use_cache=True, **last_logits_only)[cache_name]
+        for start in range(0, len(continuations), chunk_size):
+            chunk = continuations[start : start + chunk_size]
             repeated = copy.deepcopy(cache)
-            repeated.batch_repeat_interleave(len(some))
-            sums += _continued(module, {cache_name: repeated}, context.shape[1], before.ids[-1], some, model.pad_id)
+            repeated.batch_repeat_interleave(len(chunk))
+            sums += _continue_from_cache(
+                module, {cache_name: repeated}, context.shape[1], before.ids[-1], chunk, model.pad_id
+            )
     except Exception as error:  # whatever a model without a cache raises
         reraise_out_of_memory(error)
         return None
     return sums
 
 
-def _continued(
-    module: Any, cache: dict[str, Any], context_length: int, last: int, keys: Sequence[Continuation], pad: int
+def _continue_from_cache(
+    module: Any,
+    cache: dict[str, Any],
+    context_length: int,
+    last_id: int,
+    continuations: Sequence[Continuation],
+    pad_id: int,
 ) -> list[float]:
-    """Return the log-probabilities of continuations of what a cache holds, (B,), and one more token.
+    """Return the log-probabilities of B continuations of a text whose keys and values are cached.
 
     Args:
         module: The model.
-        cache: The keys and values, B times, by the name of the model's argument; they are written on.
-        context_length: How many tokens they are of.
-        last: The token after these, which is read first.
-        keys: The continuations.
-        pad: A token for padding.
+        cache: The keys and values, repeated B times, under the name of the model's argument; the model extends them.
+        context_length: The number of tokens in the cache: all but the last one of the text.
+        last_id: The last token of the text.
+        continuations: The continuations.
+        pad_id: A token for padding.
     """
     device = next(module.parameters()).device
-    sequences = [following.all for following in keys]
+    sequences = [continuation.all_ids for continuation in continuations]
     longest = max(map(len, sequences))
-    rows = [[last, *ids, *[pad] * (longest - len(ids))] for ids in sequences]
+    rows = [[last_id, *ids, *[pad_id] * (longest - len(ids))] for ids in sequences]
     mask = [[1] * (context_length + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in sequences]
     inputs = torch.tensor(rows, device=device)  # (B, n + 1)
     attended = torch.tensor(mask, device=device)  # (B, T + n)
     logits: Tensor = module(input_ids=inputs, attention_mask=attended, use_cache=True, **cache).logits
     token_log_probabilities = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
-    spans = [slice(len(following.prefix), len(following.all)) for following in keys]
+    spans = [slice(len(continuation.prefix), len(continuation.all_ids)) for continuation in continuations]
     return [float(values[span].double().sum()) for values, span in zip(token_log_probabilities, spans, strict=True)]

@@ -70,7 +70,7 @@ class ChatMessage:
     """A message of a chat template, made of one or several messages of the conversation.
 
     Attributes:
-        message: The message, as chat templates know it.
+        message: The message as chat templates expect it.
         places: For each message in its content, where the text begins: (message, character).
         calls: The messages that are tool calls and not in the content.
     """
@@ -82,11 +82,11 @@ class ChatMessage:
 
 @dataclass(frozen=True)
 class Rendering:
-    """A conversation in the words of a chat template.
+    """A conversation as a chat template renders it.
 
     Attributes:
-        prompt: The text.
-        starts: Where the text of each message begins in it, by the message's place; those that are missing have none.
+        prompt: The rendered text.
+        starts: Where the text of each message begins in it, by the message's place; messages not rendered are left out.
     """
 
     prompt: ReadPrompt
@@ -96,7 +96,7 @@ class Rendering:
 def conversation_prompt(
     model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
 ) -> ConversationPrompt:
-    """Write the messages before an answer as a prompt; everything that is said there is a source, but the question.
+    """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
     Args:
         model: A language model, which reads the prompt.
@@ -112,16 +112,19 @@ def conversation_prompt(
         answer = None if message is None else message.text
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    chat = bool(getattr(model.reader, "chat_template", None))
+    conversation = conversation.with_readable_media(model.task.reads_medium if chat else lambda _: False)
     messages = conversation.messages
-    chat = bool(getattr(model.tokenizer, "chat_template", None))
-    rendering = _rendered(model, conversation) if chat else _as_one_text(conversation)
+    rendering = _render(model, conversation) if chat else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
-    asked = max((place for place, message in enumerate(messages) if message.kind == "user"), default=None)
-    asked_spans = set() if asked is None else set(question_spans(messages[asked].text))
+    question_place = max((place for place, message in enumerate(messages) if message.kind == "user"), default=None)
+    asked_spans = set() if question_place is None else set(question_spans(messages[question_place].text))
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
     for place, name in enumerate(names_of(messages)):
+        if messages[place].part is not None:
+            continue
         if (start := rendering.starts.get(place)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
@@ -132,20 +135,22 @@ def conversation_prompt(
             full = f"{name}:{source}"
             while full in spans:
                 full += "'"
-            is_question = place == asked and (first, last) in asked_spans
+            is_question = place == question_place and (first, last) in asked_spans
             named = question_sources if is_question else spans
             named[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
-    question = "" if asked is None else messages[asked].text
+    question = "" if question_place is None else messages[question_place].text
     source_messages.sort(key=lambda message: message.start)
-    return ConversationPrompt(prompt, spans or question_sources, answer, question, tuple(source_messages))
+    if not prompt.media:  # which are sources themselves
+        spans = spans or question_sources
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
 
 
 def question_spans(text: str) -> list[tuple[int, int]]:
-    """Return the sentences of a user's message that ask, and are no sources of the answer.
+    """Return the sentences of a user's message that are questions, and so are not sources of the answer.
 
-    Those that end with a question mark do, and a message of a single sentence. Whether another sentence gives an
-    instruction or says something that the answer rests on, no punctuation tells: it stays a source.
+    These are the sentences that end with a question mark, or the only sentence of a message. Punctuation cannot tell
+    an instruction from a fact that the answer rests on, so every other sentence stays a source.
 
     Args:
         text: The last message of the user before the answer.
@@ -158,7 +163,7 @@ def question_spans(text: str) -> list[tuple[int, int]]:
 
 
 def names_of(messages: Sequence[Message]) -> list[str]:
-    """Return the name of each message: its kind or tool, with a number from the second of a name on."""
+    """Return the name of each message: its kind and tool, with a number if the name stood before."""
     counts: dict[str, int] = {}
     names = []
     for message in messages:
@@ -184,38 +189,42 @@ def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
             yield str(number), first, last
 
 
-def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
-    """Render a conversation by the reader's chat template; kinds of messages that it does not render become text.
+def _render(model: TaskModel, conversation: Conversation) -> Rendering:
+    """Render a conversation by its chat template; kinds of messages that the template drops are written as text.
 
     Returns:
-        The first rendering that holds all that was said; if there is none, that which lacks the fewest messages.
+        The first rendering that holds every message; if there is none, the one that lacks the fewest.
 
     Raises:
         InputError: If the template refuses the messages however they are written.
     """
     kinds = {message.kind for message in conversation.messages}
-    template = str(getattr(model.reader, "chat_template", None) or model.tokenizer.chat_template)
+    template = str(model.reader.chat_template)
     no_tools = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
     steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
     steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
     best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
     refusal: InputError | None = None
     for start in (no_tools, [*no_tools, PARTS]):
-        as_text, following = list(start), None
+        as_text = list(start)
         while best is None or best[0]:
             lost: list[Message] = []
             try:
-                rendering = _by_template(model, conversation, frozenset(as_text))
+                rendering = _render_as(model, conversation, frozenset(as_text))
             except InputError as error:
                 refusal = refusal or error
             else:
-                lost = [m for place, m in enumerate(conversation.messages) if place not in rendering.starts]
+                lost = [
+                    message
+                    for place, message in enumerate(conversation.messages)
+                    if message.part is None and place not in rendering.starts
+                ]
                 if best is None or len(lost) < len(best[0]):
                     best = lost, rendering, tuple(as_text)
-            following = _next_step(lost, [step for step in steps if step not in as_text])
-            if following is None:
+            next_step = _next_step(lost, [step for step in steps if step not in as_text])
+            if next_step is None:
                 break
-            as_text.append(following)
+            as_text.append(next_step)
         if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
             break  # the template knows contents that are texts
     if best is None:
@@ -230,26 +239,52 @@ def _rendered(model: TaskModel, conversation: Conversation) -> Rendering:
 
 
 def _next_step(lost: Sequence[Message], steps: Sequence[str]) -> str | None:
-    """Return what is written as text next: what was lost itself, otherwise the first; None if nothing is left."""
+    """Return what to write as text next: a kind of the lost messages, else the first step; None if none is left."""
     kinds = {AS_TEXT.get(message.kind) for message in lost}
     return next((step for step in steps if step in kinds), next(iter(steps), None))
 
 
-def _by_template(model: TaskModel, conversation: Conversation, as_text: frozenset[str]) -> Rendering:
-    """Render a conversation, with some kinds of messages as text, and find what each message says in it."""
+def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[str]) -> Rendering:
+    """Render a conversation by the chat template, and find where each message begins in the result.
+
+    Args:
+        model: A language model with a chat template.
+        conversation: The conversation.
+        as_text: What is written as plain text: values of `AS_TEXT`, `ALTERNATE`, `DEFINITIONS` and `PARTS`.
+    """
     messages = conversation.messages
     last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # of the answer itself: it follows the opening
+    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning stands after the template
         last -= 1
     chat = chat_messages(messages[:last], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if PARTS in as_text:
-        rows = [{**row, "content": [{"type": "text", "text": row["content"]}]} for row in rows]
+        rows = [{**row, "content": _as_parts(row["content"])} for row in rows]
     prompt: dict[str, Any] = {"messages": rows}
     if conversation.tools and DEFINITIONS not in as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
+    starts = _message_starts(rendered, chat, messages)
+    text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
+    if rendered.media:  # read by the processor, from the messages
+        return Rendering(replace(rendered, notes=()), starts)
+    if last < len(messages):
+        text = rendered.text if opened else f"{rendered.text}<think>\n"
+        for place in range(last, len(messages)):
+            starts[place] = len(text)
+            text += messages[place].text + "\n"
+        text += "</think>\n\n"
+    elif opened:  # the answer has no reasoning, so it is closed
+        text += "\n</think>\n\n"
+    return Rendering(replace(rendered, text=text, notes=()), starts)
+
+
+def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
+    """Return the character at which each message begins in a rendered prompt, by the message's place.
+
+    A tool call is searched for between the contents before and after it. Messages that are not found are left out.
+    """
     contents = {content.message: content for content in rendered.contents or ()}
     starts: dict[int, int] = {}
     position = 0
@@ -263,16 +298,7 @@ def _by_template(model: TaskModel, conversation: Conversation, as_text: frozense
             limit = next((contents[n].start for n in range(number + 1, len(chat)) if n in contents), len(rendered.text))
             if 0 <= at < limit:
                 starts[place], position = at, at + len(messages[place].text)
-    text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
-    if last < len(messages):
-        text = rendered.text if opened else f"{rendered.text}<think>\n"
-        for place in range(last, len(messages)):
-            starts[place] = len(text)
-            text += messages[place].text + "\n"
-        text += "</think>\n\n"
-    elif opened:  # the answer has no reasoning, so it is closed
-        text += "\n</think>\n\n"
-    return Rendering(replace(rendered, text=text, notes=()), starts)
+    return starts
 
 
 def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozenset()) -> list[ChatMessage]:
@@ -285,7 +311,14 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
     chat: list[ChatMessage] = []
     for place, message in enumerate(messages):
         plain = AS_TEXT.get(message.kind) in as_text
-        if message.kind == "tool call" and not plain:
+        if place and _are_parts_of_one(messages[place - 1], message):
+            part = message.part or {"type": "text", "text": message.text}
+            chat[-1].message["content"] = [*_as_parts(chat[-1].message["content"]), part]
+            if message.part is None:
+                chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, 0)))
+        elif message.part is not None:
+            chat.append(ChatMessage({"role": message.role, "content": [message.part]}))
+        elif message.kind == "tool call" and not plain:
             call = {"name": message.name, "arguments": _arguments(message.text)}
             tool_call = {"type": "function", "id": _call_id(message, messages), "function": call}
             if chat and chat[-1].message["role"] == "assistant":
@@ -299,9 +332,9 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
             call = {"name": message.name, "tool_call_id": _call_id(message, messages)}
             chat.append(ChatMessage({"role": "tool", **call, "content": message.text}, ((place, 0),)))
         elif message.role == "assistant":
-            before, after = _around(message, plain=plain)
+            before, after = _wrapping(message, plain=plain)
             follows = message.kind == "tool call" or (bool(chat) and _ends_with_reasoning(chat[-1], messages))
-            if chat and follows and chat[-1].message["role"] == "assistant" and not chat[-1].calls:
+            if chat and follows and chat[-1].message["role"] == "assistant" and _is_text(chat[-1]):
                 _extend(chat, place, before, message.text, after)
             else:
                 content = before + message.text + after
@@ -312,6 +345,20 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
             chat.append(ChatMessage({"role": role, "content": before + message.text}, ((place, len(before)),)))
     system = AS_TEXT["system"] in as_text
     return _joined(chat, messages, everything=ALTERNATE in as_text) if system or ALTERNATE in as_text else chat
+
+
+def _are_parts_of_one(previous: Message, following: Message) -> bool:
+    """Return whether two in a row are a picture or a sound and what stands beside it in a message."""
+    return (
+        (previous.part is not None or following.part is not None)
+        and previous.number == following.number
+        and previous.role == following.role
+    )
+
+
+def _as_parts(content: Any) -> list[Any]:
+    """Return a content as a list of parts."""
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
 
 
 def _extend(chat: list[ChatMessage], place: int, before: str, text: str, after: str) -> None:
@@ -327,7 +374,7 @@ def _ends_with_reasoning(last: ChatMessage, messages: Sequence[Message]) -> bool
     return bool(last.places) and not last.calls and messages[last.places[-1][0]].kind == "reasoning"
 
 
-def _around(message: Message, *, plain: bool) -> tuple[str, str]:
+def _wrapping(message: Message, *, plain: bool) -> tuple[str, str]:
     """Return what is written before and after a message of the assistant in its content."""
     if message.kind == "tool call":
         return f"{message.name}(", ")"
@@ -337,24 +384,30 @@ def _around(message: Message, *, plain: bool) -> tuple[str, str]:
 
 
 def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everything: bool) -> list[ChatMessage]:
-    """Join messages of one role in a row: system messages that are users', or all."""
+    """Join consecutive messages of one role: all of them, or only system messages that are written as the user's."""
     joined: list[ChatMessage] = []
-    for following in chat:
+    for current in chat:
         previous = joined[-1] if joined else None
-        if previous is None or not _may_join(previous, following, messages, everything=everything):
-            joined.append(following)
+        if previous is None or not _may_join(previous, current, messages, everything=everything):
+            joined.append(current)
             continue
         content = previous.message["content"] + "\n\n"
-        places = (*previous.places, *((place, offset + len(content)) for place, offset in following.places))
-        content += following.message["content"]
-        joined[-1] = ChatMessage({**previous.message, **following.message, "content": content}, places, following.calls)
+        places = (*previous.places, *((place, offset + len(content)) for place, offset in current.places))
+        content += current.message["content"]
+        joined[-1] = ChatMessage({**previous.message, **current.message, "content": content}, places, current.calls)
     return joined
 
 
-def _may_join(previous: ChatMessage, following: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
+def _is_text(chat_message: ChatMessage) -> bool:
+    """Return whether something can be written at the end of a message: it is a text, without tool calls."""
+    return isinstance(chat_message.message["content"], str) and not chat_message.calls
+
+
+def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
     """Return whether two messages in a row are written as one."""
-    same_role = previous.message["role"] == following.message["role"] != "tool" and not previous.calls
-    return same_role and (everything or messages[previous.places[-1][0]].kind == "system")
+    same_role = previous.message["role"] == current.message["role"] != "tool"
+    both_texts = _is_text(previous) and isinstance(current.message["content"], str)
+    return same_role and both_texts and (everything or messages[previous.places[-1][0]].kind == "system")
 
 
 def _arguments(text: str) -> Any:
@@ -376,7 +429,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = _around(message, plain=True) if message.kind == "tool call" else ("", "")
+        before, after = _wrapping(message, plain=True) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)
         text += f"{message.text}{after}\n\n"

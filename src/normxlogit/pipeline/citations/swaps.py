@@ -151,7 +151,7 @@ def _log_probabilities(
     continuations = [
         Continuation(tuple(encoding.ids[start : first[k]]), tuple(values.sentence_ids(k, text))) for k, text in variants
     ]
-    tokens = continuations[0].all  # the answer up to the end of its first sentence with a value, or another spelling
+    tokens = continuations[0].all_ids  # the answer to the end of its first sentence with a value, or another spelling
     is_answer = tokens == encoding.ids[start : start + len(tokens)]
     begins = start + len(continuations[0].prefix) - completed.prompt_tokens
     whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None

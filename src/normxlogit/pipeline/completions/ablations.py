@@ -1,7 +1,7 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,13 @@ from torch import Tensor
 
 from ...errors import InputError, MethodError
 from ...inputs.encoding import Encoding
+from ...inputs.media.removed_signals import without_places
 from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.units.spans import NamedSpan
+from ...tasks.media.multimodal import MultimodalLM
 from .completed import Completed
 
 Array = npt.NDArray[np.float64]
@@ -32,7 +34,9 @@ VERIFIED_AT_ONCE = 2
 class Ablations:
     """Measures the log-probability of an answer with some of its sources removed, each ablation once.
 
-    The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands.
+    The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands. Regions
+    of pictures get the mean colour of what surrounds them, moments of sounds are silenced: before the processor, so
+    that the model reads what it would read of such a picture or sound.
     """
 
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan]) -> None:
@@ -53,15 +57,22 @@ class Ablations:
 
     def _without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""
-        removed = {
-            i for source, is_present in zip(self.sources, present, strict=True) if not is_present for i in source.tokens
-        }
-        remaining = self.completed.without(removed)
+        removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
+        remaining = self.completed.without({token for source in removed for token in source.tokens})
         encoder_input = remaining.source
         prompt_left = len(remaining) - self._generated if encoder_input is None else len(encoder_input)
         if prompt_left == 0:
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
-        return remaining
+        places = [place for source in removed for place in source.places]
+        return self._without_places(remaining, places) if places else remaining
+
+    def _without_places(self, encoding: Encoding, places: Sequence[tuple[int, tuple[float, ...]]]) -> Encoding:
+        """Return a prompt with pictures and sounds that lack some places."""
+        prompt = self.completed.prompt
+        media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
+        removed = [[where for place, where in places if place == index] for index in range(len(media))]
+        changed = [without_places(medium, of_medium) for medium, of_medium in zip(media, removed, strict=True)]
+        return cast(MultimodalLM, self.model.task).with_media(encoding, prompt, changed)
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Return the log-probabilities of the answer's tokens in each text, (G,) each."""

@@ -4,10 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...errors import InputError
-from ...inputs.chat import Content
+from ...inputs.chat import Content, ReadPrompt
 from ...inputs.encoding import Encoding
 from ...results.units.regions import is_box
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, prompt_sources
+
+NO_MESSAGES = ReadPrompt("", None)
 
 
 @dataclass(frozen=True)
@@ -17,14 +19,14 @@ class Completed:
     Attributes:
         encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
         prompt_tokens: Tokens of the encoding that stand before the completion.
-        contents: What the messages of a chat say; None for a prompt that was one text.
+        prompt: The prompt as one text, with its messages, pictures and sounds.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
     """
 
     encoding: Encoding
     prompt_tokens: int
     prompt_characters: int
-    contents: tuple[Content, ...] | None = None
+    prompt: ReadPrompt = NO_MESSAGES
     named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def joined(self) -> "Completed":
@@ -70,6 +72,11 @@ class Completed:
         return replace(decoder, source=source.take(i for i in range(len(source)) if i not in out))
 
     @property
+    def contents(self) -> tuple[Content, ...] | None:
+        """What the messages of a chat say; None for a prompt that was one text."""
+        return self.prompt.contents
+
+    @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
         """Where the messages of a chat stand in the text; None for a prompt that was one text."""
         contents = self.contents
@@ -102,7 +109,8 @@ class Completed:
         if not isinstance(sources, Mapping):
             raise InputError(f"sources are spans by name, as in {{'notes': (0, 40)}}, not {type(sources).__name__}")
         spans = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
-        prompt_sources(self.sequenced(), spans)
+        if spans:
+            prompt_sources(self.sequenced(), spans)
         return replace(self, named_sources=spans)
 
     def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:

@@ -122,7 +122,7 @@ def completion_request(model: TaskModel, completed: Completed, options: Options)
     """
     context = completed.encoding.take(range(len(completed.encoding) - 1))
     options = options.for_media(context.media) if context.media else options
-    ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
+    ids, contrast = _requested_ids(model, options, completed.encoding.ids[completed.prompt_tokens :])
     return CompletionRequest(completed, options, context, ids, contrast)
 
 
@@ -154,7 +154,7 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
 
 
 def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionRequest], Attribution]) -> Attribution:
-    """Explain the first half of the generated tokens by itself, so that no pass over more tokens is needed for it."""
+    """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second."""
     middle = len(completion.ids) // 2
     first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
     count = first.text_units
@@ -187,7 +187,7 @@ def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Att
     """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
     method = completion.options.method
     if isinstance(method, FrozenGradient):
-        return _explain_both_sides(model, completion, method)
+        return _explain_both_stacks(model, completion, method)
     if method.needs_grad:
         raise MethodError(
             f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
@@ -196,76 +196,87 @@ def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Att
     return _explain(model, [completion])[0]
 
 
-def _explain_both_sides(model: TaskModel, completion: CompletionRequest, method: FrozenGradient) -> Attribution:
-    """Explain a completion by the tokens of the source, S, and by those that the decoder read, T - 1."""
+def _explain_both_stacks(model: TaskModel, completion: CompletionRequest, method: FrozenGradient) -> Attribution:
+    """Explain a completion by the S tokens of the source and the T - 1 tokens that the decoder read."""
     batch = model.batch([completion.context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, completion.options.layers, predict=False)
-    # One pass gives the scores of every token only if none answers otherwise because of later ones.
+    # One pass explains all generated tokens only if the logits at a token do not depend on later tokens.
     if not is_causal(model, run, completion.start):
         del run  # for memory
         return _in_halves(completion, lambda part: _explain_with_source(model, part))
     count, first = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
     with torch.inference_mode():
-        described = predictions_of(model, run.hidden[0][first:], completion.generated_ids)
-    target = _target(model, torch.tensor([completion.ids]), completion.contrast, run)
+        predictions = predictions_of(model, run.hidden[0][first:], completion.generated_ids)
+    target = _batch_targets(model, torch.tensor([completion.ids]), completion.contrast, run)
     request = Request(model, run, target, layers=())
     token_scores = method.score_each(request, first + torch.arange(count)[None])
     if token_scores is None:
         raise MethodError(f"{method.info.name} gives no scores of completions")
-    scores = _row(token_scores, 0, count)  # (G, L, S + T - 1)
+    scores = _text_scores(token_scores, 0, count)  # (G, L, S + T - 1)
     check_finite(method, request, scores.values.numpy())
     model.check_finite(scores.values.numpy(), run.batch)
     if completion.context.signal is None:  # the units are the tokens of both sides; a sound is added as moments
         completion = completion._replace(completed=completion.completed.joined())
-    return _result(model, completion, (), scores, described)
+    return _result(model, completion, (), scores, predictions)
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
         layers = model.layer_numbers(batch[0].options.layers)
-        described = [
+        text_predictions = [
             predictions_of(model, states[completion.start - 1 :], completion.generated_ids)
-            for states, completion in zip(_rows(run, run.hidden), batch, strict=True)
+            for states, completion in zip(_split_by_text(run, run.hidden), batch, strict=True)
         ]
-    all_scores = _scored(model, run, batch, layers)
+    all_scores = _score_texts(model, run, batch, layers)
     results = []
-    for completion, scores, predictions in zip(batch, all_scores, described, strict=True):
+    for completion, scores, predictions in zip(batch, all_scores, text_predictions, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
         result = _result(model, completion, layers, scores, predictions)
-        same_note = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
-        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified, *same_note)
+        same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
+        notes = (
+            *result.notes,
+            *autocast_note(run.batch.inputs, run.dtype),
+            *model.parts.unverified,
+            *same_contrast,
+        )
         results.append(replace(result, notes=notes))
     return results
 
 
-def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
+def _split_by_text(run: ForwardPass, values: Tensor) -> list[Tensor]:
     """Return the values at the real tokens of each text, from (B, T, ...)."""
     return [states[mask.to(states.device)] for states, mask in zip(values, run.batch.mask, strict=True)]
 
 
-def _scored(
+def _score_texts(
     model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest], layers: tuple[int, ...]
 ) -> list[Scores]:
     """Return the scores of each text on the host, (G, L, T - 1), with one diagnostic for each generated token."""
     method = batch[0].options.method
     if method.info.tokenwise:
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
-        return [_at_once(model, row_run, completion, layers) for row_run, completion in zip(rows, batch, strict=True)]
+        return [
+            _score_tokenwise(model, row_run, completion, layers)
+            for row_run, completion in zip(rows, batch, strict=True)
+        ]
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
     ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
     for row, (completion, before) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
         places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + before + completion.start - 1
-    request = Request(model, run, _target(model, ids, batch[0].contrast, run), layers)
+    request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
     batch_scores = method.score_each(request, places)
     if batch_scores is None:
-        return [_one_by_one(model, completion, layers) for completion in batch]
-    return [_row(batch_scores, row, len(completion.ids), run.batch.mask[row]) for row, completion in enumerate(batch)]
+        return [_score_one_by_one(model, completion, layers) for completion in batch]
+    return [
+        _text_scores(batch_scores, row, len(completion.ids), run.batch.mask[row])
+        for row, completion in enumerate(batch)
+    ]
 
 
-def _row(batch_scores: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
+def _text_scores(batch_scores: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
     """Return the scores of one text of a batch on the host, (G, L, T).
 
     Args:
@@ -286,7 +297,7 @@ def _result(
     completion: CompletionRequest,
     layers: tuple[int, ...],
     row_scores: Scores,
-    described: tuple[list[Prediction], list[Prediction]],
+    predictions: tuple[list[Prediction], list[Prediction]],
 ) -> Attribution:
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
@@ -294,7 +305,7 @@ def _result(
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
     is_read = places < start + torch.arange(len(completion.ids))[:, None]  # (G, T - 1)
     token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
-    alone = sequence.source is not None  # the decoder's tokens without those of the source
+    unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
     axes = (slice(None), slice(None) if layers else 0)
     sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
     units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
@@ -306,23 +317,27 @@ def _result(
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
         prompt_tokens=start,
-        predictions=tuple(described[0]),
-        generated=tuple(described[1]),
+        predictions=tuple(predictions[0]),
+        generated=tuple(predictions[1]),
         targets=_explained_targets(model, completion),
         layers=layers or None,
         **provenance(model, options.method),
-        notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
+        notes=(
+            *sequence.notes,
+            *((NO_SOURCE,) if unscored_source else ()),
+            *sink_note(sequence.tokens, sequence.special, sinks),
+        ),
         diagnostics={name: tuple(values.tolist()) for name, values in row_scores.diagnostics.items()},
         bias=None if row_scores.bias is None else row_scores.bias[axes].contiguous().numpy(),
         sink=row_scores.sink[axes].contiguous().numpy() if row_scores.sink is not None and sinks else None,
         sinks=sinks,
         merge=options.method.word_merge,
-        messages=None if alone else completed.messages,
+        messages=None if unscored_source else completed.messages,
     )
 
 
 def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
-    """Return what each generated token is explained for, with its own place in the text."""
+    """Return the explained vocabulary entry of each generated token, with the token's place in the text."""
     sequence = completion.completed.encoding
     contrast_name = None if completion.contrast is None else model.task.output_name(completion.contrast)
     targets = []
@@ -333,7 +348,7 @@ def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple
     return tuple(targets)
 
 
-def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
+def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
     """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
     if options.target is None or is_choice(options.target):
@@ -352,33 +367,37 @@ def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[i
     return [index_of(model.task, options.target, width)] * len(ids), contrast
 
 
-def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
-    """Return the target of vocabulary entries for each text, (B, G)."""
+def _batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
+    """Return targets for vocabulary entries, (B, G)."""
     device = run.hidden.device
     contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
     return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task)
 
 
-def _at_once(model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
+def _score_tokenwise(
+    model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]
+) -> Scores:
     """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
     distinct = list(dict.fromkeys(completion.ids))
-    target = _target(model, torch.tensor([distinct]), completion.contrast, run)
+    target = _batch_targets(model, torch.tensor([distinct]), completion.contrast, run)
     request = Request(model, run, target, layers)
-    scores = _row(run_method(completion.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
+    scores = _text_scores(
+        run_method(completion.options.method, request), 0, len(distinct), run.batch.mask[0]
+    )  # of R entries
     check_finite(completion.options.method, request, scores.values.numpy())
     return scores.map(lambda values: values[[distinct.index(i) for i in completion.ids]])
 
 
-def _one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
+def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
     """Score by a method that reads texts as a whole, each generated token explained on the tokens before it."""
     rows: list[Scores] = []
     for g, index in enumerate(completion.ids):
         batch = model.batch([completion.context.take(range(completion.start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
-        target = _target(model, torch.tensor([[index]]), completion.contrast, run)
+        target = _batch_targets(model, torch.tensor([[index]]), completion.contrast, run)
         request = Request(model, run, target, layers)
-        scores = _row(run_method(completion.options.method, request), 0, 1)  # (1, L, P + g)
+        scores = _text_scores(run_method(completion.options.method, request), 0, 1)  # (1, L, P + g)
         check_finite(completion.options.method, request, scores.values.numpy())
         later = len(completion.context) - completion.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
@@ -386,25 +405,27 @@ def _one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[i
 
 
 def predictions_of(
-    model: TaskModel, states: Tensor, written: Sequence[int]
+    model: TaskModel, states: Tensor, generated_ids: Sequence[int]
 ) -> tuple[list[Prediction], list[Prediction]]:
     """Return the top prediction at each generated token, and the token itself as a prediction.
 
     Args:
         model: The model.
-        states: What the head reads where the model answers, (G, H).
-        written: The generated tokens.
+        states: The hidden states that the head reads at the positions of these tokens, (G, H).
+        generated_ids: The generated tokens.
     """
     best: list[Prediction] = []
     generated: list[Prediction] = []
-    ids = torch.tensor(written)  # (G,)
+    ids = torch.tensor(generated_ids)  # (G,)
     for part, chosen in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
         values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
-        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
-        for described, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
-            chances = (values - top.values).exp() / total  # (G',)
-            for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
-                described.append(Prediction(model.task.output_name(index), index, value, chance))
+        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place to save memory
+        for predictions, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
+            probabilities = (values - top.values).exp() / total  # (G',)
+            for index, value, probability in zip(
+                indices.tolist(), values.tolist(), probabilities.tolist(), strict=True
+            ):
+                predictions.append(Prediction(model.task.output_name(index), index, value, probability))
     return best, generated

@@ -12,7 +12,7 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.grouping import Merging
-from ...results.units.spans import PartSpec
+from ...results.units.spans import PartSpec, SourceSpec
 from ..options import Options
 from ..progress import progress_bar
 from .completion import explain_completions
@@ -103,16 +103,19 @@ def explain_written(
     completed = [
         read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
     ]
+    pairs = zip(completed, rows["sources"], strict=True)
+    divisions: list[SourceSpec | None] = [
+        None if division is None else prompt.division(division) for prompt, division in pairs
+    ]
     if sources is None and parts is None:
         results = explain_completions(model, completed, each_options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
-            for prompt, prompt_options, division in zip(completed, each_options, rows["sources"], strict=True):
-                divided = None if division is None else prompt.division(division)
-                results.append(explain_sources(model, prompt, prompt_options, divided, parts, merge or "sum"))
+            for prompt, prompt_options, division in zip(completed, each_options, divisions, strict=True):
+                results.append(explain_sources(model, prompt, prompt_options, division, parts, merge or "sum"))
                 advance(1)
-    results = with_completion_verifications(model, completed, results, options.verify)
+    results = with_completion_verifications(model, completed, results, options.verify, divisions)
     return results[0] if single else Attributions(results)
 
 

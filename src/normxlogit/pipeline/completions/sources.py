@@ -17,9 +17,9 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.grouping import Merging, check_merging, part_targets, units_of
-from ...results.units.regions import is_box
+from ...results.units.regions import boxes_outside, is_box, regions_of
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
-from ...results.units.units import Units
+from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
@@ -87,10 +87,10 @@ def explain_sources(
         result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
         return result.scores[:, result.units.sources].astype(np.float64), result.diagnostics
 
-    if completed.encoding.media and isinstance(method, Perturbation):
+    if completed.encoding.media and isinstance(method, Perturbation) and sources is None:
         raise MethodError(
-            f"{method.info.name} leaves words out, and the prompt holds a picture or a sound: frozen-gradient scores "
-            "both"
+            f"{method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with sources= it leaves "
+            "out these too, and frozen-gradient scores all of their parts"
         )
     if isinstance(method, Perturbation) and sources is not None:
         if not options.own_tokens:
@@ -149,13 +149,43 @@ def sources_and_parts(
     part_pieces = answer_parts(sequence, parts)
     if sources is None:
         return [], part_pieces
-    source_pieces = prompt_sources(sequence, sources)
+    only_media = not sources and completed.encoding.media
+    source_pieces = [] if only_media else prompt_sources(sequence, sources)
     boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
     if boxes and not completed.encoding.media:
         raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")
-    if not source_pieces and not boxes:
+    source_pieces += media_sources(completed, sources)
+    if not source_pieces:
         raise InputError("the prompt holds no source")
     return source_pieces, part_pieces
+
+
+def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
+    """Return each picture and sound of a prompt as a source, or the regions of a picture and the rest of it.
+
+    Args:
+        completed: The prompt.
+        sources: How it is divided, with boxes of pictures among named sources.
+    """
+    pictures = [medium for medium in completed.encoding.media if "width" in medium.details]
+    sizes = [(int(picture.details["width"]), int(picture.details["height"])) for picture in pictures]
+    regions = regions_of(sources, sizes)
+    pieces: list[NamedSpan] = []
+    for index, medium in enumerate(completed.encoding.media):  # pictures come first
+        named: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
+        if index < len(sizes):
+            boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
+            for name, box in boxes.items():
+                named.append((name, "region", [box]))
+            rest = f"the rest of {medium.name}" if boxes else medium.name
+            named.append((rest, "medium", boxes_outside(boxes.values(), sizes[index])))
+        else:
+            named.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
+        start, end = completed.encoding.characters_of(medium)
+        for name, kind, where in named:
+            places = tuple((index, tuple(place)) for place in where)
+            pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
+    return pieces
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:

@@ -18,7 +18,7 @@ from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
 from ...inputs.media.items import media_items
 from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ...methods import FrozenGradient, Request, check_finite, run_method
-from ...model.model_copy import reading
+from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
 from ...parts.embeddings import table_of
 from ...results.attribution import Attribution
@@ -131,7 +131,7 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
     tokens = readable_tokens(model.tokenizer, prompt)
     before = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
     sequence = replace(append_tokens(model.tokenizer, before, ids), signal=signal)
-    return explain_completion(model, Completed(sequence, count, 0, None), options)
+    return explain_completion(model, Completed(sequence, count, 0), options)
 
 
 def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
@@ -144,7 +144,7 @@ def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, A
     config, generate_options = generation_config(model, settings, room)
     first = Site(path, is_input=True)
     values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
-    with torch.no_grad(), reading(copy, values, doing="transcribe"):
+    with torch.no_grad(), input_errors(copy, values, doing="transcribe"):
         call = partial(copy.generate, generation_config=config, **generate_options)
         recorded = run(copy, values, record=[first], call=call)
     output = recorded.output

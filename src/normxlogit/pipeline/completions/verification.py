@@ -10,69 +10,117 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...copies.pool import private_clone
+from ...inputs.media.removed_signals import sound_without
 from ...inputs.media.sounds import Sound
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
-from ...results.units.spans import NamedSpan
+from ...results.units.media import Medium
+from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
-from ...results.verification import Unit
 from ..options import Verify
-from ..verification import SHOWN, Answer, MeasuredQuantity, Tokens, removable_moments, run_searches, with_spaces_before
+from ..verification import (
+    SHOWN,
+    Answer,
+    MeasuredQuantity,
+    Removable,
+    Tokens,
+    removable_moments,
+    run_searches,
+    with_media_parts,
+    with_spaces_before,
+)
 from .ablations import Ablations
 from .completed import Completed
+from .sources import media_sources
 
 
 def with_completion_verifications(
-    model: TaskModel, completed: Sequence[Completed], results: Sequence[Attribution], verify: Verify
+    model: TaskModel,
+    completed: Sequence[Completed],
+    results: Sequence[Attribution],
+    verify: Verify,
+    divisions: Sequence[SourceSpec | None] | None = None,
 ) -> list[Attribution]:
-    """Return results with the log-probability of each completion without words or sources of its prompt.
+    """Return results with the log-probability of each completion without parts or sources of its prompt.
 
     Args:
         model: The language model.
         completed: The prompts with their completions.
         results: Their explanations.
         verify: How many of them are removed; None for no verification.
+        divisions: How the prompts are divided into sources; None where they are not.
     """
     if verify is None:
         return list(results)
-    return [_verified(model, prompt, result, verify) for prompt, result in zip(completed, results, strict=True)]
+    divided_by = [None] * len(results) if divisions is None else divisions
+    return [
+        _verified(model, prompt, result, verify, division)
+        for prompt, result, division in zip(completed, results, divided_by, strict=True)
+    ]
 
 
-def _verified(model: TaskModel, completed: Completed, g: Attribution, verify: Verify) -> Attribution:
-    unit: Unit = "word" if g.has_words else "token"
-    if g.units.kind[0] != "token":
-        unit, (parts, pieces) = "source", _sources(g, completed)
-    else:
-        parts = _words(g) if g.text_units == len(completed.joined().encoding) else []
-        pieces = [NamedSpan(part.text, 0, 0, part.tokens) for part in parts]
-    if len(parts) < 2 or verify is None:
-        kind = "sources" if unit == "source" else "words"
+def _verified(
+    model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
+) -> Attribution:
+    of_tokens = g.units.kind[0] == "token"
+    found, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
+    if len(found.parts) < 2 or verify is None:
+        kind = "sources" if found.unit == "source" else "words"
         return replace(g, notes=(*g.notes, f"not verified: the prompt has no two {kind} that could be removed"))
-    count = min(SHOWN if verify == "auto" else verify, len(parts) - 1)  # a completion of nothing is none
+    count = min(SHOWN if verify == "auto" else verify, len(found.parts) - 1)  # a completion of nothing is none
     ablations = Ablations(model, completed, pieces)
 
     def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
         removed = [set(units) for _, units in keys]
-        present = np.array([[not units.issuperset(part.tokens) for part in parts] for units in removed])  # (N, W)
+        present = np.array([[not units.issuperset(part.tokens) for part in found.parts] for units in removed])  # (N, W)
         return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
 
-    measured = MeasuredQuantity("the completion", "log-probability", unit, "deleted")
-    (verification,) = run_searches([(parts, measured)], count, answers)
+    measured = MeasuredQuantity("the completion", "log-probability", found.unit, found.removed_by)
+    (verification,) = run_searches([(found.parts, measured)], count, answers)
     return replace(g, verified=verification)
 
 
-def _sources(g: Attribution, completed: Completed) -> tuple[list[UnitScore], list[NamedSpan]]:
-    """Return the sources of the prompt that are text, by their places among the units, and where their tokens are."""
+def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
+    """Return the words of a prompt and the parts of its pictures and sounds, and where in the prompt each is."""
+    words = _words(g) if g.text_units == len(completed.joined().encoding) else []
+    g = g if g.layers is None else g.layer(g.layers[-1])
+    found = with_media_parts(g, words)
+    pieces = []
+    for part in found.parts:
+        medium = next(
+            (k for k, medium in enumerate(g.media) if part.tokens[0] in range(len(g.units))[medium.units]), None
+        )
+        if medium is None:
+            pieces.append(NamedSpan(part.text, 0, 0, part.tokens))
+        else:
+            pieces.append(NamedSpan(part.text, 0, 0, (), places=((medium, _place_of(g.media[medium], part.tokens)),)))
+    return found, pieces
+
+
+def _place_of(medium: Medium, units: Sequence[int]) -> tuple[float, ...]:
+    """Return the box around some patches of a picture, in pixels, or from when to when some moments of a sound are."""
+    places = medium.places.reshape(-1, medium.places.shape[-1])[[unit - medium.first for unit in units]]  # (n, 4 or 2)
+    half = places.shape[1] // 2
+    return (*places[:, :half].min(0).tolist(), *places[:, half:].max(0).tolist())
+
+
+def _sources(g: Attribution, completed: Completed, division: SourceSpec | None) -> tuple[Removable, list[NamedSpan]]:
+    """Return the sources of a prompt by their places among the units, and where in the prompt each is."""
     sequence, totals = completed.sequenced(), _totals(g)
+    of_media = iter(media_sources(completed, division))
     parts, pieces = [], []
     for i in g.units.sources:
-        start, end = (g.units.spans or ())[i]
-        tokens = sequence.tokens_in(start, end, of_answer=False) if g.units.kind[i] not in ("medium", "region") else ()
-        if tokens:
-            parts.append(UnitScore(g.units.names[i], (i,), float(totals[i])))
-            pieces.append(NamedSpan(parts[-1].text, start, end, tokens))
-    return parts, pieces
+        name = g.units.names[i]
+        if g.units.kind[i] in ("medium", "region"):
+            piece = next(of_media)
+        else:
+            start, end = (g.units.spans or ())[i]
+            piece = NamedSpan(name, start, end, sequence.tokens_in(start, end, of_answer=False))
+        if piece.tokens or piece.places:
+            parts.append(UnitScore(name, (i,), float(totals[i])))
+            pieces.append(piece)
+    return Removable(parts, "source", "deleted"), pieces
 
 
 def _words(g: Attribution) -> list[UnitScore]:
@@ -122,18 +170,12 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
 
     def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
         for _, moments in keys:
-            yield Answer(None, measure(_silenced(sound, [times[i] for i in moments])), None)
+            silenced = sound_without(sound, [times[moment - audio.first] for moment in moments])
+            yield Answer(None, measure(silenced), None)
 
     measured = MeasuredQuantity("the transcript", "log-probability", "moment", "silenced")
     (verification,) = run_searches([(parts, measured)], count, answers)
     return replace(g, verified=verification)
-
-
-def _silenced(sound: Sound, spans: list[list[float]]) -> Sound:
-    samples, rate = sound.samples.copy(), sound.rate or 1
-    for start, end in spans:
-        samples[round(start * rate) : round(end * rate)] = 0
-    return replace(sound, samples=samples)
 
 
 def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
@@ -145,8 +187,8 @@ def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], floa
     def measure(sound: Sound) -> float:
         inputs = _inputs(cast(Any, model.task).read_signal(model, sound).inputs, model)
         logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
-        chances = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
-        return float(chances.gather(1, ids[0, start:, None]).sum())
+        log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
+        return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
 
     return measure
 
@@ -160,10 +202,10 @@ def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float
     def measure(sound: Sound) -> float:
         (encoding,), _ = task.encode(model, [{"array": sound.samples, "sampling_rate": sound.rate}])
         inputs = _inputs(encoding.signal.inputs, model)
-        chances = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
-        lengths = torch.tensor([chances.shape[1]]), torch.tensor([emitted.shape[1]])
+        log_probabilities = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
+        lengths = torch.tensor([log_probabilities.shape[1]]), torch.tensor([emitted.shape[1]])
         loss: Tensor = functional.ctc_loss(
-            chances.transpose(0, 1), emitted, *lengths, blank=task.blank_id(model), reduction="sum"
+            log_probabilities.transpose(0, 1), emitted, *lengths, blank=task.blank_id(model), reduction="sum"
         )
         return -float(loss)
 

@@ -145,7 +145,7 @@ def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> C
     if limit is not None and limit <= len(encoding):
         message = f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
         raise TooLongError(message, len(encoding), limit)
-    return Completed(encoding, len(encoding), len(encoding.text or ""), rendered.contents)
+    return Completed(encoding, len(encoding), len(encoding.text or ""), rendered)
 
 
 def read_completion(
@@ -188,7 +188,7 @@ def read_completion(
     if limit is not None and len(encoding) > limit and not longer:
         message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
         raise TooLongError(message, len(encoding), limit)
-    return Completed(encoding, count, len(before.text or ""), rendered.contents)
+    return Completed(encoding, count, len(before.text or ""), rendered)
 
 
 def generation_config(

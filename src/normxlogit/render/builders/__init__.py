@@ -1,1 +1,1 @@
-"""Results to blocks, one file for a kind of what is explained."""
+"""Builders of blocks, one file for each kind of result."""

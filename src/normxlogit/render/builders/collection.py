@@ -19,7 +19,7 @@ from .sources import citation_blocks, source_blocks
 from .text import attribution_blocks, comparison_blocks, opening
 
 WORDS, OPEN = 4, 3
-"""Strongest words in a row; most cards that stand open: of more the reader opens those of interest."""
+"""Most words in a row; most cards on a page that are opened at first."""
 
 
 def cards(results: Attributions[Any], *, words: bool | None = None, costs: Sequence[str] = ()) -> list[Card]:
@@ -50,7 +50,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
 
 
 def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> list[Block]:
-    """Return what drawings of a result consist of.
+    """Return the blocks of a result.
 
     Args:
         result: The result.
@@ -79,7 +79,7 @@ def results_page(
     curves: Sequence[Curve] = (),
     title: str | None = None,
 ) -> str:
-    """Draw a page of results: `cards`, and below them deletion curves, if there are some.
+    """Draw a page of results: `cards`, and deletion curves below them, if given.
 
     Raises:
         DataError: If words are asked for and a result has none.
@@ -105,7 +105,7 @@ def _title_of(a: Attribution) -> str:
 
 
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:
-    """Return a table with what the model answered to each text, and the words that it rests on most by each method."""
+    """Return a table of texts with the predictions, and the top words of each method."""
     methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
     predictions = [group[0].prediction for group in groups]
     labels, values = {p.label for p in predictions}, {p.probability is None for p in predictions}

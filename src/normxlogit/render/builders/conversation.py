@@ -1,4 +1,4 @@
-"""A conversation as a chat, folded to the messages, sentences and fields that the answer rests on."""
+"""The chat block of a conversation, folded to the parts that the answer rests on."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -12,13 +12,13 @@ from ..blocks import Chat, Piece, Turn
 from ..layout import cut
 
 MATTERS = 0.05
-"""Share in a sentence of the answer from which a source is never folded."""
+"""A source with this share of some sentence of the answer is never folded."""
 
 LONG, GAP = 400, 120
-"""Characters from which a message is folded to what matters in it, and least characters that are folded."""
+"""Messages of more than LONG characters are folded, in gaps of at least GAP characters."""
 
 MANY, ROW = 8, 3
-"""Messages from which on those without a source that matters are folded, and least of them in a row."""
+"""In conversations of at least MANY messages, at least ROW consecutive ones that do not matter are folded."""
 
 T = TypeVar("T")
 
@@ -36,47 +36,61 @@ def chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     turns = []
     for index, message in enumerate(cited.messages):
         inside = [s for s, of in enumerate(indices) if of == index]
-        pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)
+        if message.role in ("picture", "sound"):  # whose placeholder says nothing
+            pieces = [sources[s][-1]._replace(text=f"[{message.role}]") for s in inside]
+        else:
+            pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)
         share = float(np.clip(shares[inside].sum(), 0.0, 1.0)) if inside else None  # None of the question
-        runs = _folded(pieces, matters) if message.end - message.start > LONG else [("", pieces)]
-        turns.append(Turn(message.role, message.name, share, runs))
+        groups = _folded(pieces, matters) if message.end - message.start > LONG else [("", pieces)]
+        turns.append(Turn(message.role, message.name, share, groups))
     last = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
     important = {indices[source] for source in matters} | {last}
     return Chat(_folded_turns(turns, important), Turn("answer", "answer", None, [("", answer)]))
 
 
 def _folded(pieces: Sequence[Piece], matters: set[int]) -> list[tuple[str, list[Piece]]]:
-    """Return the pieces of a long message; what does not matter and is not its beginning is folded."""
+    """Return the pieces of a long message in groups; all but its beginning and the sources that matter is folded."""
     first = next((piece.source for piece in pieces if piece.source is not None and len(piece.text) < LONG), None)
     is_open = [True]
     for piece in pieces:  # what is between two sources goes with the first of them
         is_open.append(is_open[-1] if piece.source is None else piece.source in matters or piece.source == first)
 
-    def summary(run: list[Piece]) -> str:
-        length = sum(len(piece.text) for piece in run)
+    def summary(group: list[Piece]) -> str:
+        length = sum(len(piece.text) for piece in group)
         return f"{length:,} more characters" if length >= GAP else ""
 
-    return _runs(pieces, is_open[1:], summary)
+    return _group_folded(pieces, is_open[1:], summary)
 
 
 def _folded_turns(turns: Sequence[Turn], important: set[int]) -> list[tuple[str, list[Turn]]]:
-    """Return the messages; of a long conversation several in a row on which the answer does not rest are folded."""
+    """Return the messages in groups; in a long conversation, consecutive messages that do not matter are folded."""
 
-    def summary(run: list[Turn]) -> str:
-        share = sum(turn.share or 0.0 for turn in run)
-        return f"{len(run)} messages with a share of {share:.0%}" if len(turns) >= MANY and len(run) >= ROW else ""
+    def summary(group: list[Turn]) -> str:
+        share = sum(turn.share or 0.0 for turn in group)
+        return f"{len(group)} messages with a share of {share:.0%}" if len(turns) >= MANY and len(group) >= ROW else ""
 
-    return _runs(turns, [i in important for i in range(len(turns))], summary)
+    return _group_folded(turns, [i in important for i in range(len(turns))], summary)
 
 
-def _runs(items: Sequence[T], is_open: Sequence[bool], summary: Callable[[list[T]], str]) -> list[tuple[str, list[T]]]:
-    """Return items in a row that are folded or not, with the line that they are folded to; empty where they are not."""
-    runs: list[tuple[str, list[T]]] = []
+def _group_folded(
+    items: Sequence[T], is_open: Sequence[bool], summary: Callable[[list[T]], str]
+) -> list[tuple[str, list[T]]]:
+    """Group consecutive items that are open or folded.
+
+    Args:
+        items: The items.
+        is_open: Whether each stays open.
+        summary: Returns the line that stands for folded items; empty if they should stay open.
+
+    Returns:
+        The line of each group, empty for an open one, and its items.
+    """
+    groups: list[tuple[str, list[T]]] = []
     for shown, pairs in groupby(zip(is_open, items, strict=True), itemgetter(0)):
-        run = [item for _, item in pairs]
-        line = "" if shown else summary(run)
-        if runs and runs[-1][0] == line == "":
-            runs[-1][1].extend(run)
+        group = [item for _, item in pairs]
+        line = "" if shown else summary(group)
+        if groups and groups[-1][0] == line == "":
+            groups[-1][1].extend(group)
         else:
-            runs.append((line, run))
-    return runs
+            groups.append((line, group))
+    return groups

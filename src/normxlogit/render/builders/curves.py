@@ -1,4 +1,4 @@
-"""Deletion curves: one small drawing for each method, with a table of its numbers."""
+"""Deletion curves: a small drawing for each method, with a table of its numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class Curves(Block):
         return [(f"{HEIGHT * (1 - k / 2):.1f}", format(low + (high - low) * k / 2, form)) for k in range(3)]
 
     def points(self, curve: Curve, values: Sequence[float]) -> str:
-        """Return a line as a page draws it."""
+        """Return a line as points of an SVG polyline."""
         low, high, *_ = self.scale
         points = zip(curve.shares, values, strict=True)
         return " ".join(f"{WIDTH * x:.1f},{HEIGHT * (high - y) / (high - low):.1f}" for x, y in points)
@@ -69,7 +69,7 @@ class Curves(Block):
         return Table(columns, [list(map(cell, row)) for row in self._rows(curve)])
 
     def summary(self, curve: Curve) -> str:
-        """Return a curve in words."""
+        """Return a summary of a curve as text."""
         rows = self._rows(curve)
         share, first, last = rows[min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))]
         return (

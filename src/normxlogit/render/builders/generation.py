@@ -1,4 +1,4 @@
-"""The blocks of generated text, or of words heard in a sound: each token or word with what it rests on."""
+"""The blocks of generated text, or of a transcript: each token or word with its scores."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from .media import media_block
 from .text import bounded
 
 STRONGEST = 5
-"""Words of the context that stand beside each generated token."""
+"""Words of the context in the row of each generated token."""
 
 BINS = 48
 """Columns of a timeline; neighbouring moments are summed."""
@@ -35,7 +35,7 @@ HEARD = (
 
 
 def generation_blocks(g: Attribution) -> list[Block]:
-    """Return what drawings of generated text consist of: of tokens, or of words that rest on a sound alone.
+    """Return the blocks of generated text by tokens, or of a transcript by words.
 
     Of several layers the last is drawn.
     """
@@ -50,7 +50,7 @@ def generation_blocks(g: Attribution) -> list[Block]:
     else:
         texts = _prompt_and_completion(g)
     linked = spoken if heard and spoken is not None else g
-    media, scores = _linked(linked, 0 if heard else g.text_units)
+    media, scores = _media_blocks(linked, 0 if heard else g.text_units)
     kinds = " and ".join([*(["patches"] if g.images else []), *(["moments"] if g.audio else [])])
     hint = HEARD if heard else HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
@@ -100,13 +100,14 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
     return {"prompt": pieces[:first], "completion": pieces[first:]}
 
 
-def _linked(g: Attribution, first: int) -> tuple[list[Block], list[list[float | None]]]:
-    """Return pictures and sounds as linked blocks, and the scores of what each target has seen, as a page reads them.
+def _media_blocks(g: Attribution, first: int) -> tuple[list[Block], list[list[float | None]]]:
+    """Return the blocks of pictures and sounds, and a row of scores for each target, for the script of a page.
 
-    Linked are the `first` units of the text, then the parts of pictures and sounds.
+    A row has the scores of the `first` units of the text, None for those after the target, and then the scores of all
+    parts of pictures and sounds.
     """
     blocks: list[Block] = []
-    # The shortest digits that are the score: whoever shows fewer rounds once.
+    # The shortest digits of the float32, so that a display rounds only once.
     scores = [[float(str(score)) for score in row] for row in g.scores]
     rows: list[list[float | None]] = [[*row[: min(first, (g.prompt_tokens or 0) + k)]] for k, row in enumerate(scores)]
     for medium in (*g.images, *g.audio):
@@ -119,14 +120,14 @@ def _linked(g: Attribution, first: int) -> tuple[list[Block], list[list[float | 
 
 
 def _name(g: Attribution, *tokens: int) -> str:
-    """Return tokens in a row as they stand in the text; one by its own name where it has no character of its own."""
+    """Return the text of consecutive tokens; the name of a single token without a character of its own."""
     spans = [(0, 0)] if g.text is None or g.offsets is None else [g.offsets[i] for i in tokens]
     text = (g.text or "")[min(start for start, _ in spans) : max(end for _, end in spans)]
     return quoted(visible(text or g.tokens[tokens[0]]))
 
 
 def _strongest(g: Attribution, negative: str) -> Table:
-    """Return a row for each generated token, with the words of the largest magnitude, as far as it has seen them."""
+    """Return a table row for each generated token, with the strongest words before it."""
     groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
     if g.has_words:
         groups = [word.tokens for word in g.words()]
@@ -150,7 +151,7 @@ def _strongest(g: Attribution, negative: str) -> Table:
 
 
 def _matrix(g: Attribution) -> Grid:
-    """Return the scores of all tokens that each generated token has seen."""
+    """Return the matrix of scores of the tokens before each generated token."""
     prompt_tokens, placeholders = g.prompt_tokens or 0, {token for medium in g.media for token in medium.tokens}
     columns = [i for i in range(g.text_units - 1) if i not in placeholders]
     is_context = np.array(columns) < prompt_tokens + np.arange(len(g))[:, None]  # (G, columns)
@@ -161,7 +162,7 @@ def _matrix(g: Attribution) -> Grid:
 
 
 def _over_time(spoken: Attribution, sound: Medium) -> list[Block]:
-    """Return the strongest moment of a sound for each word, and all of them over time."""
+    """Return a table of the strongest moment for each word, and a heat map of words over time."""
     names, rows, coarse = [visible(target.name) for target in spoken.targets], [], merge_neighbours(sound, BINS)
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()

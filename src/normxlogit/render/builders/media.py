@@ -1,4 +1,4 @@
-"""The block of a picture in the colours of its patches, or of a sound in those of its moments."""
+"""The block of a picture with coloured patches, or of a sound with coloured moments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from ..charts import Grid
 from ..media import areas_of, course_of, merge_neighbours
 
 MOST_PATCHES, MOST_MOMENTS = 1024, 120
-"""Patches of a picture and moments of a sound that a drawing has; more are merged with their neighbours."""
+"""Most patches of a picture and moments of a sound in a drawing; more are merged with their neighbours."""
 
 ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 """The names of the thirds of a picture."""
@@ -34,14 +34,14 @@ class MediumBlock(Block):
 
     @property
     def outline(self) -> str:
-        """The course of the loudness on both sides of an axis, as points in an area of 100 x 2."""
+        """The outline of the loudness around an axis, as points in an area of 100 x 2."""
         course = course_of(self.medium)
         above = list(zip(np.linspace(0, 100, len(course)).tolist(), (1 - course).tolist(), strict=True))
         return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *((x, 2 - y) for x, y in reversed(above))])
 
     @property
     def placed(self) -> list[tuple[str, Piece]]:
-        """Each part with its place as a style, in percent of the picture or sound."""
+        """Each part with its place as CSS, in percent of the picture or sound."""
         low, high = 100 * areas_of(self.medium)[:, :2], 100 * areas_of(self.medium)[:, 2:]
         places = np.concatenate([low, high - low], -1).tolist()  # (parts, 4)
         form = "left:{:.3f}%;top:{:.3f}%;width:{:.3f}%;height:{:.3f}%"
@@ -62,7 +62,7 @@ class MediumBlock(Block):
 
 
 def media_block(medium: Medium, *, signed: bool, first: int | None = None, alone: bool = True) -> MediumBlock:
-    """Return a picture or a sound in the colours of its parts, as many as a drawing has, each by the largest of all.
+    """Return the block of a picture or a sound, coloured relative to its largest score; many parts are merged.
 
     Args:
         medium: The picture or sound, with scores of a target, or of several that are summed.

@@ -9,6 +9,7 @@ from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
 from ..charts import Grid, Legend
+from ..verification import removals_table
 from .media import MediumBlock
 from .text import attribution_blocks
 
@@ -19,10 +20,12 @@ STATES = "The cosine of the words' own states"
 
 
 def similarity_blocks(s: Attribution) -> list[Block]:
-    """Return what drawings of a similarity consist of: both texts and, where they were asked for, pairs of words."""
+    """Return the blocks of a similarity: both texts and, if they were computed, pairs of words."""
     blocks = attribution_blocks(s)
     if not s.has_text:  # two pictures: no sentence, and no word with a bar
         blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
+    if s.media:  # whose regions have no bars
+        blocks += removals_table(s.verified)
     if s.pairs is None:
         return blocks
     grid = pairs_grid(s)
@@ -34,7 +37,7 @@ def similarity_blocks(s: Attribution) -> list[Block]:
 
 
 def ranking_blocks(results: Sequence[Attribution]) -> list[Block]:
-    """Return a list of several results for one text, the most similar first, with the words that each rests on."""
+    """Return a table of several results for one text, the most similar first, with their strongest words."""
     rows = []
     for s in sorted(results, key=lambda result: -result.prediction.value):
         words = sorted(s.words(sequence=1), key=lambda word: -word.score) if s.has_words else []
@@ -46,7 +49,7 @@ def ranking_blocks(results: Sequence[Attribution]) -> list[Block]:
 
 
 def pairs_grid(s: Attribution) -> Grid:
-    """Return what each pair of words adds to the cosine; pairs of tokens or patches where words cannot be told.
+    """Return the contribution of each pair of words to the cosine, or of pairs of tokens or patches.
 
     Args:
         s: A similarity with `pairs`, whose biases are left out.
@@ -64,7 +67,7 @@ def _grid(s: Attribution, values: FloatArray, merge: Callable[..., Any], caption
 
 
 def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
-    """Return the words of a text, or the tokens and patches where there are none, each with its places in `pairs`."""
+    """Return the words of a text, or its tokens or patches, each with its indices in `pairs`."""
     units = [i for i, of in enumerate(s.units.sequence) if of == sequence]
     places = {unit: place for place, unit in enumerate(units)}
     words = s.words(sequence=sequence) if s.has_words else []
@@ -73,7 +76,7 @@ def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
 
 
 def _strongest(grid: Grid) -> Table:
-    """Return the pairs of words that add most to the cosine."""
+    """Return the pairs of words with the largest contributions to the cosine."""
     rows = []
     for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:STRONGEST]):
         i, j = divmod(index, len(grid.columns))

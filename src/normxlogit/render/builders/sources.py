@@ -1,4 +1,4 @@
-"""The blocks of an answer and its sources, with or without citations, which light each other up."""
+"""The blocks of an answer and its sources, with or without citations, linked to each other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from ..verification import verdict
 from .conversation import chat_of
 
 SHOWN = 8
-"""Sources that are listed where none is cited."""
+"""Sources that are listed if there are no citations."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
 """What the colours mean."""
@@ -28,7 +28,7 @@ HINT = (
 
 
 def source_blocks(s: Attribution) -> list[Block]:
-    """Return what drawings of an answer and its sources consist of."""
+    """Return the blocks of an answer and its sources."""
     count, top = len(s.units.sources), s.top(SHOWN)
     losses = [None if s.verified is None else s.verified.loss(t.position) for t in top]
     rows = [("" if t.name == t.text else t.name, t.text, t.share, nats) for t, nats in zip(top, losses, strict=True)]
@@ -43,7 +43,7 @@ def source_blocks(s: Attribution) -> list[Block]:
 
 
 def citation_blocks(cited: Citations) -> list[Block]:
-    """Return what drawings of an answer with citations consist of: the text, or the conversation, and verdicts."""
+    """Return the blocks of an answer with citations: the text or conversation, verdicts and sources."""
     s, name, evidence = cited.attribution, cited.origin, cited.evidence
     support = () if s.bias is None else cited.support  # shares need the bias
     flawed = {k: sentence for k, sentence in enumerate(support) if sentence.judgement != "rests"}
@@ -75,17 +75,17 @@ def citation_blocks(cited: Citations) -> list[Block]:
 
 
 def scores_grid(s: Attribution) -> Grid:
-    """Return the scores of the sources for each part of the answer, each part by its own largest score."""
+    """Return the grid of the sources' scores for each part of the answer, each part on its own scale."""
     return _grid(s, s.scores, label=f"score ({s.quantity}) / largest of the row", relative=True)
 
 
 def shares_grid(s: Attribution) -> Grid:
-    """Return what share of each part of the answer each source has."""
+    """Return the grid of each source's share of each part of the answer."""
     return _grid(s, np.nan_to_num(s.shares), label=SHARE.format("each"), signed=False)
 
 
 def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
-    """Return values of the units, (K, U) or of a single part (U,), of those that are sources."""
+    """Return a grid of the sources' columns of values of all units, (K, U), or (U,) for a single part."""
     names = [s.units.text[i] or s.units.names[i] for i in s.units.sources]
     return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)
 
@@ -99,13 +99,13 @@ def _text(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
 
 
 def _links(s: Attribution, verdicts: Sequence[str] = ()) -> Links:
-    """Return the shares by which parts of the answer and sources light each other up."""
+    """Return the links between parts of the answer and sources, by their shares."""
     shares = [[float(f"{share:.3g}") for share in row] for row in shares_grid(s).scores]
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
 
 
 def _prompt(s: Attribution) -> Fold:
-    """Return the prompt with its sources, which the answer's parts light up, and the text between them in grey."""
+    """Return the prompt with its sources as linked pieces, and the text between them in grey."""
     spans, shares, places = [], s.whole().shares, s.units.spans or ((0, 0),) * len(s.units)
     for source, i in enumerate(s.units.sources):
         name = s.units.names[i] if s.units.names[i] != s.units.text[i] else ""
@@ -117,7 +117,7 @@ def _prompt(s: Attribution) -> Fold:
 
 
 def _listed(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
-    """Return sources as a table: name, text, share, and what the answer loses without each, in nats."""
+    """Return a table of sources: name, text, share, and the loss of the answer without each, in nats."""
     named, measured = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
     columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]

@@ -1,4 +1,4 @@
-"""The blocks of a text, picture or sound by one method, or by several side by side."""
+"""The blocks of a text, picture or sound, by one method or by several side by side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ from ..verification import WITHOUT, verdict
 from .media import media_block
 
 STRONGEST, LARGEST = 8, 8_000
-"""Words that get a bar, or a line for several methods; fields of a heat map that do not slow browsers down."""
+"""Most words with a bar, or a line for several methods; most fields of a heat map on a page."""
 
 AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
 
 VISIBLE = 0.1
-"""Least share of a layer's scores outside special tokens for a page to open there."""
+"""A page shows a layer at first only if this share of its scores is outside special tokens."""
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
@@ -61,7 +61,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
 def comparison_blocks(
     results: Attributions[Attribution], *, words: bool | None = None, costs: Sequence[str] = ()
 ) -> list[Block]:
-    """Return what drawings of several methods' results of one text and target consist of.
+    """Return the blocks of several methods' results for one text and target.
 
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
@@ -91,13 +91,13 @@ def comparison_grid(results: Sequence[Attribution]) -> Grid:
 
 
 def bounded(grid: Grid) -> Block:
-    """Return a heat map, or a notice in its place where it is too large for a page."""
+    """Return a heat map, or a notice if it is too large for a page."""
     notice = f"The table of {grid.scores.size:,} scores is too large for a page; the saved JSON has it."
     return Paragraph(notice) if grid.scores.size > LARGEST else grid
 
 
 def opening(a: Attribution) -> int:
-    """Return which layer a drawing opens on: the last with scores outside special tokens that can be seen.
+    """Return the layer that a drawing shows at first: the last with visible scores outside special tokens.
 
     By some methods all of the last layer's scores are on the special token that the head reads.
     """
@@ -109,7 +109,7 @@ def opening(a: Attribution) -> int:
 
 
 def last_visible(plain: FloatArray, total: FloatArray) -> int:
-    """Return the last layer with scores outside special tokens that can be seen.
+    """Return the last layer with visible scores outside special tokens.
 
     Args:
         plain: The magnitude of each layer's scores outside special tokens, (L,).
@@ -121,7 +121,7 @@ def last_visible(plain: FloatArray, total: FloatArray) -> int:
 
 
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
-    """Lay out one result a method; each has a row for its one target and layer, and all cut the text alike."""
+    """Lay out the results of several methods on one target and layer, with the same pieces of text."""
     layouts = [layout(a, words=words) for a in results]
     columns = [(drawn.grid.columns, drawn.tokens, len(drawn.grid.rows)) for drawn in layouts]
     if any(described != (*columns[0][:2], 1) for described in columns):
@@ -130,7 +130,7 @@ def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]
 
 
 def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) -> Table:
-    """Return the strongest scores with bars, and those of which the model's answer without them was measured."""
+    """Return the strongest scores with bars, and those of words that were removed in a verification."""
     scores, measured = [float(grid.scores[0, i]) for i in ranked], any(without[i] for i in ranked)
     least, largest = min(0.0, *scores), max(0.0, *scores)
     zero = -least / (largest - least)
@@ -147,7 +147,7 @@ def _bars(grid: Grid, ranked: Sequence[int], without: Sequence[str], unit: str) 
 
 
 def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts: Mapping[str, Sequence[str]]) -> Table:
-    """Return a row for each word with its score by each method, and what else to say of it.
+    """Return a table with a row for each word: its score by each method, and the answer without it.
 
     Scores by several methods are in colour. A terminal shows the words that are strongest by any.
     """

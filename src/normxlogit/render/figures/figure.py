@@ -1,4 +1,4 @@
-"""What all plots share: a matplotlib figure that leaves the caller's settings and open figures alone."""
+"""The matplotlib figure of all plots, which leaves the caller's settings and open figures alone."""
 
 import warnings
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ except ImportError:
     raise DataError("plots need matplotlib: pip install 'normxlogit[eval]'") from None
 
 SIGNS = {True: "#b2182b", False: "#2166ac"}
-"""Colours of positive and negative scores: the ends of the map `RdBu`, told apart by colour-blind readers."""
+"""Colours of positive and negative scores: the ends of the colour map `RdBu`, safe for colour-blind readers."""
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Colours of Okabe and Ito (2008), told apart by colour-blind readers; then comes the next of `LINES`."""
+"""Colours of Okabe and Ito (2008), safe for colour-blind readers; after the last, the next of `LINES` is used."""
 
 PAGE, LINE, LETTER, ROW = 6.5, 0.15, 0.075, 0.22
 """Inches: the width of a page's text, a line of text, a letter, and a bar or a heat map's row of one line."""
@@ -47,16 +47,16 @@ SCRIPTS = (
     *("Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Noto Sans KR", "Malgun Gothic", "Noto Sans Arabic"),
     *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
 )
-"""Fonts for the letters that the reader's usual font lacks, where they are installed."""
+"""Fonts for scripts that the default font lacks, if they are installed."""
 
 
 FORMATS = (".svg", ".pdf", ".png")
-"""What a figure is written as."""
+"""The file formats of a figure."""
 
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """Use the style of all plots inside the block; the caller's settings are as before afterwards."""
+    """Use the style of all plots inside the block, and restore the caller's settings."""
     usual = matplotlib.rcParams["font.family"]
     installed = {entry.name for entry in fontManager.ttflist}
     families = [usual] if isinstance(usual, str) else [*usual]
@@ -72,7 +72,7 @@ class PlotFigure(Figure):
         super().__init__(figsize=(width, height), layout="constrained")
 
     def savefig(self, fname: Any, **options: Any) -> None:
-        """Write the figure as matplotlib does, in the format that the name asks for, without the time of writing."""
+        """Write the figure in the format of the file name, without a time stamp."""
         kind = options.get("format") or (Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else "")
         undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(kind).lower())
         if undated:
@@ -108,7 +108,7 @@ def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[An
 
 
 def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
-    """Write a figure as SVG, PDF and PNG, each whole or not at all.
+    """Write a figure as SVG, PDF and PNG, each atomically.
 
     Returns:
         The three files.
@@ -124,7 +124,7 @@ def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
 
 
 def plain_text(figure: PlotFigure) -> PlotFigure:
-    """Take dollar signs in a figure's text as dollar signs: words are no formulas."""
+    """Draw dollar signs in a figure's text literally, not as formulas."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -133,7 +133,7 @@ def plain_text(figure: PlotFigure) -> PlotFigure:
 
 
 def say_more(axes: Any, shown: int, more: int) -> None:
-    """Say above the axes that they show the strongest of several."""
+    """Write above the axes how many weaker items are left out."""
     if more:
         text = f"the {shown} strongest of {shown + more}"
         axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", size=8)

@@ -1,4 +1,4 @@
-"""Pictures and sounds with what an answer rests on, as matplotlib figures."""
+"""Pictures and sounds with their scores as matplotlib figures."""
 
 import base64
 import io
@@ -18,22 +18,22 @@ from ..media import course_of, merge_neighbours
 from .figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 
 ACROSS = 4
-"""Pictures beside each other."""
+"""Pictures in a row."""
 
 PICTURES, ROWS, MOMENTS = 11, 40, 240
-"""Most parts with a picture of their own, most with a row below a sound, and most moments of these."""
+"""Most parts with a picture of their own, most rows below a sound, and most moments of a row."""
 
 DENSEST, GREY = 0.6, 0.85
-"""Opacity of the strongest patch; how much of a picture's colours is taken away, as on pages: its red is no score."""
+"""Opacity of the strongest patch, and how far a picture is desaturated, so that its own colours are not scores."""
 
 LABEL = 24
 """Most characters of a part's name."""
 
 
 def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
-    """Draw what an answer, or each part of it, rests on of pictures and sounds, on the scale of its own largest score.
+    """Draw pictures and sounds with the scores for an answer or each part of it, each on its own scale.
 
-    A picture is drawn for each part, of several also for the whole answer, with the sum of its patches beside the name.
+    A picture is drawn for each part, and first for the whole answer if there are several, with the sum of its patches.
     A sound is drawn once, above a row of its moments for each part.
 
     Args:
@@ -66,7 +66,7 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
 
 
 def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed: bool) -> None:
-    """Draw a picture in the colours of each row of scores, of several parts the first for the whole answer."""
+    """Draw a picture once for each row of scores; with several parts, the first row is for the whole answer."""
     every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
     sums = image.total  # (rows,)
     for axes, name, scores, total in zip(every, names, image.scores, sums.tolist(), strict=False):

@@ -21,7 +21,7 @@ from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot
 from .media import media_figure
 
 SHARED = 12
-"""Most sources beside the sentences of an answer."""
+"""Most sources in the heat map of an answer."""
 
 LABEL, COLUMN_LABEL, TITLE, LINES = 28, 19, 14, 4
 """Most characters of a line of a name, of one above a wide column, and of an inch of a title; most lines of a name."""
@@ -59,7 +59,7 @@ def plot_attribution(
 
 
 def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> PlotFigure:
-    """Draw what each part of an answer rests on: of pictures and sounds these, of others a heat map."""
+    """Draw the scores for each part of an answer: on pictures and sounds if there are any, otherwise as a heat map."""
     if kind not in (None, "heatmap"):
         raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
     if a.layers is not None:
@@ -84,7 +84,7 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
 
 
 def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
-    """Draw a row of scores as horizontal bars from top to bottom, each with its number.
+    """Draw a row of scores as horizontal bars, each with its number.
 
     With `starts` each begins there, where the one before ends; the last, in grey, is the sum.
     """
@@ -130,7 +130,7 @@ def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
 
 
 def heat_map(block: Grid) -> PlotFigure:
-    """Draw a table in colours, white where a score is 0; as wide as a page: what is wider goes on in a further strip.
+    """Draw a heat map, white at 0; one wider than a page continues in a further strip.
 
     Columns with short names are narrow; wide ones have room for their numbers.
     """
@@ -177,7 +177,7 @@ def heat_map(block: Grid) -> PlotFigure:
 
 
 def _wrapped(name: str, width: int) -> str:
-    """Return a name in at most `LINES` lines."""
+    """Return a name wrapped to at most `LINES` lines."""
     return textwrap.fill(one_line(name), width, max_lines=LINES, placeholder="…")
 
 

@@ -1,1 +1,1 @@
-"""One schema: JSON, Parquet, data frames and data sets."""
+"""Storage: JSON, Parquet, data frames and data sets, all from one schema."""

@@ -1,4 +1,4 @@
-"""The columns of results in Parquet files, data sets and corpora: declared, written and read here.
+"""The columns of results in Parquet files, data sets and corpora.
 
 There is one layout for all results. A file that `save` writes has a few columns more than a corpus, the last of which
 has the other fields as JSON; the file's metadata have as JSON what all rows share. In a corpus the names of the columns
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 METADATA = b"normxlogit"
-"""Key under which a file's metadata say what all its rows share, as JSON."""
+"""Key in a file's metadata for the values that all its rows share, as JSON."""
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
-"""What reading a file that is damaged, or something else, may raise."""
+"""Errors that reading a damaged or unrelated file may raise."""
 
 
 class Contradiction(NamedTuple):
-    """What a sentence contradicts: its value, the likelier one, and the source that has it with its document."""
+    """A contradiction: the sentence's value, the likelier value, and the source and document that has it."""
 
     value: str
     other: str
@@ -144,22 +144,22 @@ FIELDS: Mapping[str, str] = {
     "spans": "units.spans",
     "sequence_ids": "units.sequence",
 }
-"""Columns that are fields of an attribution, or of its units."""
+"""Fields of an attribution, or of its units, by their columns."""
 
 JSON_FIELDS = ("settings", "diagnostics")
-"""Fields that are columns of JSON."""
+"""Fields that are stored in columns of JSON text."""
 
 PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
-"""Columns with the fields of a prediction."""
+"""Fields of a prediction by their columns."""
 
 MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "tool"}
-"""Columns with the fields of each message."""
+"""Fields of messages by their columns."""
 
 DERIVED = {
     *("words", "word_scores", "shares", "message_shares", "message_losses"),
     *(f"sentence_{name}" for name in ("shares", "sources", "verdicts", "contradictions", "messages")),
 }
-"""Columns that follow from the others."""
+"""Columns that are computed from the others."""
 
 DEFAULTS: Mapping[Any, Mapping[str, Any]] = {
     record: {
@@ -169,7 +169,7 @@ DEFAULTS: Mapping[Any, Mapping[str, Any]] = {
     }
     for record in (Attribution, Units)
 }
-"""What the fields of records are of which a row says nothing."""
+"""Default values of the fields of records for which a row has no column."""
 
 
 def arrow_types(columns: Mapping[str, Any], absent: Iterable[str] = ()) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _arrow_type(type_: Any) -> Any:
 
 
 def result_table(results: "Sequence[Record]", *, single: bool = False) -> Any:
-    """Return results as an Arrow table, one row a result, which says whether it is a single result."""
+    """Return results as an Arrow table, one row a result; its metadata mark a single result."""
     import pyarrow
 
     types = arrow_types(SAVED)
@@ -238,7 +238,7 @@ def result_row(result: "Record") -> dict[str, Any]:
 
 
 def _signal_columns(a: Attribution) -> dict[str, Any]:
-    """Return where the patches of a picture or the moments of a sound are that was classified."""
+    """Return the grid of patches or the times of moments, for a classified picture or sound."""
     if a.has_text:
         return {}
     medium = a.media[0] if a.media else None
@@ -252,12 +252,12 @@ def _signal_columns(a: Attribution) -> dict[str, Any]:
 
 
 def _cited_columns(result: Citations) -> dict[str, Any]:
-    """Return what the sentences of an answer rest on, and what they lose without it, where that was measured."""
+    """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
     names, messages, tested = result.names, result.messages, result.verified
     support = () if result.attribution.bias is None else result.support
     row: dict[str, Any] = {
         "question": result.question,
-        "value_scores": None if result.value_scores is None else _of_units(result, result.value_scores),
+        "value_scores": None if result.value_scores is None else _spread_to_units(result, result.value_scores),
         "sentence_shares": [sentence.share for sentence in support],
         "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
         "sentence_verdicts": [sentence.judgement for sentence in support],
@@ -274,27 +274,27 @@ def _cited_columns(result: Citations) -> dict[str, Any]:
         swaps = [tested.contradiction(k) for k in range(len(losses))]
         row |= {
             "sentence_nats": tested.original.values,
-            "sentence_losses": _measured(result.sentence_losses),
+            "sentence_losses": _null_for_nan(result.sentence_losses),
             "sentence_contradictions": [s and {**s._asdict(), "document": documents[s.source]} for s in swaps],
-            "source_losses": _of_units(result, losses),
+            "source_losses": _spread_to_units(result, losses),
             "swaps": [swap._asdict() for swap in tested.swaps],
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
             np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
-            row["message_losses"] = _measured(of_messages)
+            row["message_losses"] = _null_for_nan(of_messages)
     return row
 
 
-def _of_units(result: Citations, values: FloatArray) -> list[float | None]:
-    """Return what each sentence has of each source, (K, S), in the order of the scores of all units."""
+def _spread_to_units(result: Citations, values: FloatArray) -> list[float | None]:
+    """Return values of sources, (K, S), in the order of all units' scores, with null for the other units."""
     table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
     table[:, result.sources] = values
-    return _measured(table.ravel())
+    return _null_for_nan(table.ravel())
 
 
-def _measured(losses: FloatArray) -> list[float | None]:
-    """Return losses with null for those that were not measured, which queries would take for large numbers."""
+def _null_for_nan(losses: FloatArray) -> list[float | None]:
+    """Return losses with null instead of NaN, which queries would take for a large number."""
     return [None if np.isnan(nats) else nats for nats in losses.tolist()]
 
 
@@ -302,7 +302,7 @@ def _measured(losses: FloatArray) -> list[float | None]:
 
 
 def metadata_of(schema: Any) -> Mapping[str, Any]:
-    """Return the values in a file's metadata that all its rows share; {} for a file without.
+    """Return the values in a file's metadata that all its rows share; {} if there are none.
 
     Raises:
         DataError: If they are of a version that this library does not read.
@@ -329,11 +329,11 @@ def result_states(table: Any) -> list[dict[str, Any]]:
 
 
 def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of a result from its row and what all rows share."""
+    """Return the state of a result from its row and the values that all rows share."""
     kind = common["kind"] if "shard" in common else row["kind"]
     if kind not in (*CORPUS, Attribution.kind):
         raise ValueError(f"kind: {kind!r}")
-    rest = _rest_of_shard(row, common) if "shard" in common else json.loads(row["rest"])
+    rest = _derived_fields(row, common) if "shard" in common else json.loads(row["rest"])
     units = {**DEFAULTS[Units], **rest["units"]}
     a = {**DEFAULTS[Attribution], **rest, "kind": Attribution.kind, "units": units}
     for column, path in FIELDS.items():
@@ -352,22 +352,22 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "format_version": a["format_version"],
         "question": row["question"],
         "attribution": a,
-        "value_scores": _of_sources(row, "value_scores", units["kind"]),
+        "value_scores": _source_columns(row, "value_scores", units["kind"]),
         "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
     }
 
 
-def _rest_of_shard(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an attribution that are no columns, from those that are and from what all rows share."""
+def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an attribution that are derived from columns and from the values all rows share."""
     kinds, sequences, spans = row.get("unit_kinds"), row["sequence_ids"], row.get("target_spans")
     special = [of is None for of in sequences] if kinds is None else [kind in APART for kind in kinds]
     if kinds is None:
         part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
         kinds = ["token" if of is None else part for of in sequences]
-    rest = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
+    state = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
     shared = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
     nothing = [None] * len(row["target"])
-    rest |= {
+    state |= {
         "units": {"kind": kinds, "special": special},
         "targets": [
             {**shared, "name": name, "id": id_, "position": row.get("position"), "span": span}
@@ -376,17 +376,17 @@ def _rest_of_shard(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[st
         "verified": _tested_state(row, kinds),
     }
     if "target_spans" not in row and row["prediction"] is not None:
-        rest["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
+        state["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
     if row.get("rows"):
-        rest["media"] = [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
+        state["media"] = [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
     elif (sound := sound_of_times(row.get("times") or ())) is not None:
-        rest["media"] = [plain(sound)]
-    return rest
+        state["media"] = [plain(sound)]
+    return state
 
 
 def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
-    """Return what was measured of an answer; None where nothing was."""
-    if (losses := _of_sources(row, "source_losses", kinds)) is None:
+    """Return the verification of an answer as a state; None if it was not verified."""
+    if (losses := _source_columns(row, "source_losses", kinds)) is None:
         return None
     nats = np.array(row["sentence_nats"], np.float64)  # (K,)
     sources = [unit for unit, kind in enumerate(kinds) if kind not in APART]
@@ -407,8 +407,8 @@ def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any
     }
 
 
-def _of_sources(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
-    """Return what each sentence has of each source, (K, S), from a column in the order of the scores of all units."""
+def _source_columns(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
+    """Return the part of a column, in the order of all units' scores, that belongs to the sources, (K, S)."""
     if row.get(name) is None:
         return None
     values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)

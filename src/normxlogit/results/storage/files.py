@@ -1,4 +1,4 @@
-"""Atomic writes: a temporary file is written, synchronised and renamed. And JSON that is safe to show."""
+"""Atomic writes by a temporary file that is synchronised and renamed, and JSON that is safe to show."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def write_text(content: str, path: str | Path) -> None:
 
 
 def written(content: str, path: str | Path | None) -> str | None:
-    """Return a page, or write it to `path` if given: a notebook shows what its last line returns."""
+    """Return a page, or write it to `path` and return None."""
     if path is None:
         return content
     write_text(content, path)
@@ -123,7 +123,7 @@ _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud8
 
 
 def _umask() -> int:
-    """Return the permissions that new files go without; they can only be read by setting them."""
+    """Return the process's umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

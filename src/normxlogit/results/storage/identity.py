@@ -1,4 +1,4 @@
-"""Which model results belong to: a digest of its weights and of how it reads, and its answer to a fixed input."""
+"""The identity of a model: a digest of weights and input settings, and the logits of a fixed input."""
 
 import json
 from typing import NamedTuple
@@ -6,11 +6,11 @@ from typing import NamedTuple
 from .schema import Number
 
 PROBED = 64
-"""Most logits of the answer that are kept."""
+"""How many logits are kept at most."""
 
 
 class Identity(NamedTuple):
-    """What tells a model from others.
+    """The identity of a model, by which results are matched to it.
 
     Attributes:
         digest: Of the weights, the labels, the tokenizer and the settings by which inputs are read.
@@ -23,7 +23,7 @@ class Identity(NamedTuple):
     tolerance: Number
 
     def is_same(self, other: "Identity") -> bool:
-        """Return whether both are of one model, on whatever device."""
+        """Return whether both identify the same model, on any device."""
         if self.digest != other.digest or len(self.answer) != len(other.answer):
             return False
         tolerance = max(self.tolerance, other.tolerance)
@@ -31,6 +31,6 @@ class Identity(NamedTuple):
 
     @property
     def key(self) -> str:
-        """A text for the names of cached results: on another device it may be another one, which computes them anew."""
+        """A key for the names of cached results. It may differ by device, and then results are computed anew."""
         step = self.tolerance or 1.0
         return json.dumps([self.digest, [f"{value / step:.0f}" for value in self.answer]])

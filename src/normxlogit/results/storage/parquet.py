@@ -1,4 +1,4 @@
-"""Results as Parquet files and data sets: one row a result, in the columns that `columns` states."""
+"""Results as Parquet files and data sets: one row a result, with the columns of `columns.py`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,7 +52,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
     Raises:
         DataError: If it is not such a file, or pyarrow is missing.
     """
-    with reading(lambda: Path(path).open("rb"), path) as file:
+    with open_parquet(lambda: Path(path).open("rb"), path) as file:
         table = file.read()
         table.validate(full=True)
         states = result_states(table)
@@ -62,12 +62,12 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
 
 
 @contextmanager
-def reading(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
-    """Open a Parquet file, whose pages are compared with their checksums.
+def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
+    """Open a Parquet file for reading, with checksums verified and errors as `DataError`.
 
     Args:
         open_file: Opens the file in binary mode.
-        name: What errors call it.
+        name: The name of the file in errors.
         advice: What to do about a damaged file.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Type hints as the schema of results and of settings: one checker, and plain values for JSON.
+"""The schema of results and settings: values are checked by type hints and converted for JSON.
 
 A field of a result and a setting of a method are checked against their type hints by the same functions. Libraries were
 tried instead: strict pydantic refuses "NaN" for a number, lenient pydantic takes "1.5" for one, and msgspec refuses
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ...errors import DataError
 
 FORMAT_VERSION = 1
-"""Version of the files that are written; raised when a reader of the old one would misread the new."""
+"""Version of the files that are written; it is increased when an older library would misread a new file."""
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -31,13 +31,13 @@ Number = Annotated[float, "NaN and infinities included"]
 """A number that was measured; a plain float is finite."""
 
 Measured = Annotated[Any, Number | tuple[Number, ...]]
-"""What a method measured: a number, or several such as one for each label."""
+"""A diagnostic of a method: a number, or several such as one for each label."""
 
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, as strings, spelled as in protobuf's JSON."""
 
 LARGEST = 2**63
-"""What a whole number stays below: arrays count no further."""
+"""Whole numbers are below this limit of 64-bit arrays."""
 
 DEEPEST = 16
 """Deepest nesting of a value that is read."""
@@ -46,7 +46,7 @@ Check = Callable[[Any], Any]
 
 
 def plain(value: Any) -> Any:
-    """Return a value as strict JSON knows it: numpy's numbers as Python's, numbers that are not finite as strings."""
+    """Return a value for strict JSON: numpy numbers as Python's, NaN and infinities as strings."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
@@ -70,14 +70,14 @@ def same(value: Any, other: Any) -> bool:
 
 
 def freeze(record: Any) -> None:
-    """Make the arrays of a record unchangeable."""
+    """Make the arrays of a record read-only."""
     for value in vars(record).values():
         if isinstance(value, np.ndarray):
             value.flags.writeable = False
 
 
 def checked_version(state: Any) -> Mapping[str, Any]:
-    """Return a document whose version this library reads.
+    """Return a document after checking that this library reads its version.
 
     Raises:
         DataError: If it is something else, or of another version.
@@ -92,7 +92,7 @@ def checked_version(state: Any) -> Mapping[str, Any]:
 
 @cache
 def check(hint: Any) -> Check:
-    """Return the function that checks values against a type hint.
+    """Return a function that checks values against a type hint and converts them.
 
     It returns the value in the hint's own type: lists become tuples, mappings records, numpy's numbers Python's, nested
     lists arrays. It raises ValueError for a value of another type, and names the field of a record.
@@ -127,7 +127,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def described(hint: Any) -> str:
-    """Return the values that a type hint allows, in words."""
+    """Return a description of the values that a type hint allows, for errors."""
     parts: list[str] = []
     for alternative in alternatives(hint):
         if get_origin(alternative) is Literal:
@@ -147,7 +147,7 @@ def setting_text(value: Any) -> str:
 
 
 def shortened(value: Any) -> str:
-    """Return the beginning of a value, for a message; a container by its type, for it may be deep."""
+    """Return the beginning of a value for a message; of a container, its type alone."""
     if isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__}"
     try:
@@ -183,10 +183,11 @@ SCALARS: dict[Any, tuple[str, Check]] = {
     Number: ("a number", lambda value: _real(value, finite=False)),
     type(None): ("None", lambda _: None),
 }
-"""What a hint is in words, and the function that returns a value in its type, or None where it is of another."""
+"""The description of each scalar type, and a function that converts a value to it or returns None."""
 
 
 def _scalar(hint: Any) -> Check:
+    """Return a check of a scalar type, a literal or a class."""
     unchanged = {str: str, bool: bool, Number: float, type(None): type(None)}.get(hint)  # the types of most values
     allowed = get_args(hint) if get_origin(hint) is Literal else ()
     convert = SCALARS[hint][1] if hint in SCALARS else None
@@ -223,7 +224,7 @@ def _union(hint: Any) -> Check:
 
 
 def _entries(checks: list[Check], *, fixed: bool) -> Check:
-    """Check the entries of a list by one function, or of a list of fixed length each by its own."""
+    """Return a check of a list's entries: one function for all, or one for each entry of a list of fixed length."""
 
     def checked(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
@@ -247,7 +248,7 @@ def _mapping(value_of: Check) -> Check:
 
 
 def _record(record: Any) -> Check:
-    """Check the fields of a mapping, and make a record of them; other entries are left out."""
+    """Return a check that makes a record of a mapping; entries that are not fields are ignored."""
     hints = get_type_hints(record, include_extras=True)
     names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
     checks = {name: check(hints[name]) for name in names}
@@ -282,7 +283,7 @@ def _array(value: Any) -> FloatArray:
 
 
 def _nested(value: Any, depth: int = DEEPEST) -> Any:
-    """Return what a setting holds: numbers, strings, None, and tuples and mappings of them."""
+    """Return the value of a setting: numbers, strings, None, and tuples and mappings of them."""
     if not depth:
         raise ValueError("nested too deeply")
     if isinstance(value, str):

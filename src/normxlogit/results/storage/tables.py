@@ -1,4 +1,4 @@
-"""Results as the tables and objects of other tools: pandas, CSV, SHAP."""
+"""Results as pandas tables, CSV and SHAP explanations."""
 
 import csv
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ Columns = dict[str, list[Any]]
 """The columns of a table by name, all of one length."""
 
 TOP = 3
-"""Words in a cell."""
+"""Words in a cell of top words."""
 
 WHOLE = ("text_index", "generated", "layer", "position", "token_id", "start", "end", "sequence")
 """Columns of whole numbers, some of which may be missing."""
 
 
 class Shap(NamedTuple):
-    """What SHAP shows of one text.
+    """The fields of a `shap.Explanation` for one text.
 
     Attributes:
         values: Scores (T,), or (T, C) of several labels.
@@ -56,7 +56,7 @@ def text_pieces(
     offsets: Sequence[tuple[int, int]] | None,
     sequences: Sequence[int | None],
 ) -> list[str]:
-    """Cut texts into one piece for each token, white space with the token before it; special tokens have none."""
+    """Cut texts into one piece for each token, with the white space after it; special tokens get empty pieces."""
     if offsets is None or texts[0] is None:
         return [f"{token} " for token in tokens]
     pieces = [""] * len(tokens)
@@ -106,7 +106,7 @@ def unit_columns(a: "Attribution") -> Columns:
 
 
 def text_row(a: "Attribution") -> Row:
-    """Return what a table of texts says of one: the answer, what it rests on most, and the notes."""
+    """Return the row of a text in a table of texts: the prediction, the top units and the notes."""
     summed = a._summed("a row for each text")
     row: Row = {"text": a.prompt, "prediction": a.completion or ""}
     if (prediction := prediction_of(a)) is not None:
@@ -123,7 +123,7 @@ def text_row(a: "Attribution") -> Row:
 
 
 def named_scores(a: "Attribution") -> list[tuple[str, float]]:
-    """Return the words, or other units, that an answer may rest on, with their scores, (U,)."""
+    """Return the names and scores, (U,), of the units that are ranked: words, or other units."""
     if not (a.has_words and "token" in a.units.kind):
         return [(unit.name or unit.text, unit.score) for unit in a.top(len(a.units))]
     media_units = [unit for unit in a.top(len(a.units)) if unit.position >= a.text_units]
@@ -133,7 +133,7 @@ def named_scores(a: "Attribution") -> list[tuple[str, float]]:
 
 
 def shap_text(result: "Record") -> Shap:
-    """Return a text as SHAP shows it.
+    """Return the fields of a `shap.Explanation` for a result.
 
     Raises:
         DataError: If the result is not of one text, or has a layer axis.
@@ -156,7 +156,7 @@ def shap_text(result: "Record") -> Shap:
 
 
 def stacked(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
-    """Put tables below each other, each behind cells that all its rows share; a column that one lacks is None there."""
+    """Concatenate tables, each with leading cells that all its rows share; missing columns are filled with None."""
     lengths = [len(next(iter(table.values()))) for table in tables]
     shared = ({name: [value] * count for name, value in row.items()} for row, count in zip(first, lengths, strict=True))
     parts = [cells | table for cells, table in zip(shared, tables, strict=True)]
@@ -224,5 +224,5 @@ def optional_module(name: str, otherwise: str) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """Return a text without control characters, a float32 in its shortest form that reads back the same."""
+    """Return a cell: text without control characters, a float32 in its shortest exact form."""
     return safe(value) if isinstance(value, str) else str(np.float32(value)) if isinstance(value, float) else value

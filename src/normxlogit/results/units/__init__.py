@@ -1,1 +1,1 @@
-"""What has a score: tokens, words, sentences, messages, regions, moments."""
+"""Units, the parts of an input that have scores: tokens, words, sentences, messages, regions, moments."""

@@ -32,27 +32,27 @@ def markdown_escaped(text: str) -> str:
 
 
 def safe_output(text: str) -> str:
-    """Return the text with control sequences made visible, but for those of colours."""
+    """Return the text with control sequences made visible, except those that set colours."""
     pieces = _COLOR.split(text)
     return "".join(piece if index % 2 else safe(piece) for index, piece in enumerate(pieces))
 
 
 def visible(text: str) -> str:
-    """Return the text without outer white space, or a sign for white space where the text is nothing else."""
+    """Return the text without outer white space, or a visible sign if it is only white space."""
     if text.strip():
         return text.strip()
     return "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
 
 
 def quoted(name: str) -> str:
-    """Return a name in quotes if it is only punctuation, which would be lost in a list."""
+    """Return a name, in quotes if it is only punctuation."""
     if not name or not all(unicodedata.category(c) in _PUNCTUATION for c in name):
         return name
     return f"'{name}'" if '"' in name else f'"{name}"'
 
 
 def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
-    """Return the writing direction of a text, which its first letter with a direction decides."""
+    """Return the writing direction of a text, that of its first letter with a direction."""
     for character in text:
         kind = unicodedata.bidirectional(character)
         if kind in ("R", "AL"):
@@ -66,7 +66,7 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>|~&$#]")
 """Characters that are markup anywhere in a line."""
 
 _LINE_START = re.compile(r"^([ \t]*\d*)([-+=.)])", re.MULTILINE)
-"""What begins a list, a rule or a heading at the beginning of a line."""
+"""Markup at the beginning of a line: lists, rules and headings."""
 
 _CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
 _CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")

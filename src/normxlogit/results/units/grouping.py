@@ -1,4 +1,4 @@
-"""Coarser units and targets: tokens to words, sentences and sources, generated tokens to parts of an answer."""
+"""Grouping: tokens to words, sentences and sources, generated tokens to parts of an answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ from .units import APART, UnitKind, Units
 from .words import merged
 
 Merging = Literal["sum", "max", "mean", "first", "excess"]
-"""How the score of a coarser unit comes from its tokens'."""
+"""How token scores are combined to the score of a coarser unit."""
 
 Floats = npt.NDArray[np.float64]
 
 OTHERS: Mapping[UnitKind, str] = {"rest": "the rest of the prompt", "answer": "the answer's earlier words"}
-"""What the units are called that are in no group."""
+"""Names of the units that are in no group."""
 
 
 def check_merging(merge: str) -> None:
@@ -99,7 +99,7 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
 
 
 def _check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
-    """Refuse to divide units that are coarser than tokens.
+    """Refuse units that are not tokens, which cannot be divided.
 
     Raises:
         InputError: If one reaches beyond its group.
@@ -113,7 +113,7 @@ def _check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
 
 
 def units_of(pieces: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
-    """Return pieces of one or two texts, of pictures and of sounds as units."""
+    """Return named spans of texts, pictures and sounds as units."""
     bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in pieces]
     return Units(
         kind=tuple(piece.kind for piece in pieces),
@@ -149,7 +149,7 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
-    if a.units.spans is None and a.media and not a.has_text:
+    if a.media and (not by or (a.units.spans is None and not a.has_text)):
         return []
     groups = prompt_sources(sequenced(a), by)
     if a.text_pair is not None and isinstance(by, str):
@@ -158,10 +158,10 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
 
 
 def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
-    """Return each picture and sound, or the regions of a picture and the rest of it."""
+    """Return the groups of media units: each picture and sound, or the regions of a picture and its rest."""
     groups = []
     pictures = [medium for medium in a.media if medium.kind == "picture"]
-    regions = regions_of(by, pictures)
+    regions = regions_of(by, [(picture.width, picture.height) for picture in pictures])
     for medium in a.media:
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)

@@ -1,4 +1,4 @@
-"""Pictures and sounds: where their patches and moments are, and the scores of these."""
+"""Pictures and sounds: the places of their patches and moments, and their scores."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
-"""A picture that a page shows without asking anybody for it."""
+"""A picture as a data URI, which a page shows without a request."""
 
 KINDS: Mapping[str, UnitKind] = {"picture": "patch", "sound": "moment"}
-"""What the parts of a picture and of a sound are."""
+"""The kind of units of a picture and of a sound."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Medium:
-    """A picture or a sound that was read; its parts are units of the result, one after the other.
+    """A picture or a sound of the input; its parts are consecutive units of the result.
 
     Attributes:
         kind: Which of the two.
@@ -65,11 +65,11 @@ class Medium:
 
     @property
     def units(self) -> slice:
-        """Its units."""
+        """The slice of the result's units that are its parts."""
         return slice(self.first, self.first + int(np.prod(self.shape)))
 
     def as_units(self, sequence: int = 0) -> Units:
-        """Return its parts as units: patches by row and column, moments by their time.
+        """Return its parts as units, named by row and column or by time.
 
         Args:
             sequence: Which of two pictures it is.
@@ -130,7 +130,7 @@ class Medium:
         return total
 
     def overlay(self, image: "Image") -> "Image":
-        """Colour the picture: red for the target, blue against it, stronger for more.
+        """Colour the picture: red for positive and blue for negative scores, stronger for larger ones.
 
         Args:
             image: The picture that was given. Where boxes are in patches, a processor that crops to the middle leaves
@@ -155,7 +155,7 @@ def grid_medium(rows: int, columns: int, first: int) -> Medium:
 
 
 def sound_of_times(times: Sequence[Sequence[float]]) -> Medium | None:
-    """Return the sound that timed units are the moments of; None where no unit has a time.
+    """Return a sound whose moments are the units with times; None if no unit has one.
 
     Args:
         times: Beginning and end of each unit in seconds; (0, 0) of those before the first moment and after the last.

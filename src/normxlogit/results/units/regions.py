@@ -1,7 +1,7 @@
 """Regions of pictures as sources: boxes in pixels."""
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -29,12 +29,25 @@ def is_box(value: Any) -> bool:
     return isinstance(value, Sequence) and len(value) in (4, 5) and all(isinstance(i, int | np.integer) for i in value)
 
 
-def regions_of(sources: Any, images: Sequence[Medium]) -> dict[str, tuple[int, Box]]:
-    """Return the regions among named sources: for each name which picture, from 0, and the box in it.
+def boxes_outside(boxes: Iterable[Box], size: tuple[int, int]) -> list[Box]:
+    """Return boxes of what of a picture is in none of some boxes."""
+    taken, (width, height) = list(boxes), size
+    columns = sorted({0, width, *(edge for left, _, right, _ in taken for edge in (left, right))})
+    rows = sorted({0, height, *(edge for _, top, _, bottom in taken for edge in (top, bottom))})
+    return [
+        (left, top, right, bottom)
+        for top, bottom in pairwise(rows)
+        for left, right in pairwise(columns)
+        if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in taken)
+    ]
+
+
+def regions_of(sources: Any, sizes: Sequence[tuple[int, int]]) -> dict[str, tuple[int, Box]]:
+    """Return the regions among named sources: for each name, the index of the picture and the box in it.
 
     Args:
         sources: The named sources; no regions are among others.
-        images: The pictures.
+        sizes: Width and height of each picture.
 
     Raises:
         InputError: If there is no such picture, a box is not inside it, or two overlap.
@@ -43,17 +56,17 @@ def regions_of(sources: Any, images: Sequence[Medium]) -> dict[str, tuple[int, B
     regions: dict[str, tuple[int, Box]] = {}
     for name, value in boxes.items():
         number = value[0] if len(value) == 5 else 0
-        if (len(value) == 4 and len(images) != 1) or number not in range(len(images)):
+        if (len(value) == 4 and len(sizes) != 1) or number not in range(len(sizes)):
             raise InputError(
-                f"source {name!r}: the prompt holds {len(images)} pictures; a region is (left, top, right, bottom) of "
+                f"source {name!r}: the prompt holds {len(sizes)} pictures; a region is (left, top, right, bottom) of "
                 "the only one, or (picture, left, top, right, bottom) with its number from 0"
             )
         left, top, right, bottom = map(int, value[-4:])
-        image = images[number]
-        if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
+        width, height = sizes[number]
+        if not (0 <= left < right <= width and 0 <= top < bottom <= height):
             raise InputError(
                 f"source {name!r}: {tuple(value[-4:])} is not a box (left, top, right, bottom) of a picture of "
-                f"{image.width} x {image.height} pixels"
+                f"{width} x {height} pixels"
             )
         regions[name] = number, (left, top, right, bottom)
     for (first, (picture, (a, b, c, d))), (second, (other_picture, (e, f, g, h))) in combinations(regions.items(), 2):

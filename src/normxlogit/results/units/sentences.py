@@ -1,4 +1,4 @@
-"""A text cut to sentences and paragraphs, by rules and without a dependency."""
+"""Sentence and paragraph segmentation by rules, without a dependency."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def finished_sentences(pieces: Iterable[str]) -> Iterator[tuple[str, Span]]:
-    """Yield the sentences of a text that comes in pieces, each as soon as the next has begun; the last at the end.
+    """Yield the sentences of a streamed text, each once the next has begun, and the last one at the end.
 
     Args:
         pieces: The text, piece by piece.
@@ -71,7 +71,7 @@ def _blocks(text: str) -> list[Span]:
 
 
 def _ends(text: str, start: int, match: "re.Match[str]", limit: int) -> bool:
-    """Return whether a sentence that began at `start` ends at a mark."""
+    """Return whether a sentence that began at `start` ends at a punctuation mark."""
     mark = match.group()
     if mark[0] in "。！？":
         return True

@@ -1,4 +1,4 @@
-"""Sources of a prompt and parts of an answer, as spans of characters and as tokens."""
+"""Spans: sources of a prompt and parts of an answer, by characters and by tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +56,7 @@ class NamedSpan(NamedTuple):
         sequence: Which of two texts it is of, None for pictures and sounds.
         weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
             where all of them do.
+        places: What it is of pictures and sounds: which of them, and a box in pixels or a span in seconds.
     """
 
     name: str
@@ -65,6 +66,7 @@ class NamedSpan(NamedTuple):
     kind: UnitKind = "span"
     sequence: int | None = 0
     weights: tuple[float, ...] = ()
+    places: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
 
 
 def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
-    """Return the pieces of a kind between two characters that have tokens, named by their texts."""
+    """Return the spans of a kind between two characters, named by their texts; spans without tokens are left out."""
     if kind == "message":
         spans = [(start, end)]
     elif kind == "word":

@@ -1,4 +1,4 @@
-"""What has a score: tokens, words, sources of an answer, patches of a picture, moments of a sound, as columns."""
+"""Units, the parts of an input that have scores, as columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,11 +13,11 @@ UnitKind = Literal[
 "rest" is what of the prompt is in no other unit, "answer" the answer's own earlier tokens."""
 
 APART: tuple[UnitKind, ...] = ("rest", "answer")
-"""What no source is: the rest of a prompt, and the answer's own earlier tokens."""
+"""Kinds of units that are not sources: the rest of a prompt, and the answer's own earlier tokens."""
 
 
 NOTHING = {"spans": (0, 0), "ids": None, "name": ""}
-"""What columns hold that not all units have."""
+"""Fill values of the columns that not all units have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,16 +73,16 @@ class Units:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each is called where that is not its text; empty strings where nothing has a name."""
+        """The name of each unit; empty strings if no unit has a name other than its text."""
         return self.name or ("",) * len(self)
 
     @property
     def sources(self) -> list[int]:
-        """The indices of those that are sources of an answer: all but the rest of a prompt and the answer's own."""
+        """The indices of the sources of an answer: all units but the rest of a prompt and the answer's own."""
         return [index for index, kind in enumerate(self.kind) if kind not in APART]
 
     def __add__(self, other: "Units") -> "Units":
-        """Return both, one after the other; those that lack a column of the others have nothing in it."""
+        """Concatenate units; a column that only one of them has is filled for the other."""
         columns: dict[str, Any] = {}
         for column in fields(self):
             ours, theirs = (getattr(units, column.name) for units in (self, other))
@@ -92,7 +92,7 @@ class Units:
         return replace(self, **columns)
 
     def take(self, indices: Sequence[int]) -> "Units":
-        """Return some of them, in the order of their indices."""
+        """Return the units at some indices, in their order."""
         columns = {c.name: getattr(self, c.name) for c in fields(self)}
         return replace(
             self, **{name: tuple(values[i] for i in indices) if values else values for name, values in columns.items()}

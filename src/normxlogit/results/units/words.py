@@ -1,4 +1,4 @@
-"""Tokens to the words of the text that people read."""
+"""Merge tokens to words."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from ...errors import InputError
 from ..storage.schema import FloatArray
 
 Merge = Literal["sum", "max", "mean", "first"]
-"""How a word's score comes from its tokens'."""
+"""How token scores are combined to the score of a word."""
 
 MERGES = get_args(Merge)
 
@@ -112,7 +112,7 @@ def word_groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int
 
 
 def merged(scores: Any, merge: str) -> Any:
-    """Merge the last axis to one score."""
+    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
     if merge == "sum":
         score = scores.sum(-1)
     elif merge == "mean":
@@ -125,7 +125,7 @@ def merged(scores: Any, merge: str) -> Any:
 
 
 class _Classes(dict[int, int]):
-    """Characters as the pattern sees them: accents as one letter, scripts without spaces as one sign."""
+    """A mapping of characters to classes for the word pattern: accents are one class, scripts without spaces one."""
 
     def __missing__(self, code: int) -> int:
         replacement = code

@@ -16,11 +16,11 @@ from ..interfaces import ModelInterface
 from .signals import Grid, SignalTask, units_of_parts
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
-"""The tone on which a model shows what works on it; its rate where the model names none."""
+"""The frequency of the example input, and its sampling rate if the model names none."""
 
 
 FRAME_SECONDS = 0.01
-"""Seconds of a frame of the spectrograms whose number a feature extractor limits."""
+"""Duration of a spectrogram frame, for feature extractors that limit the number of frames."""
 
 
 class AudioClassification(SignalTask):
@@ -52,7 +52,7 @@ class AudioClassification(SignalTask):
         return getattr(self._extractor, "sampling_rate", None)
 
     def example_input(self, model: ModelInterface) -> Any:
-        """Return a tone of a second."""
+        """Return a tone that lasts one second."""
         rate = self.rate or EXAMPLE_RATE
         return np.sin(2 * np.pi * EXAMPLE_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 

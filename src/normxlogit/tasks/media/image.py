@@ -18,10 +18,10 @@ MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""
 
 EXAMPLE_SIDE = 32
-"""Pixels of the sides of the picture on which a model shows what works on it."""
+"""Side of the example picture, in pixels."""
 
 MODES_OVER_8_BITS = ("I", "F")
-"""What the modes of Pillow begin with that hold more than 256 levels."""
+"""First letters of the Pillow modes with more than 256 levels."""
 
 
 class ImageClassification(SignalTask):
@@ -44,7 +44,7 @@ class ImageClassification(SignalTask):
         return units_of_parts(encoding, "patch"), media
 
     def example_input(self, model: ModelInterface) -> Any:
-        """Return a picture of levels from dark to light."""
+        """Return a picture with a gradient from dark to light."""
         return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
 
     def _prepare_item(self, model: ModelInterface, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
@@ -55,7 +55,7 @@ class ImageClassification(SignalTask):
         return with_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
 
     def _check_levels(self, picture: Any) -> None:
-        """Refuse an array of other numbers than the processor brings to what the model reads.
+        """Refuse an array whose values are outside the range that the processor expects.
 
         Raises:
             InputError: If its numbers are rescaled already.
@@ -73,7 +73,7 @@ class ImageClassification(SignalTask):
 
 
 def with_channels(picture: Any, channels: int | None) -> Any:
-    """Return a picture with as many channels as a model reads; what is not a grey, palette or RGB(A) picture, as it is.
+    """Return a grey, palette or RGB(A) picture with the channels that a model reads; others unchanged.
 
     Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
     transformers do.

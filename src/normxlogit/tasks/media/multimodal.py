@@ -1,4 +1,4 @@
-"""Language models that read pictures and sounds among the words of their prompt."""
+"""Language models whose prompt may hold pictures and sounds."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,6 +19,7 @@ from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, layout, merged_boxes
 from ...inputs.media.pictures import Picture
 from ...inputs.media.sounds import Sound, feature_extractor_of, moments
+from ...inputs.message_parts import with_other_media
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..base import TaskName
 from ..interfaces import ModelInterface
@@ -27,11 +28,11 @@ from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
 
 NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
-"""What a processor returns that is not for the model as it is."""
+"""Outputs of a processor that are not passed on to the model unchanged."""
 
 
 class MultimodalLM(CausalLM):
-    """Language models that read pictures or sounds: their processor stands in the tokenizer's place.
+    """Language models that read pictures or sounds; the caller passes their processor as the tokenizer.
 
     A prompt with pictures or sounds is read by itself, not in a batch. The tokens that stand for one have no score of
     their own: a result has the scores of its patches or moments.
@@ -49,7 +50,7 @@ class MultimodalLM(CausalLM):
         self._spectra: dict[int, Spectrum] = {}
 
     def check_generates(self, model: ModelInterface) -> None:
-        """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
+        """Refuse encoder-decoder models: only their encoder reads the picture.
 
         Raises:
             UnsupportedModelError: If this is one.
@@ -60,8 +61,14 @@ class MultimodalLM(CausalLM):
                 "are explained for models that read them among the words of one sequence"
             )
 
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether the processor reads pictures, or sounds."""
+        if kind == "picture":
+            return hasattr(self.processor, "image_processor")
+        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Encode a prompt with its pictures and sounds as the processor does.
+        """Encode a prompt with its pictures and sounds by the processor.
 
         Raises:
             InputError: If there is no processor, or it cannot read the pictures or sounds.
@@ -70,7 +77,7 @@ class MultimodalLM(CausalLM):
         if not prompt.media:
             return super().read_prompt(model, prompt, special=special)
         for medium in prompt.media:
-            if not self._reads(medium):
+            if not self.reads_medium(medium.kind):
                 raise InputError(
                     f"{type(self.processor).__name__} reads no {medium.kind}s: pass the model's processor, "
                     "Explainer(model, AutoProcessor.from_pretrained(...))"
@@ -102,10 +109,31 @@ class MultimodalLM(CausalLM):
             media = [replace(medium, by_part=None) for medium in media]
         return replace(encoding, media=tuple(media))
 
+    def with_media(self, encoding: Encoding, prompt: ReadPrompt, media: Sequence[Picture | Sound]) -> Encoding:
+        """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
+
+        Args:
+            encoding: What was read of the prompt.
+            prompt: The prompt.
+            media: What stands in the places of its pictures, and of its sounds.
+
+        Raises:
+            UnsupportedModelError: If the processor reads other numbers of tokens or patches of them.
+        """
+        processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
+        inputs = {name: processed[name] for name in encoding.extra_inputs}
+        for name, value in encoding.extra_inputs.items():
+            if inputs[name].shape != value.shape:
+                raise UnsupportedModelError(
+                    f"{type(self.processor).__name__} makes {name} of another shape of a picture or a sound without "
+                    "some of its parts, so what the model answers without them cannot be compared"
+                )
+        return replace(encoding, extra_inputs=inputs)
+
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
-        """Encode a completion behind a prompt with pictures or sounds, whose tokens stay as they are."""
+        """Encode a completion and append it to the encoded prompt with pictures or sounds."""
         if not before.media:
             return super().read_completion(model, prompt, before, completion, special=special)
         prompt_ids, both_ids = (
@@ -119,7 +147,7 @@ class MultimodalLM(CausalLM):
         return self.appended(model, before, ids), len(before)
 
     def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
-        """Return a prompt and the tokens that follow it, with the inputs that the model's own `generate` adds for each.
+        """Return a prompt with tokens appended, and the inputs that the model's `generate` adds for each.
 
         PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
         """
@@ -138,7 +166,7 @@ class MultimodalLM(CausalLM):
         return replace(appended, inputs={**appended.inputs, **of_tokens})
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
-        """Return a batch with the pictures and sounds of the only text.
+        """Return a batch of one text with its pictures and sounds.
 
         Raises:
             InputError: If there are several texts, one of them with a picture or a sound.
@@ -169,23 +197,17 @@ class MultimodalLM(CausalLM):
         )
 
     def _picture_alone(self, image: Any) -> Any:
-        """Return what the model reads of a message with one picture: image processors have other defaults alone."""
+        """Return the model's inputs for a message with one picture; an image processor alone has other defaults."""
         content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
-    def _reads(self, medium: Picture | Sound) -> bool:
-        """Return whether the processor reads pictures, or sounds."""
-        if isinstance(medium, Picture):
-            return hasattr(self.processor, "image_processor")
-        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
-
     def _sound_alone(self, samples: Any) -> Any:
-        """Return what the model reads of a message with one sound."""
+        """Return the model's inputs for a message with one sound."""
         content = [{"type": "audio", "audio": samples}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
     def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
-        """Return what the processor makes of a sound, measured once for sounds of each length."""
+        """Return the layout of a sound's spectrum, measured once for each length of sounds."""
         length, reader = len(sound.samples), feature_extractor_of(self.processor)
         if length not in self._spectra:
             token, hop = placeholder_token(self.processor, model.config, "audio"), getattr(reader, "hop_length", None)
@@ -195,7 +217,7 @@ class MultimodalLM(CausalLM):
     def _encoded_sounds(
         self, model: ModelInterface, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
     ) -> list[EncodedMedium]:
-        """Return the sounds of a prompt, with the moments of their tokens and of the parts by which they enter."""
+        """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model."""
         sound_token = placeholder_token(self.processor, model.config, "audio")
         token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == sound_token]
         if not token_positions or sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
@@ -222,7 +244,7 @@ class MultimodalLM(CausalLM):
     def _sound_entry(
         self, model: ModelInterface, encoding: Encoding, spectra: Sequence[Spectrum]
     ) -> SignalEntry | None:
-        """Return where sounds enter the model; None where not all of them do in the order of the prompt."""
+        """Return where sounds enter the model; None unless all of them do, in the order of the prompt."""
         name = spectra[0].name
         values = encoding.extra_inputs.get(name)
         if values is None or len(values) != sum(spectrum.rows for spectrum in spectra):
@@ -302,9 +324,9 @@ def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:
 
 
 def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
-    """Return how many of the tokens stand for each picture: as many as its share of the numbers, or else alike."""
-    all_sizes = max(sum(pixels.size for pixels in pixels_by_picture), 1)
-    shares = [total * pixels.size / all_sizes for pixels in pixels_by_picture]
+    """Return each picture's number of tokens: in proportion to its pixels, or equal if that gives fractions."""
+    total_pixels = max(sum(pixels.size for pixels in pixels_by_picture), 1)
+    shares = [total * pixels.size / total_pixels for pixels in pixels_by_picture]
     if np.allclose(shares, np.round(shares)):
         return [round(share) for share in shares]
     return [total // len(pixels_by_picture)] * len(pixels_by_picture)
@@ -322,7 +344,7 @@ def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
 def _align_offsets(
     text_ids: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the characters of tokens, in which those that a processor has put among a text's tokens get none.
+    """Return the offsets of tokens, empty for those that a processor inserted among a text's tokens.
 
     Args:
         text_ids: The token ids of the text alone.
@@ -340,7 +362,7 @@ def _align_offsets(
 
 
 def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
-    """Return where in a picture the tokens are that stand for it, each for a square block of its patches.
+    """Return the layout of a picture's tokens in it, if each token is a square block of patches.
 
     Returns:
         None where they are no blocks of a number of patches.

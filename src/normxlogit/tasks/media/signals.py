@@ -1,4 +1,4 @@
-"""What pictures and sounds share: patches and frames in the place of tokens."""
+"""Classification of pictures and sounds, with patches and frames as tokens."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,16 +32,16 @@ from ..classification import Classification, Problem
 from ..interfaces import ModelInterface
 
 MASK_INPUT = "signal_mask"
-"""The frames that a feature extractor masks, which `_call_without_tokens` gives a model as its attention mask."""
+"""The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""
 
 MAX_REPEATS = 16
-"""Places before the patches that a head may leave out: the class token and the registers."""
+"""Most tokens before the patches that a head may leave out: the class token and the registers."""
 
 LONGEST_PATH = 1000
-"""Characters from which on a string is data and not the path of a file."""
+"""Strings from this length on are data, not the path of a file."""
 
 NAMED = 60
-"""Characters of an input that an error about it repeats at least."""
+"""An error that begins with this many characters of an input names that input already."""
 
 TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
 
@@ -63,8 +63,8 @@ def naming_input(place: int, item: Any) -> Iterator[None]:
 class SignalTask(Classification):
     """Classification of pictures or sounds.
 
-    A processor stands in the tokenizer's place, and every patch or frame is a token without a text. Inputs are never
-    padded: those of one shape are read together.
+    The caller passes a processor as the tokenizer, and every patch or frame is a token without text. Inputs are never
+    padded: a batch holds inputs of one shape.
     """
 
     plain = False
@@ -72,7 +72,7 @@ class SignalTask(Classification):
     reads_tokens = False
     use = "signals"
     medium: ClassVar[str]
-    """What it reads, a picture or a sound."""
+    """The kind of input: "picture" or "sound"."""
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, self.processor_of(tokenizer), problem)
@@ -81,7 +81,7 @@ class SignalTask(Classification):
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:
-        """Return what reads pictures or sounds: that part of a processor, or the reader itself."""
+        """Return the image processor or feature extractor: that part of a processor, or the reader itself."""
         parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
         return next((part for part in parts if part is not None), reader)
 
@@ -93,19 +93,20 @@ class SignalTask(Classification):
             raise InputError(f"{name} reads {cls.medium}s, and was given a {type(reader).__name__}; pass its {part}")
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Let the model be called like a text model, as the head is called."""
+        """Make a copy callable with token ids, which it ignores."""
         override_forward(module, _call_without_tokens)
         return False
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return none: a processor brings its inputs to what the model reads."""
+        """Return None: a processor already crops or resizes its inputs."""
         return None
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
-        """Return the parts with the number of places in which the head looks.
+        """Return the parts with a headpiece that accepts single tokens.
 
-        A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
-        in every place that the head looks at. A model that keeps no state for each patch has its patch embedding alone.
+        The headpiece is called on one token as a sequence of length one. A head that pools the patches without the
+        class token would then pool nothing, so the token is repeated until the head returns a finite value. A model
+        without a hidden state for each patch has no headpiece: only its patch embedding is returned.
 
         Raises:
             HeadMismatchError: If the head gives no number for a single token.
@@ -127,7 +128,7 @@ class SignalTask(Classification):
         return replace(parts, headpiece=head.piece)
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
-        """Return a batch with the signals, which are of one shape, in the place of tokens."""
+        """Return a batch with the signals, which have one shape, and token ids of zero."""
         signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
         inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
         no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)
@@ -190,12 +191,12 @@ class SignalTask(Classification):
     def _prepare_item(
         self, model: ModelInterface, item: Any
     ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
-        """Return an input as the processor takes it, the processor's options, its duration in seconds, and notes.
+        """Return an input for the processor, the processor's options, the duration in seconds, and notes.
 
-        The duration is that of what the model reads; None where there is none.
+        The duration is that of the part that the model reads; None for pictures.
 
         Raises:
-            InputError: If it is something else.
+            InputError: If it is not an input of this kind.
         """
         raise NotImplementedError
 
@@ -247,10 +248,10 @@ class SignalTask(Classification):
         return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
 
     def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
-        """Return T, the number of tokens that the model makes of a signal, and their grid.
+        """Return T, the number of tokens of a signal in the model, and their grid.
 
-        A trunk of convolutions over a waveform says so itself; any other is run once for every shape. The tokens are
-        those of the trunk, or of the patch embedding where the trunk does not keep a state for each patch.
+        Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
+        are the hidden states of the trunk, or the patch embeddings if the trunk has no hidden state for each patch.
 
         Raises:
             UnsupportedModelError: If the signal does not reach the answer through one patch embedding.
@@ -292,7 +293,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
 
 
 def _no_states(model: ModelInterface) -> str:
-    """Return why a model without a state for each patch has no head that reads one."""
+    """Return the error for the head of a model without a hidden state for each patch."""
     return (
         f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
         "its head could read"
@@ -300,9 +301,9 @@ def _no_states(model: ModelInterface) -> str:
 
 
 def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tensor]], bool] | None:
-    """Return what a processor made of pictures or sounds, one by one, and whether it is a row of a single one.
+    """Return the signals in a processor's output, and whether it is the output for a single input.
 
-    Frames that its attention mask hides are cut off, as of a sound that is padded to the length of another.
+    Frames that its attention mask hides, such as padding, are cut off.
 
     Args:
         inputs: A processor's output, a data set of such rows or a list of them, or anything else.
@@ -368,7 +369,7 @@ def _call_without_tokens(
     signal_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Return what a model answers to a signal when it is called like a text model, with token ids and their mask."""
+    """Call a model of signals with token ids and their mask too, which are ignored."""
     del input_ids, attention_mask
     if signal_mask is not None:
         inputs["attention_mask"] = signal_mask

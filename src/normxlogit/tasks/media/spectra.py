@@ -1,4 +1,4 @@
-"""Which seconds of a sound the numbers are of that a processor makes of it, measured with the processor itself."""
+"""The seconds of a sound that each frame of its spectrum covers, measured with the processor itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,36 +14,36 @@ from ...inputs.media.sounds import Sound, moments
 from ...parts.signal_entry import SignalEntry
 
 CHANGES = (0.25, 0.75)
-"""Where two test sounds begin to be others, in shares of their length."""
+"""Where the two test sounds are changed, as shares of their length."""
 
 OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
-"""What a processor returns of the words of a prompt."""
+"""Outputs of a processor for the text of a prompt."""
 
 SHORTEST_CHANGE = 1000
-"""Samples of a sound up to which frames cannot be measured."""
+"""Sounds of at most so many samples are too short to measure frames."""
 
 MIN_CHANGE = 0.1
-"""Share of the largest change of a frame from which on it counts as changed: normalisation changes all a little."""
+"""A frame counts as changed from this share of the largest change on; normalisation changes all frames a little."""
 
 MAX_ROUNDING = 2
-"""Tokens by which half of a sound may have more or fewer than half as many."""
+"""By how many tokens half of a sound may differ from half of the tokens."""
 
 MAX_SHIFT = 4
-"""Frames by which the first changed one may lie off its place: spectra look at windows of several."""
+"""By how many frames the first changed one may be displaced, as windows of spectra overlap."""
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """What a processor makes of sounds of one length: a spectrum or samples, in rows of frames.
+    """The layout of what a processor returns for sounds of one length: a spectrum or samples, in rows of frames.
 
     Attributes:
-        name: The input of the model that it is.
-        rows: Into how many pieces a sound is cut that are read one by one; most are one.
-        frames: Frames of a row, with those that fill it up.
-        frames_of_tokens: Frames of all rows that the model makes tokens of, all or those that are not masked; None
-            where that cannot be told.
-        seconds_of_frame: How long a frame is.
-        tokens: How many tokens of the prompt stand for the sound.
+        name: The name of this input in the model's forward.
+        rows: The number of pieces that a sound is cut into, which the model reads one by one; mostly one.
+        frames: Frames of a row, with its padding.
+        frames_of_tokens: How many frames, over all rows, become tokens: all, or those that are not masked; None if
+            that cannot be measured.
+        seconds_of_frame: The duration of a frame.
+        tokens: The number of placeholder tokens in the prompt for the sound.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Spectrum:
 
     @property
     def seconds(self) -> float:
-        """At which second the last frame ends."""
+        """The second at which the last frame ends."""
         return self.rows * self.frames * self.seconds_of_frame
 
     @property
     def seconds_of_tokens(self) -> float | None:
-        """At which second the last token ends; None where that cannot be told."""
+        """The second at which the last token ends; None if that cannot be measured."""
         return None if self.frames_of_tokens is None else self.frames_of_tokens * self.seconds_of_frame
 
     def notes(self, sound: Sound) -> tuple[str, ...]:
@@ -70,14 +70,15 @@ class Spectrum:
         return (f"{sound.name} has {sound.seconds:.1f} s; only the first {self.seconds:.1f} were read",)
 
     def moments_of_parts(self, sound: Sound, entry: SignalEntry) -> ScoreSpread | None:
-        """Return the moments that the parts of a sound at its entry into a model are of.
+        """Return the time of each part of a sound, such as a patch, that the model's first layer makes of it.
 
         Args:
             sound: The sound.
-            entry: Where it enters; several places of one moment, such as bands of a spectrum, are all of that moment.
+            entry: The first layer that reads the sound. Parts of one moment, such as the bands of a spectrum, all get
+                the time of that moment.
 
         Returns:
-            None where no axis of the entry is that of the frames.
+            The times of the parts; None if no axis of the layer's input is that of the frames.
         """
         places = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
         time = next((axis for axis in places if entry.input_shape[axis] == self.frames), None)
@@ -94,11 +95,12 @@ class Spectrum:
 def spectrum_of(
     process: Callable[[Any], Mapping[str, Any]], length: int, rate: int, token: int | None, hop: int | None
 ) -> Spectrum:
-    """Return what a processor makes of sounds of one length, measured with test sounds.
+    """Measure the layout of a processor's output for sounds of one length, with test sounds.
 
-    Frames follow each other in time. How long they are: two test sounds are changed from a quarter and from three
-    quarters of them on, and the first frames that differ are as far apart as the changes. Tokens are of all frames, or
-    of those that a mask leaves: whichever half of a sound has half as many of, too.
+    The duration of a frame is measured with two changed sounds: one differs from a quarter of its length on, one from
+    three quarters on. The first frames that differ are as far apart as the two changes. The frames that become tokens
+    are either all frames or those that are not masked. It is the count that halves with the tokens when the sound is
+    cut in half.
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
@@ -108,7 +110,7 @@ def spectrum_of(
         hop: Samples from one frame of a spectrum to the next, if the processor names them.
 
     Raises:
-        InputError: If the processor makes nothing of a sound that follows it in time.
+        InputError: If no output of the processor has an axis that follows the sound in time.
     """
     noise, other_noise = np.random.default_rng(0).normal(0, 0.1, (2, length)).astype(np.float32)
     processed = process(noise)
@@ -120,9 +122,9 @@ def spectrum_of(
     if not features:
         raise _not_followed_error(length)
     name, values = max(features.items(), key=lambda feature: feature[1].numel())
-    read = length
-    while read > SHORTEST_CHANGE:  # what is not read of a long sound does not change its spectrum
-        starts = [round(share * read) for share in CHANGES]
+    used_length = length
+    while used_length > SHORTEST_CHANGE:  # a processor may cut a long sound: changes in the cut part have no effect
+        starts = [round(share * used_length) for share in CHANGES]
         changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - values for start in starts]
         for axis in range(1, values.ndim):
             samples = _samples_of_frame(changes, starts, axis, hop)
@@ -133,7 +135,7 @@ def spectrum_of(
                 of_tokens = (f for f, of_half in pairs if abs(whole.tokens * of_half / f - half.tokens) <= MAX_ROUNDING)
                 rows, frames = values.shape[0], values.shape[axis]
                 return Spectrum(name, rows, frames, next(of_tokens, None), samples / rate, whole.tokens)
-        read //= 2
+        used_length //= 2
     raise _not_followed_error(length)
 
 

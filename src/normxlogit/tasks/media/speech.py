@@ -1,4 +1,4 @@
-"""Speech to text: encoder-decoders such as Whisper, and models that answer at every frame such as Wav2Vec2 (CTC)."""
+"""Speech to text: encoder-decoder models such as Whisper, and CTC models such as Wav2Vec2."""
 
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -21,7 +21,7 @@ from .audio import AudioClassification
 
 
 class SpeechSeq2Seq(Seq2Seq):
-    """An encoder-decoder model whose source is a sound: its processor stands in the tokenizer's place."""
+    """An encoder-decoder model whose source is a sound; the caller passes its processor as the tokenizer."""
 
     name: ClassVar[TaskName] = "speech-seq2seq"
     mapping = "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"
@@ -46,7 +46,7 @@ class SpeechSeq2Seq(Seq2Seq):
         raise _answers_with_text_error(model)
 
     def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
-        """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
+        """Return the features of a sound, with the seconds of each frame of the encoder."""
         inputs = _extract_features(self.processor, model, sound)
         count = encoder_states(model, next(iter(inputs.values()))[None].to(model.device)).shape[1]
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
@@ -63,7 +63,7 @@ class SpeechSeq2Seq(Seq2Seq):
         }
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
-        """Return the decoder's tokens of one sound, with the encoder's states of it, or itself."""
+        """Return a batch with the encoder's states of the sound, or with the sound itself."""
         signal = _signal_of(batch.encodings[0])
         source = next(iter(signal.inputs.values()))[None].to(model.device)  # (1, ...)
         mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
@@ -92,7 +92,7 @@ class CTC(AudioClassification):
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:
-        """Return the processor with both its parts: tokens are written too."""
+        """Return the whole processor, as its tokenizer is needed too."""
         return reader
 
     @classmethod
@@ -105,11 +105,11 @@ class CTC(AudioClassification):
         raise _answers_with_text_error(model)
 
     def blank_id(self, model: ModelInterface) -> int:
-        """Return the entry of the vocabulary that says nothing."""
+        """Return the vocabulary index of the blank."""
         return int(model.config.pad_token_id or 0)
 
     def emitted(self, logits: Tensor, model: ModelInterface) -> list["EmittedToken"]:
-        """Return the tokens that a model emits: of each run of the same most likely token one, without blanks.
+        """Return the emitted tokens: one for each run of frames with the same most likely token, without blanks.
 
         Args:
             logits: (T, V).
@@ -167,7 +167,7 @@ class Emitted(BatchTargets):
 
 
 def _check_processor(reader: Any, name: str) -> None:
-    """Refuse what does not read sounds and write texts too; `name` is of the model's class."""
+    """Refuse a processor without a feature extractor or a tokenizer; `name` is the model's class."""
     if not hasattr(getattr(reader, "tokenizer", None), "pad_token_id") or not hasattr(reader, "feature_extractor"):
         raise InputError(
             f"{name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass its processor, as "
@@ -188,7 +188,7 @@ def _signal_of(encoding: Encoding) -> EncodedSignal:
 
 
 def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> dict[str, Tensor]:
-    """Return what a feature extractor makes of a sound, without the axis of texts.
+    """Return the features of a sound, without the batch axis.
 
     Raises:
         InputError: If it cannot read it.

@@ -52,7 +52,7 @@ class Tower(PreTrainedModel):
         return cast(Any, self.towers).text_model.get_input_embeddings()  # type: ignore[no-any-return]
 
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
-        """Embed texts or pictures, before their vectors are brought to length 1.
+        """Embed texts or pictures, without normalising the vectors.
 
         Args:
             inputs: What the tower reads.
@@ -69,7 +69,7 @@ class TextTower(Task):
     name = "embedding"
 
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
-        """Encode texts; SigLIP reads every text with its padding, up to a fixed length."""
+        """Encode texts; those of SigLIP are padded to a fixed length, as the model attends to its padding."""
         encodings = self.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
@@ -96,7 +96,7 @@ class PictureTower(ImageClassification):
         return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
 
     def _with_places(self, model: ModelInterface, encoding: Encoding, item: Any) -> Encoding:
-        """Return a picture's encoding with where its patches are in the picture; as it is where they form no grid.
+        """Return a picture's encoding with the layout of its patches; unchanged if they form no grid.
 
         Args:
             model: The model of the picture tower.
@@ -106,7 +106,7 @@ class PictureTower(ImageClassification):
         signal = encoding.signal
         try:
             picture = read_picture(item)
-        except InputError:  # an array that the processor reads, of numbers that are no levels
+        except InputError:  # an array of floats that the processor reads, but not a picture
             return encoding
         if signal is None:
             return encoding
@@ -144,7 +144,7 @@ class TwoTowers(Task):
         )
 
     def check_embeds(self, model: ModelInterface) -> None:
-        """Accept models with a method for the vector of either side."""
+        """Refuse models without a method for the vector of each side."""
         for side in ("text", "image"):
             if not hasattr(model.module, f"get_{side}_features"):
                 raise UnsupportedModelError(f"{type(model.module).__name__} has no method get_{side}_features")
@@ -172,7 +172,7 @@ class TwoTowers(Task):
 
 
 def _column_compared(items: Any) -> Any:
-    """Return the column of pictures, or else of texts, of a table or a mapping, and anything else as it is."""
+    """Return the column of pictures, or else of texts, of a table or a mapping; anything else unchanged."""
     columns = None if is_picture(items) else named_columns(items)
     if columns is None:
         return items
@@ -181,7 +181,7 @@ def _column_compared(items: Any) -> Any:
 
 
 def _with_padding(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:
-    """Return an encoding with padding that the model reads like any other token."""
+    """Return an encoding padded to a length, with padding tokens that the model attends to."""
     missing = length - len(encoding)
     padding, name = int(tokenizer.pad_token_id), str(tokenizer.pad_token)
     end = max((span[1] for span in encoding.offsets or ()), default=0)

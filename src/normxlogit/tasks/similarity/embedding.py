@@ -1,4 +1,4 @@
-"""Embedding models: the vector of a text, and the cosine with another one as what is explained."""
+"""Embedding models: the cosine of a text's vector with another vector is explained."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sent
 
 
 class Embedding(Task):
-    """A model that embeds texts: its head is the pooling with what follows it."""
+    """A model that embeds texts: its head is the pooling and the layers after it."""
 
     name = "embedding"
     auto_class = "AutoModel"
@@ -36,7 +36,7 @@ class Embedding(Task):
 
     @classmethod
     def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
-        """Return a trunk with its pooling; the modules of a `SentenceTransformer` are read anew each time."""
+        """Return a trunk with its pooling; a `SentenceTransformer` is converted anew at each call."""
         if previous is not None and not is_sentence_transformer(model):
             return previous
         return sentence_embedding(model, pooling)
@@ -46,24 +46,24 @@ class Embedding(Task):
         return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
 
     def check_explains_inputs(self, model: ModelInterface) -> None:
-        """Refuse: a vector alone cannot be explained."""
+        """Raise: a vector alone cannot be explained."""
         raise UnsupportedModelError(
             f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
             "similarity(a, b) explains the cosine of two texts"
         )
 
     def check_embeds(self, model: ModelInterface) -> None:
-        """Accept: the model embeds texts."""
+        """Do nothing: the model embeds texts."""
 
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
-        """Encode texts as the model's own files say: with its prompt, in lower case."""
+        """Encode texts with the prompt and the lower-casing of the model's files."""
         prompted = [self.steps.prompt + text for text in items]
         return self.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
 
 
 @dataclass(frozen=True)
 class Direction(BatchTargets):
-    """What is explained is the cosine with other vectors, the length of the text's own vector held constant.
+    """The target of an embedding: its cosine with other vectors, with the length of its own vector held constant.
 
     Attributes:
         vectors: The others, (B, K, C), of length 1; those of another length weigh the cosine by it.
@@ -97,5 +97,5 @@ class Direction(BatchTargets):
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
 
     def vocabulary_rows(self) -> tuple[Tensor, Any]:
-        """Refuse: there is no vocabulary."""
+        """Raise: there is no vocabulary."""
         raise NotImplementedError

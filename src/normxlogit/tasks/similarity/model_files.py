@@ -11,7 +11,7 @@ from ...errors import InputError
 
 
 def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return what a JSON file of a model holds, None if there is no such file."""
+    """Return the contents of a JSON file of a model, None if there is no such file."""
     file = find_file(source, name, options)
     if file is None:
         return None
@@ -22,7 +22,7 @@ def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
 
 
 def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
-    """Return where a file of a model is, None if it has none of this name."""
+    """Return the local path of a file of a model, None if there is no such file."""
     if not source:
         return None
     download_options = {key: options[key] for key in ("revision", "token") if key in options}

@@ -26,7 +26,7 @@ MODES = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""How sentence-transformers writes its ways to pool, in the order in which several are put side by side."""
+"""Pooling modes by their names in sentence-transformers, in the order in which several are concatenated."""
 
 MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 
@@ -54,7 +54,7 @@ class Steps:
 
 
 class SentenceEmbedding(PreTrainedModel):
-    """A trunk with its pooling as a task model: its answer is the vector of the text, before it is brought to length 1.
+    """A trunk with its pooling, whose output is the vector of the text before normalisation.
 
     Args:
         trunk: The bare model; it stays the caller's own.
@@ -93,7 +93,7 @@ class SentenceEmbedding(PreTrainedModel):
 
 
 def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
-    """Return one vector for each text, (B, H), made of its tokens' states.
+    """Pool the hidden states of tokens to one vector for each text, (B, H).
 
     Args:
         hidden: (B, T, H).
@@ -112,7 +112,7 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
-    """Return a bare trunk as an embedding model, with the steps that its files or the caller name.
+    """Return a trunk with the pooling and further steps that its files or the caller name.
 
     Args:
         model: A bare model of transformers, or a `SentenceTransformer`.
@@ -224,7 +224,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
 
 
 def _check_vectors(embedding: SentenceEmbedding, model: nn.Module) -> None:
-    """Compare with the vectors that a `SentenceTransformer` gives itself."""
+    """Check that the vectors equal those of the `SentenceTransformer` itself."""
     ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=ids.device)  # (2, 3)
     with torch.inference_mode():
@@ -241,7 +241,7 @@ def _check_vectors(embedding: SentenceEmbedding, model: nn.Module) -> None:
 
 
 def _check_order(kinds: Sequence[str]) -> None:
-    """Refuse steps other than a trunk, a pooling, dense layers and at the end bringing to length 1."""
+    """Refuse steps other than a trunk, a pooling, dense layers and a final normalisation."""
     middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
     if list(kinds[:2]) != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in middle):
         raise UnsupportedModelError(

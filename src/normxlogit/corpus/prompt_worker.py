@@ -1,4 +1,4 @@
-"""The shard function for prompts and completions, and for answers: which sources each rests on."""
+"""The worker for shards of completions and of cited answers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +15,10 @@ from .jobs import CompletionJob
 from .rows.media import BESIDE, media_of
 from .rows.shards import Shard
 from .settings import Settings
-from .worker import ExplainedShard
+from .shard_worker import ExplainedShard
 
 WRITTEN_AT_ONCE = 8
-"""Prompts that are continued together."""
+"""Prompts that are completed in one batch."""
 
 
 @dataclass(frozen=True)

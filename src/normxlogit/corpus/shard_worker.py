@@ -1,4 +1,4 @@
-"""The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
+"""The worker for shards of predictions, which local and Ray engines share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Prepared:
-    """A shard as the model reads it.
+    """An encoded shard.
 
     Attributes:
         rows: Which of its rows were encoded.
@@ -43,7 +43,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class ExplainedShard:
-    """A shard explained.
+    """An explained shard.
 
     Attributes:
         rows: Which of its rows were encoded.
@@ -62,12 +62,12 @@ class ExplainedShard:
 
     @property
     def places(self) -> list[int]:
-        """The places of the rows that have a result: those of the batches, then the others."""
+        """The places of the rows with results: those of the batches, then the others."""
         return [*(index for places, _ in self.batches for index in places), *self.results]
 
     @property
     def tokens(self) -> int:
-        """Tokens explained."""
+        """The number of explained tokens."""
         lengths = lengths_of(self.encodings)
         return sum(lengths[place] for place in self.places)
 
@@ -108,20 +108,22 @@ class ShardWorker:
 
     def _targets(self, column: Any) -> tuple[list[Any], dict[int, str]]:
         """Return each row's target, and the problems of rows without one."""
-        by_name: dict[str | None, int | str] = {None: "no target"}
-        names: list[Any] = column.to_pylist()
-        by_name |= {name: self._target(name) for name in set(names) - {None}}
-        targets = [by_name[name] for name in names]
-        return targets, {i: value for i, value in enumerate(targets) if isinstance(value, str)}
+        names: list[str | None] = column.to_pylist()
+        indices: dict[str | None, int | None] = {None: None}
+        problems: dict[str | None, str] = {None: "no target"}
+        for name in set(names) - {None}:
+            try:
+                indices[name] = self._target_index(str(name))
+            except TargetError as error:  # noqa: PERF203  # of the rows with this target alone
+                indices[name], problems[name] = None, str(error)
+        return [indices[name] for name in names], {
+            i: problems[name] for i, name in enumerate(names) if name in problems
+        }
 
-    def _target(self, name: str) -> int | str:
-        """Return the index of a target, or its problem."""
-        try:
-            index = index_of(self.model.task, choice_from_text(self.model.task, name), self.model.output_count)
-            check_target(self.model.task, self.model.output_count, index, self.job.contrast)
-            return index
-        except TargetError as error:
-            return str(error)
+    def _target_index(self, name: str) -> int:
+        index = index_of(self.model.task, choice_from_text(self.model.task, name), self.model.output_count)
+        check_target(self.model.task, self.model.output_count, index, self.job.contrast)
+        return index
 
     def explain(self, prepared: Prepared) -> ExplainedShard:
         """Run the model and the method over a shard.
@@ -132,7 +134,8 @@ class ShardWorker:
         encodings, model = prepared.encodings, self.model
         options = self.settings.options(prepared.targets)
         limit = model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
-        single = [i for i, n in enumerate(lengths_of(encodings)) if limit is not None and n > limit]
+        # Long texts and media are explained as `Attribution` objects, all others in columns.
+        as_objects = [i for i, n in enumerate(lengths_of(encodings)) if limit is not None and n > limit]
         batches: list[tuple[list[int], ScoreColumns]] = []
         results: dict[int, Attribution] = {}
         problems = dict(prepared.problems)
@@ -140,19 +143,19 @@ class ShardWorker:
         def report(place: int, reason: str) -> None:
             problems[prepared.rows[place]] = reason
 
-        if isinstance(encodings, EncodingColumns) and len(single) < len(encodings):
-            short = sorted(set(range(len(encodings))) - set(single))
-            single_window = encodings.take(short) if single else encodings
+        if isinstance(encodings, EncodingColumns) and len(as_objects) < len(encodings):
+            in_columns = sorted(set(range(len(encodings))) - set(as_objects))
+            column_encodings = encodings.take(in_columns) if as_objects else encodings
 
             def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-                batch = model.batch(single_window.take(places), [short[i] for i in places])
+                batch = model.batch(column_encodings.take(places), [in_columns[i] for i in places])
                 run = options.method.forward(model, batch, options.layers)
-                return [([short[i] for i in places], score_batch(model, run, options))]
+                return [([in_columns[i] for i in places], score_batch(model, run, options))]
 
             def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-                return self._halving(score, places, lambda i, reason: report(short[i], reason))
+                return self._halving(score, places, lambda i, reason: report(in_columns[i], reason))
 
-            for attempt in batch_attempts(model, single_window, options.method.memory):
+            for attempt in batch_attempts(model, column_encodings, options.method.memory):
                 with attempt as places:
                     batches += score_all(places)
 
@@ -161,13 +164,13 @@ class ShardWorker:
             results.update(zip(places, explained, strict=True))
             return explained
 
-        if single:
-            self._halving(explain, single, report)
+        if as_objects:
+            self._halving(explain, as_objects, report)
         return ExplainedShard(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
 
 def _check_job(model: TaskModel, job: Predictions) -> None:
-    """Refuse what would be wrong in every row, before anything is written."""
+    """Refuse settings that would fail in every row, before anything is written."""
     model.task.check_explains_inputs(model)
     model.refresh()
     if model.task.compares:
