@@ -191,7 +191,7 @@ def _call_as_decoder(
             width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
             weight = next(model.parameters())
             encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
-        states_mask = None if frames_mask is None else source_mask[..., 0].bool()
+        states_mask = None if frames_mask is None or source_mask is None else source_mask[..., 0].bool()
         inputs["encoder_outputs"] = EncoderOutput(last_hidden_state=encoder_states, attention_mask=states_mask)
     if "inputs_embeds" in inputs:
         inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")

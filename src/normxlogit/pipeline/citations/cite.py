@@ -36,6 +36,11 @@ from .windows import read_in_windows
 
 Spans = dict[str, tuple[int, ...]]
 
+UNTESTED_MEDIA = (
+    "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
+)
+"""The note of citations with pictures or sounds that were not tested; measured in docs/results-pointing.md."""
+
 LONGEST = 3
 """Most messages that the error for a long conversation names."""
 
@@ -135,9 +140,14 @@ def cite_answered(
     values = values_of(completed)
     cited = explain(values)
     if options.verify is None:
-        return cited
+        return _with_note(cited, UNTESTED_MEDIA) if completed.encoding.media else cited
     test = _tested(model, values, cited, options.verify, parts)
     return replace(cited, attribution=replace(cited.attribution, verified=test))
+
+
+def _with_note(cited: Citations, note: str) -> Citations:
+    attribution = cited.attribution
+    return replace(cited, attribution=replace(attribution, notes=(*attribution.notes, note)))
 
 
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:

@@ -21,6 +21,7 @@ from ...results.units.regions import boxes_outside, is_box, regions_of
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
+from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed import Completed
@@ -116,9 +117,7 @@ def explain_sources(
     else:
         tokens = explain_completion(model, completed, options)
         result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts, merge=merge)
-        if completed.encoding.media and not method.info.tokenwise:
-            passes |= {"backward_passes": float(weights.shape[1])}
-        elif not method.info.tokenwise:
+        if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     return replace(result, diagnostics=passes)
 
@@ -222,10 +221,10 @@ def _token_scores(
     context = sequence.take(range(len(sequence) - 1))
     if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
-    if context.media:  # scored token by token: pictures and sounds are sources as a whole
-        return None
     if context.source is not None and not isinstance(method, FrozenGradient):  # it would not reach the encoder
         return None
+    if context.media:
+        check_reads_media(method)
     batch = model.batch([context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, None, predict=False)
     if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
@@ -242,20 +241,23 @@ def _token_scores(
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
+    sink_tokens = None if scores.sinks is None else scores.sinks[0].cpu()  # (T - 1,)
+    row_scores = replace(scores.map(lambda values: values[0].detach().float().cpu()), sinks=sink_tokens)
+    row_scores, placed = split_media_scores(context, row_scores)
     bias, sink_share = (
-        None if values is None else values[0, :, 0].detach().float().cpu().numpy()
-        for values in (scores.bias, scores.sink)
+        None if values is None else values[:, 0].contiguous().numpy() for values in (row_scores.bias, row_scores.sink)
     )  # (K + J,) each
-    sinks = () if scores.sinks is None else tuple(scores.sinks[0].nonzero()[:, 0].tolist())
+    sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
     joined = completed.joined()  # of an encoder-decoder model with the source in front, as the scores are
     encoding = joined.encoding
-    values = scores.values[0, :, 0].detach().float().cpu()  # (K + J, T - 1)
-    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K + J, T): the last token is never read
+    table: FloatArray = torch.nn.functional.pad(row_scores.values[:, 0], (0, 1)).numpy()  # (K + J, T), the last unread
     units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
+    units, table, media = appended(units, table, placed, layers=False)
     result = _of_parts(model, completed, method, parts, table, units)
     return replace(
         result,
         prompt_tokens=joined.prompt_tokens,
+        media=media,
         bias=bias,
         sink=sink_share if sinks else None,
         sinks=sinks,
