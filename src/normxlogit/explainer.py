@@ -196,12 +196,12 @@ class Explainer:
             TargetError: If the target does not exist, or is a list.
             MethodError: If there is no method, or one does not exist; `UnsupportedModelError` where one does not work.
         """
-        chosen = compared_methods(methods, options.get("target"))
+        method_list = compared_methods(methods, options.get("target"))
         inputs = repeatable(inputs)  # each method reads them
-        results = [self(inputs, method=method, **options) for method in chosen]
+        results = [self(inputs, method=method, **options) for method in method_list]
         if isinstance(results[0], Attribution):
             return Attributions(results)
-        return [Attributions(each) for each in zip(*results, strict=True)]
+        return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods: a call takes the result.
@@ -257,10 +257,10 @@ class Explainer:
             MethodError: If the method does not exist, or needs a pass of its own over a completion.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
-        chosen = named_or_default(options.get("method"), "recorded")
+        chosen_method = named_or_default(options.get("method"), "recorded")
         if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
-            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen))
-        return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen))
+            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen_method))
+        return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
     def generate(self, prompt: Prompt | Recording, **options: Any) -> Attribution: ...
@@ -420,8 +420,8 @@ class Explainer:
             MethodError: If the method does not exist or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        chosen, model = named_or_default(method, "completions"), self._language_model
-        options: dict[str, Any] = {"method": chosen, "verify": verify, "messages": messages, "system": system}
+        chosen_method, model = named_or_default(method, "completions"), self._language_model
+        options: dict[str, Any] = {"method": chosen_method, "verify": verify, "messages": messages, "system": system}
         return cite_stream(model, pieces, question, documents, **options)
 
     @overload
@@ -450,9 +450,9 @@ class Explainer:
             MethodError: If the method does not exist, or `matrix` is for another than `frozen-gradient`.
             UnsupportedModelError: If the model does not embed, or the method does not work on it.
         """
-        chosen, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
+        chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
-        return explain_similarity(self._model, first, second, chosen, matrix=matrix, verify=verify)
+        return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)
 
     @cached_property
     def _language_model(self) -> TaskModel:

@@ -91,8 +91,8 @@ def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     """Return the names of a forward's arguments, and whether it takes any others."""
     parameters = inspect.signature(model.forward).parameters.values()
     by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
-    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    argument_names = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
+    return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _check_arguments(model: nn.Module) -> None:

@@ -268,8 +268,8 @@ class Completions(CompletionJob[Completed]):
         columns = {"text": TextColumn((str(self.prompt_column),), prompt_cell)}
         if self.completion_column is not None:
             columns["completion"] = TextColumn((self.completion_column,), text_cell)
-        named = zip(BESIDE.values(), (self.image_column, self.audio_column), strict=True)
-        return InputColumns(columns, {prefix: name for prefix, name in named if name is not None})
+        media_columns = zip(BESIDE.values(), (self.image_column, self.audio_column), strict=True)
+        return InputColumns(columns, {prefix: name for prefix, name in media_columns if name is not None})
 
     def result_kind(self, task_kind: str) -> str:
         """Return that the results are sources."""
@@ -434,20 +434,20 @@ def fields_of(kind: type) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _column(given: object, name: str, usual: Sequence[str], names: Sequence[str], content: str) -> str:
+def _column(setting: object, name: str, usual: Sequence[str], names: Sequence[str], content: str) -> str:
     """Return the column of a job: the given one, or the first default name among the input's columns.
 
     Args:
-        given: What the caller gave.
+        setting: What the caller gave.
         name: The name of the setting.
         usual: The usual columns.
         names: The columns of the input; none for a stream.
         content: What the column holds, for the error.
     """
-    if given is not None and not isinstance(given, str):
-        raise InputError(f"{name}= is the name of a column, not {given!r}")
-    if given:
-        return given
+    if setting is not None and not isinstance(setting, str):
+        raise InputError(f"{name}= is the name of a column, not {setting!r}")
+    if setting:
+        return setting
     column = next((column for column in usual if column in names), usual[0])
     if names and column not in names:
         option = name.replace("_", "-")

@@ -66,7 +66,7 @@ def run_ray(
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
-    before = (context.target_max_block_size, context.enable_progress_bars)
+    settings_before = (context.target_max_block_size, context.enable_progress_bars)
     log = logging.getLogger("ray.data")
     level = log.level
     try:
@@ -90,7 +90,7 @@ def run_ray(
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
-        context.target_max_block_size, context.enable_progress_bars = before
+        context.target_max_block_size, context.enable_progress_bars = settings_before
         log.setLevel(level)
         if ours:
             ray.shutdown()

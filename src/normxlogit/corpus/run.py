@@ -118,9 +118,9 @@ def attribute(
     if isinstance(job, Predictions):
         chosen_method = method_named(_default_method(explainer, job.layers) if method is None else method)
     else:
-        chosen = completion_methods(method)
-        chosen_method = method_named(chosen["method"])
-        media_method = None if chosen["media_method"] is None else method_named(chosen["media_method"])
+        candidates = completion_methods(method)
+        chosen_method = method_named(candidates["method"])
+        media_method = None if candidates["media_method"] is None else method_named(candidates["media_method"])
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
@@ -164,17 +164,17 @@ def attribute(
 
 def _resume(folder: Folder, manifest: Manifest) -> bool:
     """Enter the shards of earlier runs into the manifest, and return whether the corpus is complete."""
-    before = folder.read_manifest()
-    if before is None:
+    earlier_manifest = folder.read_manifest()
+    if earlier_manifest is None:
         return False
-    manifest.written = folder.written(before)
+    manifest.written = folder.written(earlier_manifest)
     if manifest.count("rows") == manifest.count("errors"):  # no result to keep
         folder.remove(manifest.written)
         manifest.written = {}
         return False
-    before.refuse_changes(manifest, folder.place)
-    manifest.model = before.model  # of the device that it was begun on
-    return before.complete and len(manifest.written) == len(before.written)
+    earlier_manifest.refuse_changes(manifest, folder.place)
+    manifest.model = earlier_manifest.model  # of the device that it was begun on
+    return earlier_manifest.complete and len(manifest.written) == len(earlier_manifest.written)
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:

@@ -94,8 +94,8 @@ class ShardWorker:
         problems = {i: reason for i, reason in enumerate(table["problem"].to_pylist()) if reason is not None}
         targets = None
         if self.job.target_column is not None:
-            targets, wrong = self._targets(table["target"])
-            problems = wrong | problems
+            targets, target_problems = self._targets(table["target"])
+            problems = target_problems | problems
         rows = [i for i in range(len(table)) if i not in problems]
         readable = table.take(np.array(rows, np.int64)) if problems else table
         inputs: list[Any] = media_of(readable) if self.settings.columns.media else readable["text"].to_pylist()

@@ -135,14 +135,14 @@ def run_frontier(
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify.
     """
-    chosen = methods or frontier_methods(explainer)
+    method_list = methods or frontier_methods(explainer)
     timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
     shared = [environment(explainer._model.device), [e.ids for e in timed], rounds]
     costs = ResultCache[Cost](folder, explainer._model, shared, Cost)
     refusals = (UnsupportedModelError, MethodError)
     options: dict[str, Any] = {"folder": folder, "seed": seed, "refusals": refusals, "on_progress": on_progress}
     points = []
-    for method, result in zip(chosen, run_methods(explainer, examples, chosen, **options), strict=True):
+    for method, result in zip(method_list, run_methods(explainer, examples, method_list, **options), strict=True):
         if isinstance(result, Refused):
             points.append(Point(method.spec, reason=result.reason))
         else:

@@ -180,16 +180,16 @@ WITHOUT_BACKWARD = ("WarnNotImplemented", "NotImplemented")
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
     """Return descriptions of the operations in the graph of an output that pass no gradient on."""
-    found, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
+    descriptions, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is None or node in visited:
             continue
         visited.add(node)
         if stem(node) in WITHOUT_BACKWARD:
-            found[f"an operation{_in_module(node)}"] = None
+            descriptions[f"an operation{_in_module(node)}"] = None
         waiting += [parent for parent, _ in node.next_functions]
-    return list(found)
+    return list(descriptions)
 
 
 def _in_module(node: Any) -> str:

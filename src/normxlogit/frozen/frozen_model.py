@@ -218,10 +218,10 @@ class FrozenModel:
         """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
         is_read = (read_positions >= 0).to(states.device)  # (B, G)
         texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        read = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
+        read_states = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
         values = contrasted_logits(
-            head_answers(self._passes.head.tokens, read, gradients=states.requires_grad),
-            read,
+            head_answers(self._passes.head.tokens, read_states, gradients=states.requires_grad),
+            read_states,
             target.ids.to(states.device)[is_read][:, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
         )[:, 0]

@@ -228,8 +228,8 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):
         raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
-    named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
-    return {**named, **template_kwargs}
+    template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
+    return {**template_options, **template_kwargs}
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:

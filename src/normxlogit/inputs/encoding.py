@@ -143,13 +143,13 @@ class Encoding:
         Raises:
             InputError: If a token that stands for a picture or a sound is left out, which is read whole.
         """
-        chosen = list(indices)
+        kept_indices = list(indices)
 
         def pick(values: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(values[index] for index in chosen)
+            return tuple(values[index] for index in kept_indices)
 
         inputs = {
-            name: list(values[: len(chosen)]) if name == POSITIONS else [values[index] for index in chosen]
+            name: list(values[: len(kept_indices)]) if name == POSITIONS else [values[index] for index in kept_indices]
             for name, values in self.inputs.items()
         }
         return replace(
@@ -160,8 +160,8 @@ class Encoding:
             word_ids=self.word_ids and pick(self.word_ids),
             sequence_ids=pick(self.sequence_ids),
             special=pick(self.special),
-            media=tuple(_with_moved_tokens(medium, chosen) for medium in self.media),
-            position=chosen.index(self.position) if self.position in chosen else None,
+            media=tuple(_with_moved_tokens(medium, kept_indices) for medium in self.media),
+            position=kept_indices.index(self.position) if self.position in kept_indices else None,
         )
 
     def __len__(self) -> int:

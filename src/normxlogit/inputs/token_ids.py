@@ -104,14 +104,14 @@ def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
         return None
     if len(set(map(len, rows))) < 2 and not any(isinstance(row, Tensor) for row in rows):
         return None
-    given = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
-    for name, values in given.items():
+    fields = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
+    for name, values in fields.items():
         if not isinstance(values, list | tuple) or len(values) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
     backends = getattr(encoded, "encodings", None)
     backends = backends if backends and len(backends) == len(rows) else [None] * len(rows)
     return [
-        BatchEncoding({name: [plain_cell(values[row])] for name, values in given.items()}, backend)
+        BatchEncoding({name: [plain_cell(values[row])] for name, values in fields.items()}, backend)
         for row, backend in enumerate(backends)
     ]
 

@@ -33,9 +33,9 @@ logger = logging.getLogger("normxlogit")
 
 def cache_folder() -> Path | None:
     """Return the folder of the cache; None if the user has turned it off."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    if named is not None:
-        return Path(named).expanduser() / "gguf" if named else None
+    configured = os.environ.get(FOLDER_VARIABLE)
+    if configured is not None:
+        return Path(configured).expanduser() / "gguf" if configured else None
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "normxlogit" / "gguf"
 

@@ -146,8 +146,8 @@ class KernelShap(_Surrogate):
 
     def subsets(self, players: int) -> Booleans:
         """Return all subsets if there are few, otherwise random ones, (N, M)."""
-        drawn = all_subsets(players) if self._takes_all_subsets(players) else shapley_subsets(players, self.seed)
-        return np.stack(list(itertools.islice(drawn, self.samples)))
+        subsets = all_subsets(players) if self._takes_all_subsets(players) else shapley_subsets(players, self.seed)
+        return np.stack(list(itertools.islice(subsets, self.samples)))
 
     def _takes_all_subsets(self, players: int) -> bool:
         """Return whether there are no more subsets of the players than samples."""

@@ -160,8 +160,8 @@ def padding_id(
     if not isinstance(module, PreTrainedModel):
         return _first_usable((tokenizer.pad_token_id, 0), None), True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
-    chosen = _first_usable((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
-    return chosen, chosen == configured
+    pad_id = _first_usable((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
+    return pad_id, pad_id == configured
 
 
 def filler_id(config: PretrainedConfig, pad: int) -> int:

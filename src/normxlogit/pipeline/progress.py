@@ -31,12 +31,12 @@ class Update(Protocol):
 @contextmanager
 def no_bars() -> Iterator[None]:
     """Show no bar inside the block unless one is requested, as the caller shows its own."""
-    before = getattr(_silent, "on", False)
+    was_silent = getattr(_silent, "on", False)
     _silent.on = True
     try:
         yield
     finally:
-        _silent.on = before
+        _silent.on = was_silent
 
 
 @contextmanager

@@ -159,8 +159,8 @@ def _verified(
             removed = [origins[place][unit] for unit in units]
             from_query.append((query, [token for side, token in removed if side == 0]))
             from_document.append((documents[place], [token for side, token in removed if side == 1]))
-        queries, others = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
-        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, others, strict=True)]
+        queries, document_vectors = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
+        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, document_vectors, strict=True)]
         return [Answer(None, cosine, None) for cosine in cosines]
 
     removables = [removable(result) for result in results]

@@ -161,12 +161,12 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
         explained = outputs.gather(1, targets)  # (B, 1)
         # Where labels do not exclude each other, the answer is read from the explained label's own output.
-        shown = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
-        shown, measured = to_host(shown, explained)
+        top = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
+        top, measured = to_host(top, explained)
         self.model.check_finite(measured, run.batch)
         return [
             Answer(prediction, float(value), self._outcome(prediction))
-            for prediction, value in zip(task.describe(shown), measured[:, 0].tolist(), strict=True)
+            for prediction, value in zip(task.describe(top), measured[:, 0].tolist(), strict=True)
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
@@ -259,9 +259,9 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
     control = None
     if len(words) >= size:
-        drawn = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
-        (answer,) = yield [_tokens(parts, drawn)]
-        control = removal(drawn, answer)
+        control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
+        (answer,) = yield [_tokens(parts, control_parts)]
+        control = removal(control_parts, answer)
     return Verification(
         **measured._asdict(),
         original=removal([], original),
@@ -354,8 +354,8 @@ def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
         return kinds[0]
     parts = [
         part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
-        for found, unit, _ in kinds
-        for part in found
+        for parts_of_kind, unit, _ in kinds
+        for part in parts_of_kind
     ]
     return Removable(parts, "part", "removed")
 

@@ -253,7 +253,7 @@ class Attribution(Record):
             return self
         name, of_completion = self.targets[index].name, self.completion is not None
         values = self.diagnostics.items()
-        chosen = self._transformed(
+        result = self._transformed(
             lambda scores: scores[index],
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
@@ -262,9 +262,9 @@ class Attribution(Record):
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )
         return (
-            chosen._with_units_before(self._read_before(index))
+            result._with_units_before(self._read_before(index))
             if self.generated and self.prompt_tokens is not None
-            else chosen
+            else result
         )
 
     def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
@@ -530,8 +530,8 @@ class Attribution(Record):
         require(len(self.completion or "") <= length or self.text is None, "completion: longer than the text")
         tokens = self.units.kind.count("token")
         start = self.prompt_tokens or 0
-        written = 0 if self.prompt_tokens is None else len(self.generated)
-        fits = start + written == tokens if written else start <= tokens
+        generated_count = 0 if self.prompt_tokens is None else len(self.generated)
+        fits = start + generated_count == tokens if generated_count else start <= tokens
         require(fits, "prompt_tokens: not the number before the generated ones")
         for name, values_of in (("predictions", self.predictions), ("generated", self.generated)):
             fits = self.completion is None or len(values_of) in (0, targets)

@@ -383,15 +383,15 @@ class Citations(Record):
         """The numbers that each sentence cites; none if it does not rest on the documents."""
         return [sentence.citations for sentence in self._support_with(LEAST_SHARE)]
 
-    def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
+    def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
         """Return the answer with marks after each sentence; `written` formats each piece of text."""
         text, position = "", len(self.text) - len(self.answer)
         for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
             start, end = target.span or (position, position)
             end = start + len(self.text[start:end].rstrip())
-            text += written(self.text[position:end]) + "".join(map(mark.format, numbers))
+            text += format_text(self.text[position:end]) + "".join(map(mark.format, numbers))
             position = end
-        return text + written(self.text[position:])
+        return text + format_text(self.text[position:])
 
     def _validate(self) -> None:
         a, tested, sources = self.attribution, self.verified, self.sources

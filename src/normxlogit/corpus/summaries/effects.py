@@ -56,10 +56,10 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
     """
     listed = dict.fromkeys((unit.label, unit.text) for units in lists for unit in units)
     places = _drawn_places(run, model, list(listed), count)
-    encodings, words = _texts(run, model, {row for drawn in places.values() for row, *_ in drawn})
+    encodings, words = _texts(run, model, {row for unit_places in places.values() for row, *_ in unit_places})
     keys: dict[tuple[str, str], list[RowRemoval]] = {}
-    for (label, text), drawn in places.items():
-        for row, place, written in drawn:
+    for (label, text), unit_places in places.items():
+        for row, place, written in unit_places:
             name, tokens = words[row][place] if place < len(words[row]) else ("", ())
             if name != written:
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
@@ -75,8 +75,8 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         return remove_tokens(model, encodings[row], tokens, masked=False) if tokens else encodings[row]
 
     answers: PerturbedAnswers[RowRemoval, np.ndarray] = PerturbedAnswers(model, without, read)
-    every = dict.fromkeys(key for removals in keys.values() for key in removals)
-    removals_read = [*dict.fromkeys((row, ()) for row, _ in every), *every]
+    all_removals = dict.fromkeys(key for removals in keys.values() for key in removals)
+    removals_read = [*dict.fromkeys((row, ()) for row, _ in all_removals), *all_removals]
     logits = dict(zip(removals_read, answers(removals_read), strict=True))
     classified = model.task.outcomes == "exclusive"
     effects = {}

@@ -111,9 +111,9 @@ def evaluate_grounding(
         InputError: If the scores of the method do not add up.
     """
     model = explainer._language_model
-    chosen = named_or_default(method, "completions")
-    reader = SignalReader(model, chosen, max_new_tokens)
-    cache = ResultCache[Figures](folder, model, [chosen.spec, max_new_tokens], Figures)
+    chosen_method = named_or_default(method, "completions")
+    reader = SignalReader(model, chosen_method, max_new_tokens)
+    cache = ResultCache[Figures](folder, model, [chosen_method.spec, max_new_tokens], Figures)
     answers: list[MeasuredAnswer] = []
 
     def measure(case: Case, evidence: Evidence, samples: int) -> Figures:
@@ -164,23 +164,23 @@ def compare_signals(
         titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
     comparisons = []
     for title, evidence, questions in titles:
-        chosen = [
+        scored_answers = [
             (answer, score)
             for answer, score in zip(answers, scores, strict=True)
             if answer.evidence in ("there", evidence) and (questions is None or answer.case.question in questions)
         ]
-        if len({answer.evidence for answer, _ in chosen}) == 2:
-            comparisons.append(SignalComparison(title, _signals(chosen, seed)))
+        if len({answer.evidence for answer, _ in scored_answers}) == 2:
+            comparisons.append(SignalComparison(title, _signals(scored_answers, seed)))
     if not comparisons or comparisons[0].title != titles[0][0]:
         raise DataError("the model answers no supported or no unsupported case")
     return comparisons
 
 
-def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
+def _signals(scored_answers: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
     """Return the signals of answers, best first."""
     signals = []
-    for name in dict.fromkeys(name for _, score in chosen for name in score):
-        having = [(answer, score) for answer, score in chosen if name in score]
+    for name in dict.fromkeys(name for _, score in scored_answers for name in score):
+        having = [(answer, score) for answer, score in scored_answers if name in score]
         labels = np.array([answer.evidence == "there" for answer, _ in having])
         values = np.array([[score[name], score[SHARE]] for _, score in having], np.float64)  # (N, 2)
         if len(set(labels.tolist())) < 2:

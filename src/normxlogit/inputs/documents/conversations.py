@@ -215,8 +215,10 @@ class _Reader:
         elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
             is_picture = type_ in PICTURE_TYPES
             medium = {**part, "type": "image" if is_picture else "audio"}
-            shown = Message("picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind)
-            self.messages.append(shown)
+            medium_message = Message(
+                "picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind
+            )
+            self.messages.append(medium_message)
         elif type_ != "redacted_thinking":
             self.notes.append(UNREAD.format(self._number, type_))
 

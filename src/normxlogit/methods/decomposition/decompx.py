@@ -194,11 +194,11 @@ class _LayerOnShares:
         # Other positions are needed only as values, so that the states can be overwritten row by row.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
         for rows_part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
-            chosen = rows[rows_part]  # (i,)
-            carried = layer.attention[:, :, chosen] @ values  # (B, heads, i, T * D)
+            part_rows = rows[rows_part]  # (i,)
+            carried = layer.attention[:, :, part_rows] @ values  # (B, heads, i, T * D)
             carried = carried.unflatten(-1, (width, -1)).permute(0, 2, 3, 1, 4).flatten(3)  # (B, i, T, H)
-            mixed = (carried @ weight.T).add_(shares[:, chosen])  # (B, i, T, H)
-            output[:, rows_part] = self._after_attention(_add_bias(mixed, bias), all_texts, chosen)
+            mixed = (carried @ weight.T).add_(shares[:, part_rows])  # (B, i, T, H)
+            output[:, rows_part] = self._after_attention(_add_bias(mixed, bias), all_texts, part_rows)
         return output
 
     def _values(self, shares: Tensor) -> Tensor:

@@ -189,21 +189,27 @@ def cite_stream(
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
     options = Options(method=method, verify=verify)
-    read: ConversationPrompt | None = None
+    conversation_input: ConversationPrompt | None = None
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or system is not None:
             raise InputError("messages hold the question and the system message; pass one or the other")
         conversation = read_conversation(messages)
-        read = conversation_prompt(model, conversation, answer="")
+        conversation_input = conversation_prompt(model, conversation, answer="")
     elif messages is None:
         pictures, texts = separate_pictures(documents)
         documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
-        if read is not None:
-            completed = ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True)
-            return Answered(completed, read.question, with_media_messages(read.messages, completed.encoding))
+        if conversation_input is not None:
+            completed = ask(
+                model, None, conversation_input.spans, messages=conversation_input.prompt, answer=text, longer=True
+            )
+            return Answered(
+                completed,
+                conversation_input.question,
+                with_media_messages(conversation_input.messages, completed.encoding),
+            )
         completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
         return Answered(completed, question or "")
 

@@ -175,6 +175,6 @@ def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     parts = []
     for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(states).float()  # (G', V)
-        chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-        parts.append(chosen - logits.logsumexp(-1))  # (G',)
+        token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+        parts.append(token_logits - logits.logsumexp(-1))  # (G',)
     return torch.cat(parts)

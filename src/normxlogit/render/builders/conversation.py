@@ -86,9 +86,9 @@ def _group_folded(
         The line of each group, empty for an open one, and its items.
     """
     groups: list[tuple[str, list[T]]] = []
-    for shown, pairs in groupby(zip(is_open, items, strict=True), itemgetter(0)):
+    for is_shown, pairs in groupby(zip(is_open, items, strict=True), itemgetter(0)):
         group = [item for _, item in pairs]
-        line = "" if shown else summary(group)
+        line = "" if is_shown else summary(group)
         if groups and groups[-1][0] == line == "":
             groups[-1][1].extend(group)
         else:

@@ -136,13 +136,20 @@ def _strongest(g: Attribution, negative: str) -> Table:
     for part, generated in enumerate(g.generated):
         scored = []
         for tokens, scores in zip(groups, merges, strict=True):
-            seen = tuple(i for i in tokens if i < prompt_tokens + part)
-            if seen and (
-                score := scores[part] if seen == tokens else merge_scores(g.scores[part, list(seen)], g.merge)
+            tokens_before = tuple(i for i in tokens if i < prompt_tokens + part)
+            if tokens_before and (
+                score := scores[part]
+                if tokens_before == tokens
+                else merge_scores(g.scores[part, list(tokens_before)], g.merge)
             ):
-                scored.append((score, seen))
+                scored.append((score, tokens_before))
         scored = sorted(scored, key=lambda pair: -abs(pair[0]))[:STRONGEST]
-        grid = Grid([""], [_name(g, *seen) for _, seen in scored], np.array([[s for s, _ in scored]]), signed=g.signed)
+        grid = Grid(
+            [""],
+            [_name(g, *tokens_before) for _, tokens_before in scored],
+            np.array([[s for s, _ in scored]]),
+            signed=g.signed,
+        )
         words = tuple(
             Piece(p.name, p.strength, number=p.number, details=negative if p.strength < 0 else "")
             for p in grid.pieces(0)

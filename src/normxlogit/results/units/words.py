@@ -101,9 +101,9 @@ def word_groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int
                 break
             first, last = min(first, units[unit][0]), max(last, units[unit][1])
         if groups and first < groups[-1][1]:
-            before = groups.pop()
-            first, last = before[0], max(before[1], last)
-            waiting = before[2] + waiting
+            previous = groups.pop()
+            first, last = previous[0], max(previous[1], last)
+            waiting = previous[2] + waiting
         groups.append((first, last, [*waiting, index]))
         waiting = []
     if waiting and groups:

@@ -314,8 +314,8 @@ def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tenso
     """
     name = model.module.main_input_name
     if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) and name in row for row in inputs):
-        each = [_processed(row, model) for row in inputs]
-        return [signal for signals, _ in filter(None, each) for signal in signals], False
+        processed_rows = [_processed(row, model) for row in inputs]
+        return [signal for signals, _ in filter(None, processed_rows) for signal in signals], False
     columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs) if is_table(inputs) else None
     if columns is None or name not in columns:
         return None

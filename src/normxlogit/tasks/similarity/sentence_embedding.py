@@ -103,8 +103,10 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
     mask = attention_mask.to(hidden.dtype)  # (B, T)
     if mode in ("cls", "lasttoken"):
         places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
-        chosen = attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)  # (B,)
-        return hidden[torch.arange(len(hidden), device=hidden.device), chosen]  # (B, H)
+        token_places = (
+            attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)
+        )  # (B,)
+        return hidden[torch.arange(len(hidden), device=hidden.device), token_places]  # (B, H)
     weights = mask * mask.cumsum(-1) if mode == "weightedmean" else mask  # (B, T)
     total = weights.sum(-1, keepdim=True)  # (B, 1)
     total = total.sqrt() if mode == "mean_sqrt_len_tokens" else total
