@@ -45,8 +45,8 @@ class Shown(NamedTuple):
 
     Attributes:
         page: A self-contained HTML page.
-        json: What the library loads again.
-        notes: What could not be shown, such as a method that does not work on the model.
+        json: The result as JSON, which the library loads.
+        notes: Notes on what is not shown, such as a method that does not work on the model.
     """
 
     page: str
@@ -60,7 +60,7 @@ class App:
 
     Attributes:
         models: The loaded models.
-        limits: What one request may ask.
+        limits: The limits of a request.
     """
 
     models: LoadedModels

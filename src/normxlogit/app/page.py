@@ -79,7 +79,7 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
     """Build the page.
 
     Args:
-        app: What does the work.
+        app: The app.
         methods: The methods that are chosen at first.
         models: Further models to offer.
     """
@@ -310,7 +310,7 @@ def shown(work: Callable[[], Shown], what: str) -> str:
 
     Args:
         work: Does it.
-        what: What the frame is called.
+        what: The title of the frame.
     """
     try:
         return framed(work(), what)
@@ -341,10 +341,10 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
     """Return the field of a model, which offers the app's own and suitable ones on this machine, or takes any name.
 
     Args:
-        app: What does the work.
+        app: The app.
         models: The models of this machine.
         name: The field's id.
-        label: What it is called: one of the keys of `FITTING`.
+        label: The label of the field, a key of `FITTING`.
     """
     task = app.models(None)._model.task
     own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)

@@ -83,7 +83,7 @@ class CompletionJob(Job, Generic[Row]):
     """The base of jobs whose rows are prompts with completions; a `Row` is one as the model reads it.
 
     Attributes:
-        max_new_tokens: Most tokens that the model writes after each; None where they are written already.
+        max_new_tokens: Most tokens that the model writes after each; None if they are written already.
     """
 
     max_new_tokens: int | None = None
@@ -154,7 +154,7 @@ class Predictions(Job):
         merge: How a word's score comes from its tokens'; by default as fits the method.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     shard_rows: ClassVar[int] = 4096
@@ -227,7 +227,7 @@ class Completions(CompletionJob[Completed]):
         audio_column: The same of a sound.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     prompt_column: str | None = None
@@ -325,7 +325,7 @@ class Answers(CitationJob):
             the place of the answer's. By default nothing is tested.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     question_column: str | None = None
@@ -382,7 +382,7 @@ class Conversations(CitationJob):
         verify: As in `Answers`.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     messages_column: str | Sequence[str] | None = None
@@ -438,11 +438,11 @@ def _column(setting: object, name: str, usual: Sequence[str], names: Sequence[st
     """Return the column of a job: the given one, or the first default name among the input's columns.
 
     Args:
-        setting: What the caller gave.
+        setting: The caller's value.
         name: The name of the setting.
         usual: The usual columns.
         names: The columns of the input; none for a stream.
-        content: What the column holds, for the error.
+        content: A description of the column's content, for the error.
     """
     if setting is not None and not isinstance(setting, str):
         raise InputError(f"{name}= is the name of a column, not {setting!r}")

@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return an estimate of the time that is left, None where the length of the input is not known."""
+        """Return an estimate of the time that is left, None if the length of the input is not known."""
         share_done = self.fraction - self.started
         return self.seconds * (1 - self.fraction) / share_done if share_done > 0 else None
 

@@ -24,7 +24,7 @@ RESULT = "result"
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the Ray engine runs on.
+    """The resources of the Ray engine.
 
     Attributes:
         workers: Actors, each with a model of its own.

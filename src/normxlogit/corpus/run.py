@@ -86,7 +86,7 @@ def attribute(
         shard_rows: Rows of a shard; 4096 by default, 64 of pictures, sounds, and all that is not a prediction.
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
-        cluster: What the Ray engine runs on.
+        cluster: The resources of the Ray engine.
         watch: Called with the progress after each shard.
         progress: Whether to show that on standard error; by default on a terminal, after a second.
 
@@ -96,7 +96,7 @@ def attribute(
     Raises:
         DataError: If something cannot be read or written, the folder was made of something else, there are more errors
             than allowed, or no row has a result.
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
         TargetError: If the model has no such label or token, or it is also the contrast.
         MethodError: If the model has no such layer.
     """

@@ -30,7 +30,7 @@ class Prepared:
     Attributes:
         rows: Which of its rows were encoded.
         encodings: Texts in columns; pictures and sounds one by one.
-        targets: What is explained in each, if a column says it.
+        targets: The target of each, if there is a column of targets.
         problems: Why the other rows were not, by row.
     """
 
@@ -77,7 +77,7 @@ class ShardWorker:
 
     Raises:
         UnsupportedModelError: If the model's answer to a single input cannot be explained.
-        TargetError: If the target or the contrast is none of the model's.
+        TargetError: If the model has no such target or contrast.
         MethodError: If the model has no such layer.
     """
 

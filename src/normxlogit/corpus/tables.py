@@ -36,7 +36,7 @@ def shard_table(model: TaskModel, settings: Settings, explained: ExplainedShard,
         model: The model.
         settings: The settings of the run.
         explained: The results.
-        metadata: What else all rows share.
+        metadata: Further values that all rows share.
     """
     arrow, job = arrow_module(), settings.job
     kind = job.result_kind(model.task.result_kind)

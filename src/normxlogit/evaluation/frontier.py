@@ -54,9 +54,9 @@ class Point:
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        result: How faithful it is; None where it does not work on the model.
-        cost: What it costs; None where it does not work on the model.
-        reason: Why it does not work, empty where it does.
+        result: How faithful it is; None if it does not work on the model.
+        cost: Its cost; None if it does not work on the model.
+        reason: Why it does not work, empty if it does.
     """
 
     method: str
@@ -122,7 +122,7 @@ def run_frontier(
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: What to measure, each with its settings; `frontier_methods` if there are none.
+        methods: The methods with their settings; by default those of `frontier_methods`.
         folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
         seed: Seed of the bootstrap.
         rounds: Counted rounds of the timing; a third of them where a method is slow.

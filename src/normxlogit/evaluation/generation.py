@@ -101,7 +101,7 @@ def evaluate_sources(
         seed: Seed of the ablations, the random order and the bootstrap.
         folder: Where finished results are kept, so that a stopped run can be resumed, and one with more methods
             measures those alone; None keeps nothing.
-        on_progress: Called with what is done, prompts done and prompts in all.
+        on_progress: Called with the name of the work, the finished prompts and all prompts.
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.

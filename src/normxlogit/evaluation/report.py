@@ -38,7 +38,7 @@ def report(
     """Return a report in Markdown: a line of metadata, and tables.
 
     Args:
-        metadata: What was measured; nothing where the tables say it.
+        metadata: Facts on the measurement; empty if the tables have them.
         table: The results in Markdown.
         folder: Where the report is also written, as JSON and Markdown; None writes nothing.
         name: Name of both files, without suffix.
@@ -81,7 +81,7 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     Where the answer is a value: by how much it is lower then, with the 95% interval.
 
     Returns:
-        The table, the method that changes most first; empty where this was not measured.
+        The table, the method that changes most first; empty if this was not measured.
     """
     measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
     if not measured:

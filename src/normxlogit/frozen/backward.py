@@ -31,9 +31,9 @@ def frozen_backward(
     """Backpropagate by the rules of the frozen network inside the block, through the graph of some tensors.
 
     Args:
-        outputs: What is backpropagated from.
-        leaves: What the input enters the graph by.
-        constant: Is given, in each backward pass, the products of held values and their gradients.
+        outputs: The tensors to backpropagate from.
+        leaves: The leaves at which the input enters the graph.
+        constant: Called in each backward pass with the products of held values and their gradients.
 
     Raises:
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.

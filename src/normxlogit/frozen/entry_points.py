@@ -56,7 +56,7 @@ class EntryPoints:
         """Yield the `replace=` for one pass in which contributions are read at the entries.
 
         Args:
-            batch: What the model reads.
+            batch: The batch.
             places: Some of `WORDS`, `SOURCE` and `MEDIA`.
             read_entry: Is called with what enters there.
             read_lookup: Is called with what is looked up for the tokens in other tables, which belongs to them.

@@ -86,7 +86,7 @@ class FrozenModel:
         """Run the frozen network once over a batch; its outputs are the model's own.
 
         Args:
-            batch: What to read.
+            batch: The batch.
             places: Where contributions will be read.
             baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
             point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
@@ -115,12 +115,12 @@ class FrozenModel:
 
         Args:
             run: The caller's pass, as it was read from `outputs`.
-            outputs: What the model returned, with a graph, hidden states among it.
+            outputs: The outputs of the model, with a graph and hidden states.
             places: Where contributions will be read, as for `run`.
             sink_threshold: As for `run`.
 
         Returns:
-            None where a place is none of the hidden states, or the answer was not computed from these tensors.
+            None if a place is none of the hidden states, or the answer was not computed from these tensors.
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
@@ -153,7 +153,7 @@ class FrozenModel:
 
         Args:
             run: A pass of the frozen network over one text, which proved it.
-            target: What is explained, one for the text.
+            target: The target, one for the text.
         """
         positions = run.positions
 

@@ -27,7 +27,7 @@ class EncodingColumns(Sequence[Encoding]):
         offsets: Character spans, (N, 2); None if the tokenizer cannot tell.
         sequences: 0 or 1, and -1 for special tokens, (N,).
         pairs: Their second texts; None for single texts.
-        notes: What was done to some of the texts, by their index.
+        notes: Notes on some of the texts, by their index.
     """
 
     tokenizer: PreTrainedTokenizerBase

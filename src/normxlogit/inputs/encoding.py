@@ -28,9 +28,9 @@ class EncodedSignal:
 
     Attributes:
         shapes: The shapes of its inputs; those of the same shapes are read together.
-        inputs: What a processor made of it: the model's inputs without the batch axis.
+        inputs: The processor's outputs for it: the model's inputs without the batch axis.
         grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
-        times: The seconds of each token, start and end; () where it has none.
+        times: The seconds of each token, start and end; () if it has none.
         sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
         picture: The places of its patches, if it is a picture that is compared.
     """
@@ -73,7 +73,7 @@ class EncodedMedium:
 
     Attributes:
         tokens: The tokens of the text that stand for it.
-        by_token: Its places for scores of these tokens; None where they cannot be told apart.
+        by_token: Its places for scores of these tokens; None if they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
             among the parts of all pictures and sounds of the prompt, or of the encoder's frames of a sound.
         details: Further fields of its result.
@@ -99,9 +99,9 @@ class Encoding:
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
         text_pair: The second text of a pair.
-        notes: What was done to the text.
+        notes: Notes on the encoding, such as a truncation.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
-        source: What the encoder of an encoder-decoder model reads beside these tokens; None for others.
+        source: The encoder's input, for an encoder-decoder model; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
         media: The pictures and sounds beside the words.
         extra_inputs: The model's inputs that hold them, with their batch axis.

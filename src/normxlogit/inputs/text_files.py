@@ -24,7 +24,7 @@ class Dialect(NamedTuple):
 
     Attributes:
         encoding: Its encoding, as Python names it.
-        delimiter: What stands between two values.
+        delimiter: The separator of values.
         skipped: Lines before the one with the names of the columns.
     """
 

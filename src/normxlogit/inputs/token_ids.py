@@ -137,7 +137,7 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
     Lists of numbers and a row of them in an array could be labels: only tensors and tables are taken for token ids.
 
     Args:
-        inputs: Whatever the user gave.
+        inputs: The user's inputs.
 
     Returns:
         Rows of token ids: only `inputs` where it is a single one; None if it is something else.
@@ -163,7 +163,7 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str)
     Args:
         ids: The token ids.
         vocabulary: How many ids the model knows, None if that is not known.
-        described_source: What they are of, for the message.
+        described_source: A description of their source, for the message.
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         unknown_id = next(

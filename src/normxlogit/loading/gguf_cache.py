@@ -56,7 +56,7 @@ def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
     Args:
         model: The model in float32, as it was de-quantised.
         tokenizer: Its tokenizer.
-        folder: What `converted_folder` returned.
+        folder: The folder that `converted_folder` returned.
 
     Returns:
         Whether it is kept.

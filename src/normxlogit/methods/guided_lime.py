@@ -77,8 +77,8 @@ class PairFit:
     """A linear model fitted to pairs of perturbed texts.
 
     Attributes:
-        weights: Of the M tokens, (M,).
-        scale: What the prior was multiplied by.
+        weights: The weights of the M tokens, (M,).
+        scale: The factor of the prior.
         r2: The share of the variance that it explains on pairs left out of the fit; below zero where the mean of the
             others is the better prediction.
     """

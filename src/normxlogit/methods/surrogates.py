@@ -43,7 +43,7 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
         columns: Which players are present, (N, M).
         answers: (N, K).
         alpha: The penalty.
-        importance: Of the samples, (N,).
+        importance: The weights of the samples, (N,).
     """
     weights = _as_matrix(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)

@@ -57,7 +57,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
 
     Args:
         model: Holds the token budget.
-        encodings: What to work through.
+        encodings: The encodings.
         share: How many times the memory of a plain pass the work takes.
 
     Yields:

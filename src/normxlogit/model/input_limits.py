@@ -111,8 +111,8 @@ def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exce
 
     Args:
         model: Names it.
-        inputs: What it was given.
-        error: What it raised.
+        inputs: The inputs of the model.
+        error: The error that the model raised.
         doing: What it was to do with the input, such as "read".
     """
     texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)

@@ -54,7 +54,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
     """Compare the logits of the explained copy with those of the model as its owner calls it.
 
     Returns:
-        Why they could not be compared, as a note on results; None where they were.
+        Why they could not be compared, as a note on results; None if they were.
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))

@@ -85,7 +85,7 @@ def advised_arguments(advice: Mapping[str, str]) -> Callable[[Callable[P, R]], C
     """Return a decorator that checks arguments as `checked_arguments` does, with other advice.
 
     Args:
-        advice: What to do instead, by the name of an argument that the function does not take.
+        advice: Advice by the name of an argument that the function does not take.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

@@ -47,7 +47,7 @@ class Shares(NamedTuple):
 
     Attributes:
         scores: (K, T).
-        bias: The bias, with the contribution of attention sinks, (K,); None where the method reports none.
+        bias: The bias, with the contribution of attention sinks, (K,); None if the method reports none.
         sinks: Which tokens are attention sinks.
     """
 
@@ -278,7 +278,7 @@ class Half(NamedTuple):
         units: Its units, without the patches of a picture.
         scores: float32, (U,).
         placed: Its picture with scores, if it has one.
-        bias: The bias, (); None where the method reports none.
+        bias: The bias, (); None if the method reports none.
     """
 
     units: Units

@@ -44,7 +44,7 @@ def explain_by_default(
 
     Args:
         model: The model.
-        inputs: Whatever its task reads.
+        inputs: Inputs of any kind that its task reads.
         arguments: The caller's, of `Options`.
     """
     methods = DEFAULTS[model.task.use].methods
@@ -180,12 +180,12 @@ class ScoreColumns:
         ids: Classes or vocabulary entries explained, (B, K).
         contrast: The entry subtracted, (B,), None without contrast.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
-        predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
-        token_predictions: The same of each token alone, (N, 3); None where it was not computed.
+        predictions: Value, index and probability (NaN for none) of each, (B, 3); None if the answer is a span.
+        token_predictions: The same of each token alone, (N, 3); None if it was not computed.
         spans: The predicted spans of an extractive model; None of others.
-        diagnostics: What the method measured of itself, (B, K) each, as lists.
-        bias: The contribution of no token, (B, K, L); None where scores do not add up.
-        sink: What attention sinks contribute, (B, K, L); None without sinks.
+        diagnostics: The method's diagnostics, (B, K) each, as lists.
+        bias: The contribution of no token, (B, K, L); None if scores do not add up.
+        sink: The contribution of attention sinks, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
     """
 

@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
     Attributes:
         value: The measured quantity.
-        outcome: What is compared to decide whether the prediction changed; None where predictions are values.
+        outcome: What is compared to decide whether the prediction changed; None if predictions are values.
     """
 
     prediction: Prediction | None
@@ -81,7 +81,7 @@ def with_verifications(
 
     Args:
         model: The model that was explained.
-        encodings: What it read for each result.
+        encodings: The encoding of each result's input.
         results: The results.
         verify: How many units are removed.
     """
@@ -124,7 +124,7 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
 
     Args:
         model: The model.
-        encodings: What it read.
+        encodings: The encodings of the inputs.
         results: Their explanations, which say what is measured.
         masked: Whether words are masked; by default they are deleted.
     """
@@ -170,7 +170,7 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what is compared to decide whether a prediction changed; None where predictions are values.
+        """Return what is compared to decide whether a prediction changed; None if predictions are values.
 
         It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
         """
@@ -209,7 +209,7 @@ def run_searches(
     """Run the searches of several inputs in step, so that the inputs they ask for share batches.
 
     Args:
-        questions: What can be removed from each input, and what is measured.
+        questions: The removable parts of each input, and the measured quantity.
         verify: How many parts are removed.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """
@@ -233,9 +233,9 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     """Yield the parts to remove: those of the highest scores, alone and together, and as many others as a control.
 
     Args:
-        parts: What can be removed.
+        parts: The removable parts.
         count: How many are removed one at a time.
-        measured: What is measured, and how.
+        measured: The measured quantity.
         everything: Whether the smallest set is searched for among all parts, if the removed ones do not change the
             prediction.
     """
@@ -281,7 +281,7 @@ def _smallest(
     are put back one at a time while the prediction stays changed.
 
     Args:
-        parts: What can be removed.
+        parts: The removable parts.
         ranked: The parts by the effect that they had alone, and others by their scores; no part changes it alone.
         original: The answer to the whole input.
         first: How many were removed together, and the answer without them.

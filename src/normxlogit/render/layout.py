@@ -92,7 +92,7 @@ class Layout:
         unit: What a column is, "token" or "word".
         texts: The pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
-        facts: What was measured of each column, in words, by what it is called; empty where it was not.
+        facts: What was measured of each column, in words, by what it is called; empty if it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
     """
 

@@ -20,7 +20,7 @@ class Classification(Task):
     """Classification of whole texts.
 
     Attributes:
-        problem: What the outputs are: one of several labels, several labels at once, or a value.
+        problem: The problem type: one of several labels, several labels at once, or a value.
     """
 
     name: ClassVar[TaskName] = "sequence-classification"

@@ -168,7 +168,7 @@ def _call_as_decoder(
     Args:
         original: The model's own forward.
         input_ids: The decoder's tokens, if not their embeddings.
-        encoder_states: What the encoder returned.
+        encoder_states: The encoder's output.
         source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
         source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder reads every frame.
         inputs: Further inputs of the decoder.

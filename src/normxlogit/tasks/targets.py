@@ -230,7 +230,7 @@ def describe_targets(
     """Return the target information for the results of the texts of a batch.
 
     Args:
-        target: What is explained.
+        target: The target.
         ids: `target.ids`, (B, K), on the host.
         contrast: `target.contrast`, (B,), on the host.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
@@ -283,7 +283,7 @@ def typed_targets(
     Args:
         task: The model's task.
         targets: The targets; none for the prediction.
-        contrast: What is subtracted; empty for none.
+        contrast: The contrast; empty for none.
         all_labels: Whether every label is explained instead.
     """
 

@@ -29,7 +29,7 @@ class MediumCell(NamedTuple):
 
     Attributes:
         text: The path of its file; None for one that is not a file.
-        content: What its file holds, or an array as numpy writes it; None for a path.
+        content: The content of its file, or an array in numpy's format; None for a path.
         rate: Samples a second of an array; None for files.
         stamp: Size and time of the file at the path, by which a run that goes on sees that it was replaced.
     """

@@ -36,7 +36,7 @@ class InputColumns:
     """The columns of the input by their roles.
 
     Attributes:
-        texts: What is read as strings, by the column of a shard.
+        texts: The columns that are read as strings, by the column of a shard.
         media: Columns of pictures and sounds, by the prefix of the columns of a shard.
         id: Names of the rows; None for their numbers, and for the paths of pictures and sounds that are explained.
         target: The target of each row.
@@ -61,7 +61,7 @@ class InputColumns:
 
         Args:
             names: The columns of the input; none for a stream, whose blocks are checked one by one.
-            result_columns: What the results have beside the kept columns.
+            result_columns: The columns of the results beside the kept ones.
 
         Raises:
             DataError: If a column is missing or twice there, or one that is kept has the name of a result.
@@ -86,7 +86,7 @@ class WrittenShard:
         rows: How many input rows it has.
         errors: How many of them have no result.
         tokens: Tokens explained.
-        digest: Of its input rows.
+        digest: The digest of its input rows.
     """
 
     shard: Index
@@ -106,7 +106,7 @@ class Shard:
         first: The number of its first row.
         table: `row`, `id`, `target`, the strings of `InputColumns.texts`, the fields of `MediumCell` behind each prefix
             of `InputColumns.media`, and kept columns behind `KEPT`; `problem` says why a row cannot be read.
-        digest: Of everything that results depend on.
+        digest: The digest of everything that results depend on.
         fraction: Share of the input read with it.
     """
 

@@ -24,7 +24,7 @@ class DocumentUse(NamedTuple):
         name: Its name.
         answers: Answers that it was there for.
         cited: Of these, answers that cite a sentence of it.
-        measured: What they lose without its sentences; None where that was not measured.
+        measured: The losses without its sentences; None if not measured.
     """
 
     name: str

@@ -69,8 +69,8 @@ class Section(NamedTuple):
     """A table with bars.
 
     Attributes:
-        bars: What its bars show; empty where the column before them says it, None without bars.
-        note: What stands above it.
+        bars: The heading of its bars; empty if the column before them has it, None without bars.
+        note: A text above the table.
         texts: The columns of words after the first; all others are numbers.
     """
 

@@ -47,7 +47,7 @@ class Summary:
         model: Name of the model.
         method: Name of the method.
         layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
-            seen; None where layers were not asked for.
+            seen; None if layers were not asked for.
         unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
         rows: Texts, pictures or sounds with a result.
         errors: Rows without one.
@@ -68,7 +68,7 @@ class Summary:
         mistakes: Units that are in wrong answers more often than chance would have it.
         tried: Units that were compared for `mistakes`.
         texts: The texts of the examples by id, where they were kept.
-        difference: What another run says differently, None without one.
+        difference: The differences to another run, None without one.
         grids: How many different grids the patches form; 0 for texts and sounds.
     """
 
@@ -122,7 +122,7 @@ def summarize(
     of messages and which tools they rest.
 
     Args:
-        folder: What `attribute` wrote.
+        folder: The folder that `attribute` wrote.
         gold: A kept column with the right labels, by name or index.
         against: Another run to compare with, of the same ids.
         top: Units in each list.

@@ -49,7 +49,7 @@ class SignalQuality(NamedTuple):
     """How well a signal separates answers with evidence from answers without it.
 
     Attributes:
-        name: What is measured of an answer.
+        name: The name of the signal.
         auroc: Area under the ROC curve, with its 95% bootstrap interval.
         precision: Average precision, with its interval.
         lead: The AUROC of the documents' share on the same answers less this one, with its interval.
@@ -92,7 +92,7 @@ def evaluate_grounding(
     """Measure the signals of answers whose documents hold the evidence, lack it, or have it swapped.
 
     Args:
-        explainer: Of a causal language model.
+        explainer: The explainer of a causal language model.
         cases: Questions with documents.
         texts: Where the numbers and names of swapped evidence are drawn from.
         method: A method whose scores add up; `frozen-gradient` by default.
@@ -101,7 +101,7 @@ def evaluate_grounding(
         max_new_tokens: Most tokens of an answer that the model generates.
         seed: Draws the numbers and names.
         folder: Keeps what was measured, so that a stopped run continues.
-        on_progress: Called with what is done, cases done and cases in all.
+        on_progress: Called with the name of the work, the finished cases and all cases.
 
     Returns:
         The answers in the order of the cases, each followed by that of its swapped evidence; none for a case that the
@@ -139,7 +139,7 @@ def compare_signals(
     """Compare how well signals separate answers with evidence from those without, or with swapped evidence.
 
     Args:
-        answers: What `evaluate_grounding` returns.
+        answers: The results of `evaluate_grounding`.
         training: The same of other questions, on which logistic regressions are fitted; none for no regression.
         seed: Seed of the bootstrap.
 

@@ -117,7 +117,7 @@ class QNLIDocument(NamedTuple):
 
     Attributes:
         sentences: The sentence that answers, among others.
-        spare: One more sentence that does not answer; empty where the rows have no more.
+        spare: One more sentence that does not answer; empty if the rows have no more.
     """
 
     question: str

@@ -40,7 +40,7 @@ class Message:
         text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
         name: Name of the tool; of other messages empty.
         number: Which message of the conversation it is in, counted from 0.
-        call: Id of the tool call; empty where the format has none.
+        call: Id of the tool call; empty if the format has none.
         part: The part of the message that is a picture or a sound, which says no text; None for others.
         author: The role of who showed that.
     """
@@ -146,7 +146,7 @@ class _Reader:
     """Collects the messages of a conversation.
 
     Attributes:
-        messages: What was read so far.
+        messages: The messages that were read so far.
         notes: What was not read.
     """
 

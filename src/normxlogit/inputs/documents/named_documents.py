@@ -67,7 +67,7 @@ def documents_by_name(documents: Any) -> dict[str, str]:
 
 
 def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
-    """Return the pictures among documents by name, and the other documents; None where there are no others.
+    """Return the pictures among documents by name, and the other documents; None if there are no others.
 
     Args:
         documents: As for `documents_by_name`, in a list or by name also with pictures: of Pillow, arrays, or files.

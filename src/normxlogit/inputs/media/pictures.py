@@ -180,7 +180,7 @@ def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image"
 
     Args:
         file: A path or a file object.
-        name: What an error calls it.
+        name: Its name in errors.
         max_pixels: Most pixels; None for as many as Pillow takes.
 
     Raises:

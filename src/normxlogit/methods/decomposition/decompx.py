@@ -142,7 +142,7 @@ def decomposed(
 
     Args:
         model: The model.
-        batch: What to read.
+        batch: The batch.
         layers: 1 to the last layer that is needed.
         places: Positions i that are needed at the last of them, (B, P); None for all.
 
@@ -174,7 +174,7 @@ class _LayerOnShares:
         """Return the shares of the layer's output, (B, I, T, H), at positions `rows`.
 
         Args:
-            shares: Of its input, (B, T, T, H), which may be overwritten; None for the first layer.
+            shares: The shares of its input, (B, T, T, H), which may be overwritten; None for the first layer.
             rows: The I positions that are needed.
         """
         layer = self.layer
@@ -296,8 +296,8 @@ class _HeadOnShares:
         """Return each token's contribution to the explained logits, (b, K, T).
 
         Args:
-            shares: Of the states that the head reads, (b, P, T, H).
-            states: Those states, (b, P, H).
+            shares: The shares of the head's input, (b, P, T, H).
+            states: The head's input, (b, P, H).
             texts: Their places in the batch.
         """
         shares = shares.contiguous()

@@ -47,7 +47,7 @@ class Answered:
     Attributes:
         completed: The prompt and the answer; its named sources are the sources.
         question: The question.
-        messages: The messages that the sources are of; empty where they are of documents.
+        messages: The messages that the sources are of; empty if they are of documents.
     """
 
     completed: Completed
@@ -357,7 +357,7 @@ def ask(
             them by name, of a prompt that is rendered those of the sources.
         messages: A prompt of the caller's own instead of the question.
         answer: An answer that was written elsewhere; None lets the model answer.
-        system: What the system message says; none by default.
+        system: The system message; none by default.
         max_new_tokens: Most tokens to generate.
         longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """

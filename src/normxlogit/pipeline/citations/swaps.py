@@ -29,7 +29,7 @@ class ReplaceableValue(NamedTuple):
     Attributes:
         sentence: Which sentence of the answer it is in.
         value: The value, counted in the sentence.
-        others: What takes its place.
+        others: Its replacements.
     """
 
     sentence: int

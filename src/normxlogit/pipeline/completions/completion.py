@@ -44,7 +44,7 @@ class CompletionRequest(NamedTuple):
 
     Attributes:
         options: The caller's options for it.
-        context: What the model reads: all but the last token.
+        context: The model's input: all but the last token.
         ids: The vocabulary entry that each row explains, G of them.
         contrast: The entry subtracted from all.
     """

@@ -56,7 +56,7 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
 
     Args:
         sound: The whole sound.
-        results: Of each window, with the seconds at which it begins.
+        results: The result of each window, with the seconds at which the window begins.
         end: The token that ends a transcript, which is left out between windows.
     """
     first = results[0][1]

@@ -58,7 +58,7 @@ def _check_settings(settings: Mapping[str, Any], all_settings: Mapping[str, Any]
     """Refuse settings of `generate` that would be ignored, or that replace the prompt.
 
     Args:
-        settings: Of the call.
+        settings: The settings of the call.
         all_settings: With those of the pipeline.
     """
     passed = {name for name, value in settings.items() if value is not None}

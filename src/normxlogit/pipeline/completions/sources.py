@@ -216,7 +216,7 @@ def _token_scores(
         contrasts: J differences that are scored as well, a backward pass each.
 
     Returns:
-        The scores of K + J targets; None where the method or the model has no such backward pass.
+        The scores of K + J targets; None if the method or the model has no such backward pass.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
     context = sequence.take(range(len(sequence) - 1))

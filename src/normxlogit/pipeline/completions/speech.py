@@ -48,7 +48,7 @@ def explain_speech(
     Args:
         model: The model.
         sounds: One, or several.
-        options: What is explained.
+        options: The options of the explanation.
         settings: Passed to the model's `generate`.
 
     Returns:

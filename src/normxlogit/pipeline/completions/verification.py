@@ -49,7 +49,7 @@ def with_completion_verifications(
         completed: The prompts with their completions.
         results: Their explanations.
         verify: How many of them are removed; None for no verification.
-        divisions: How the prompts are divided into sources; None where they are not.
+        divisions: How the prompts are divided into sources; None if they are not.
     """
     if verify is None:
         return list(results)
@@ -156,7 +156,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
 
     Args:
         model: The model of speech.
-        sound: What it heard.
+        sound: The sound.
         g: The transcript and its explanation.
         verify: How many moments are silenced; None for no verification.
     """

@@ -19,7 +19,7 @@ SHOWN = 8
 """Sources that are listed if there are no citations."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
-"""What the colours mean."""
+"""The meaning of the colours."""
 
 HINT = (
     "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "

@@ -26,7 +26,7 @@ VISIBLE = 0.1
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
-    """Return what drawings of a result consist of.
+    """Return the blocks of a result.
 
     Raises:
         DataError: If words are asked for and the result has none.

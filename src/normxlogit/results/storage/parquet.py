@@ -68,7 +68,7 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     Args:
         open_file: Opens the file in binary mode.
         name: The name of the file in errors.
-        advice: What to do about a damaged file.
+        advice: Advice for a damaged file.
 
     Yields:
         A `pyarrow.parquet.ParquetFile`.

@@ -26,7 +26,7 @@ class UnitScore(NamedTuple):
         start: First character, in the text of its `sequence`; 0 where it has none, like `end`.
         end: One past the last character.
         sequence: 0 for the text, 1 for the second text of a pair, None for neither.
-        name: What it is called where that is not its text.
+        name: Its name, if that is not its text.
         share: Its share of the sum of the positive scores; 0 where there are several targets or layers.
     """
 

@@ -225,7 +225,7 @@ class SignalTask(Classification):
     def _times(
         self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
-        """Return the seconds of each token, () where it has none."""
+        """Return the seconds of each token, () if it has none."""
         return ()
 
     def _encoding_of(self, model: ModelInterface, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:

@@ -106,7 +106,7 @@ def spectrum_of(
         process: Returns the model's inputs for a prompt with one sound, by name.
         length: Samples of the sounds.
         rate: Samples a second.
-        token: The token that stands for a piece of a sound.
+        token: The placeholder token of a sound.
         hop: Samples from one frame of a spectrum to the next, if the processor names them.
 
     Raises:
@@ -175,7 +175,7 @@ def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | Non
         processed: The output.
         name: Which of it is the spectrum.
         axis: Its axis of frames.
-        token: The token that stands for a piece of a sound.
+        token: The placeholder token of a sound.
     """
     shape = (processed[name].shape[0], processed[name].shape[axis])
     tensors = [

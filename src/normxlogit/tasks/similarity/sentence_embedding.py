@@ -40,7 +40,7 @@ class Steps:
         normalize: Whether the vector is brought to length 1.
         max_length: Most tokens that it reads, None for the trunk's own limit.
         lower: Whether texts are brought to lower case.
-        prompt: What is put before every text.
+        prompt: The text before every input.
         width: How many numbers of the vector are kept; None for all.
     """
 
@@ -58,7 +58,7 @@ class SentenceEmbedding(PreTrainedModel):
 
     Args:
         trunk: The bare model; it stays the caller's own.
-        steps: What is done with its tokens' states.
+        steps: The steps after the trunk.
     """
 
     base_model_prefix = "trunk"
