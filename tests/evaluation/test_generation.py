@@ -174,9 +174,7 @@ def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, 
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
-    model, tokenizer = made(chat=False)
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    tiny.save(tmp_path / "model", "llama", "CausalLM", length=200)
     data, written = tmp_path / "q.jsonl", tmp_path / "out"
     data.write_text(json.dumps({"question": "is this good?", "documents": [DOCUMENT]}))
     words = ["evaluate", "generation", "--data", data, "--model", tmp_path / "model", "--max-new-tokens", 5]
