@@ -59,7 +59,7 @@ class FrozenModel:
 
         Args:
             batch: A text to find them with.
-            read_at: As in `FrozenGradient`; of encoder-decoder models where the source is read.
+            read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
             layers: Requested layers, which are read instead.
 
         Raises:

@@ -251,12 +251,14 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
-    if not alone and original.outcome is not None:  # a value has no other outcome
+    if not alone and original.outcome is not None:  # there is no outcome where predictions are values
         ranked = [i for i, _ in by_effect] + (remaining if everything else [])
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
     untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
-    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
+    words = [
+        i for i in untouched if any(map(str.isalnum, parts[i].text))
+    ]  # removing punctuation would be a weak control
     control = None
     if len(words) >= size:
         control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]

@@ -76,7 +76,7 @@ def model_text(name: str) -> str:
 
 def method_of(a: Attribution) -> str:
     """Return a result's method with the settings that differ from its defaults in brackets."""
-    try:  # as results hold them; a method that is not installed has none
+    try:  # the defaults in the form of stored settings; a method that is not installed has none
         usual = {key: check(Any)(default) for key, default in describe(a.method).defaults.items()}
     except MethodError:
         usual = {}

@@ -203,7 +203,7 @@ class Attribution(Record):
     def reads_at(self) -> int | None:
         """Index of the token at which a token is predicted: the last one read, or the mask; None for other answers.
 
-        Its score says that an answer is due there more than which, so that rankings and colours go by the others.
+        Its score reflects that a prediction is made there rather than which one, so rankings and colours leave it out.
         """
         target = self.targets[0]
         return target.position if target.kind == "token" and len(self.targets) == 1 else None

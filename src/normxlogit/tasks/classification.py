@@ -100,7 +100,7 @@ class Classification(Task):
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the label names that a caller gave in any ordered container."""
-    # The names in a set have no order, and a mapping may count them in another.
+    # A set has no order, and the order of a mapping may differ from that of the outputs.
     ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
     names = () if labels is None or not ordered else tuple(labels)
     if not ordered or not all(isinstance(name, str) for name in names):

@@ -121,14 +121,14 @@ def _texts(
 ) -> tuple[dict[int, Encoding], dict[int, list[tuple[str, tuple[int, ...]]]]]:
     """Return the encodings of rows, and each row's words (or tokens) with their tokens."""
     pair = "text_pair" if "text_pair" in run.kinds else "NULL"
-    named = run.ask(
+    text_rows = run.ask(
         f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
         sorted(rows),
     )
-    texts = [text if second_text is None else (text, second_text) for _, text, second_text in named]
+    texts = [text if second_text is None else (text, second_text) for _, text, second_text in text_rows]
     encodings = model.encoder(texts, long_text="truncate") if texts else []
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
-    for (row, *_), encoding in zip(named, encodings, strict=True):
+    for (row, *_), encoding in zip(text_rows, encodings, strict=True):
         if run.unit == "tokens":
             words[row] = [(token, (place,)) for place, token in enumerate(encoding.tokens)]
             continue
@@ -137,7 +137,7 @@ def _texts(
             np.zeros(len(encoding), np.float32), parts, encoding.offsets or (), encoding.sequence_ids, "sum"
         )
         words[row] = [(word.text, word.tokens) for word in merged]
-    return {row: encoding for (row, *_), encoding in zip(named, encodings, strict=True)}, words
+    return {row: encoding for (row, *_), encoding in zip(text_rows, encodings, strict=True)}, words
 
 
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:

@@ -51,7 +51,7 @@ PatchGrid = tuple[int, int, int]
 
 @contextmanager
 def naming_input(place: int, item: Any) -> Iterator[None]:
-    """Name an input in the errors about it: by its place, and by its path where that is not named yet."""
+    """Add the place of an input to errors on it, and its path unless the error has it already."""
     try:
         yield
     except InputError as error:
