@@ -258,7 +258,7 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
     words = [
         i for i in untouched if any(map(str.isalnum, parts[i].text))
-    ]  # removing punctuation would be a weak control
+    ]  # punctuation is a weak control
     control = None
     if len(words) >= size:
         control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
