@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import NormXLogitError, UnsupportedModelError
+from ..errors import NormXLogitError, UnsupportedModelError, first_line
 from .clone import override_forward
 from .memory import reraise_out_of_memory
 from .run import run
@@ -130,7 +130,7 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
         reraise_out_of_memory(error)
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}"
+            f"{first_line(error)}"
         ) from error
     logits: Tensor = result.output["logits"]
     return (lookup_paths[0] if lookup_paths else None), logits

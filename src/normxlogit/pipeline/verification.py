@@ -256,9 +256,7 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
     untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
-    words = [
-        i for i in untouched if any(map(str.isalnum, parts[i].text))
-    ]  # punctuation is a weak control
+    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
     control = None
     if len(words) >= size:
         control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]

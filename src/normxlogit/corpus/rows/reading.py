@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from ...errors import DataError
+from ...errors import DataError, first_line
 from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
 from ...results.storage.tables import optional_module
 from .formats import (
@@ -234,7 +234,7 @@ class File:
 
 def _reason(error: Exception) -> str:
     """Return the reason of an error in one line."""
-    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+    return getattr(error, "strerror", None) or first_line(error) or type(error).__name__
 
 
 def _files(name: str, kind: str | None) -> list[File]:
