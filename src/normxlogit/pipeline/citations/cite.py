@@ -30,11 +30,9 @@ from ..completions.sources import explain_sources, part_weights, sources_and_par
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .contrasts import value_contrasts
-from .conversations import ConversationPrompt, conversation_prompt
+from .conversations import ConversationPrompt, Spans, conversation_prompt
 from .swaps import SwappedValues, swaps
 from .windows import read_in_windows
-
-Spans = dict[str, tuple[int, ...]]
 
 LONGEST = 3
 """Most messages that the error for a long conversation names."""

@@ -17,6 +17,7 @@ from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
+"""Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
 
 AS_TEXT: dict[MessageKind, str] = {
     "tool call": "tool calls",
