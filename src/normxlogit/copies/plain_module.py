@@ -73,7 +73,7 @@ def logits_of(output: Any) -> Tensor:
     elif hasattr(output, "logits"):
         logits = output.logits
     if isinstance(logits, tuple | list):
-        # A loss, which has no axes, may stand before the logits.
+        # A scalar loss may precede the logits.
         tensors = [value for value in logits if isinstance(value, Tensor) and value.ndim > 0]
         are_start_and_end = (
             len(tensors) == 2 and all(value.ndim == 2 for value in tensors) and tensors[0].shape == tensors[1].shape

@@ -290,7 +290,7 @@ class Completions(CompletionJob[Completed]):
             prompt = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:
             return read_completion(model, prompt, cells["completion"])
-        encode_prompt(model, prompt)  # raises InputError for what cannot be continued
+        encode_prompt(model, prompt)  # raises InputError for a prompt that cannot be continued
         return prompt
 
     def completed(self, row: Completed) -> Completed:

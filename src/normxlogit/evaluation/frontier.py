@@ -75,7 +75,7 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
     explainer._model.prepare(explainer._model.batch(explainer.encode("a text"), [0]))
     try:
         half_depth = (explainer._model.layer_count() + 1) // 2
-    except UnsupportedModelError:  # its rows will say so
+    except UnsupportedModelError:  # the error appears in its rows
         half_depth = 1
     names = [
         "random",

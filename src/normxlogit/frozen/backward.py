@@ -72,11 +72,11 @@ class _FrozenGraph:
         waiting: list[tuple[Any, str, Sequence[Edge] | None]] = [(tensor.grad_fn, "", None) for tensor in tensors]
         while waiting:
             node, name, edges = waiting.pop()
-            if edges is not None:  # what is before the node is known by now
+            if edges is not None:  # the nodes before it have been added
                 self._add(node, name, edges)
             elif node is not None and node not in self.gradient_edges and (name := stem(node)) != LEAF:
                 edges = node.next_functions
-                if held := held_inputs(node, name):  # what is behind these gets no gradient
+                if held := held_inputs(node, name):  # the nodes behind these receive no gradient
                     edges = [edge for index, edge in enumerate(edges) if index not in held]
                 self.gradient_edges[node] = edges
                 waiting.append((node, name, edges))

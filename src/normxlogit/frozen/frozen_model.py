@@ -126,7 +126,9 @@ class FrozenModel:
         parts, lowest = self.model.parts, min(places)
         offset = int(parts.states_lack_embeddings)  # the place of the first of the states
         count = len(states) - 1
-        last = count - 1 if parts.tail is not None or offset else count  # the last state may have passed what follows
+        last = (
+            count - 1 if parts.tail is not None or offset else count
+        )  # the last state may be the output of the modules after the layers
         if lowest < offset or max(places) > last:
             return None
         # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.

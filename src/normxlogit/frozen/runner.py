@@ -199,7 +199,7 @@ class FrozenRunner:
             replace: As for `copies.run`.
             stop: As for `copies.run`.
         """
-        # What is replaced inside a layer would not be replaced when the layer runs again.
+        # Replacements inside a layer would not be applied when the layer runs again.
         layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):

@@ -168,7 +168,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
-    # The answer follows the messages, or goes on with the last.
+    # The answer follows the messages, or continues the last one.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
     options = {ending: True} | options
     try:

@@ -77,7 +77,7 @@ def _shape(sample: str, delimiter: str) -> tuple[int, int]:
     """Return how many columns the names of a table are, and how many rows of a sample have as many."""
     try:
         rows = list(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter))
-    except csv.Error:  # whoever reads the table says so
+    except csv.Error:  # the reader of the table raises the error
         return 0, 0
     if len(sample) == SAMPLE:
         rows.pop()  # the sample may end in it

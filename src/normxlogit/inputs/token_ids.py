@@ -69,7 +69,7 @@ def read_token_ids(
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
     backends = getattr(encoded, "encodings", None)
     if backends and [len(backend.ids) for backend in backends] != [shape[1]] * len(real_mask):
-        backends = None  # the user has cut or put together what the tokenizer returned
+        backends = None  # the user has cut or joined the tokenizer's output
     specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
     result = []
     for row, is_real in enumerate(_real_tokens(real_mask, first_row)):

@@ -83,7 +83,7 @@ def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineS
         **forward_settings.get("generate_kwargs", {}),
     }
     for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
-        generation.pop(name, None)  # what is made of the others
+        generation.pop(name, None)  # derived from the other settings
     if not getattr(pipeline.model, "generation_config", None):
         generation = {}
     settings = {

@@ -125,7 +125,7 @@ class Method(ABC):
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _with_checked_settings(cls.__init__))  # noqa: B010  # mypy knows no other way
 
-    def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
+    def __init__(self) -> None:  # noqa: B027  # a method without settings needs no constructor
         """Take no settings; a subclass declares its settings as arguments."""
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
@@ -291,4 +291,4 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
     return checked
 
 
-setattr(Method, "__init__", _with_checked_settings(Method.__init__))  # noqa: B010  # methods without settings say so too
+setattr(Method, "__init__", _with_checked_settings(Method.__init__))  # noqa: B010  # the base class checks that methods without settings get none

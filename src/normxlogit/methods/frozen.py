@@ -63,7 +63,7 @@ class FrozenGradient(Method):
     """
 
     needs_grad = True
-    memory = 4  # what flows is kept for the backward pass
+    memory = 4  # the graph is kept for the backward pass
 
     def __init__(
         self,

@@ -111,7 +111,7 @@ def fit_pairs(
     prior = prior / prior_size if prior_size > 0 else prior  # (M,); only its direction is used
     factor = cho_factor(np.eye(len(signs)) + signs @ signs.T / alpha)  # K, (n, n)
     inverse = cho_solve(factor, np.eye(len(signs)))  # (n, n)
-    prior_predictions = signs @ prior  # (n,), what the prior predicts
+    prior_predictions = signs @ prior  # (n,), the prediction of the prior
     weighted_predictions = inverse @ prior_predictions  # (n,)
     strength = float(prior_predictions @ weighted_predictions)
     scale = float(weighted_predictions @ difference) / strength if strength > TINY else 0.0

@@ -53,7 +53,7 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
             if limit is not None and "max_seq_len" in names_read:  # it makes as many distances as the number says
                 yield limit
         for rows, is_certain in _position_counts(name.split(".")[-2:], module):
-            # Rows that the configuration does not count stand before the first position.
+            # Rows beyond the configuration's count precede the first position.
             declared_count = next((count for count in declared if rows - MAX_OFFSET_ROWS <= count <= rows), None)
             if declared_count is not None:
                 yield declared_count

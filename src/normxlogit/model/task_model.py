@@ -201,7 +201,7 @@ class TaskModel:
         """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
-            self.prepare(self._collate(encodings, indices))  # what was found before went with the copy before
+            self.prepare(self._collate(encodings, indices))  # parts that were found earlier belong to the earlier copy
         return self._collate(encodings, indices, encode_sources=encode_sources)
 
     def _collate(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:

@@ -96,7 +96,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
             continue
         if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
             layers.append(call)
-    # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
+    # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
     families = set()
     for layer in layers:
         output = tensor_of(layer.returned)

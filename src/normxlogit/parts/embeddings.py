@@ -166,7 +166,7 @@ def _word_embedding_table(model: nn.Module) -> nn.Module | None:
         table = model.get_input_embeddings()  # type: ignore[operator]
         config = getattr(model, "config", None)
         stack = getattr(getattr(model, "base_model", None), "encoder", None)
-        # The encoder's own table, which may scale what it gives; T5's is its own also where there is no decoder.
+        # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
         if getattr(config, "is_encoder_decoder", False):
             table = table_of(model.get_encoder())  # type: ignore[operator]
         elif isinstance(stack, PreTrainedModel):

@@ -72,7 +72,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         parts = replace(parts, head_error=str(error))
         unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not pads_inside)
         if embedded is not None and embedded.shape[1] != token_count and not pads_inside:
-            states, embedded = None, None  # latents, of which none is a token's
+            states, embedded = None, None  # latents, which belong to no token
     else:
         parts = replace(
             _with_layer_access(parts, pool, trunk, calls, inputs, None if token_pooling else states),

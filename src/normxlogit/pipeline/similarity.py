@@ -197,7 +197,7 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
             states = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
         else:  # no head reads a single token
             states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
-    # Out of inference mode: what follows backpropagates through the model.
+    # Cloned outside inference mode, as later code backpropagates through the model.
     text_states = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
     return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]

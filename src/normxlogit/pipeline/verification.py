@@ -223,7 +223,7 @@ def run_searches(
         for place, sets in pending.items():
             try:
                 requested[place] = searches[place].send([next(replies) for _ in sets])
-            except StopIteration as stop:  # noqa: PERF203  # its value is what was found
+            except StopIteration as stop:  # noqa: PERF203  # its value is the verification
                 verifications[place] = stop.value
         pending = requested
     return [verifications[place] for place in range(len(searches))]
@@ -287,7 +287,9 @@ def _smallest(
         first: How many were removed together, and the answer without them.
     """
     lower, (upper, answer) = 1, first
-    if answer.outcome == original.outcome and upper > 2:  # fewer may change what all of them do not
+    if (
+        answer.outcome == original.outcome and upper > 2
+    ):  # fewer parts may change the prediction even if all together do not
         shorter = range(2, upper)
         answers = yield [_tokens(parts, ranked[:count]) for count in shorter]
         changed = [(count, a) for count, a in zip(shorter, answers, strict=True) if a.outcome != original.outcome]

@@ -53,7 +53,7 @@ def cut(
 
     def add(between_pieces: str) -> None:
         if between_pieces[:1].isspace() and pieces and pieces[-1] == SPACE:
-            pieces.pop()  # white space of the text stands for the space behind a special token
+            pieces.pop()  # white space of the text replaces the space after a special token
         plain = Piece(between_pieces, kind=between, details=UNREAD if between == "rest" else "")
         pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
 

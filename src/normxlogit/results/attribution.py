@@ -115,7 +115,7 @@ class Attribution(Record):
     diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
 
-    # What it holds
+    # Content
 
     @property
     def scored(self) -> "Attribution":

@@ -239,7 +239,7 @@ class Task:
         """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
         return batch
 
-    # What is read
+    # Inputs
 
     def encode(
         self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
@@ -376,7 +376,7 @@ class Task:
         """Return the prediction of a window with its places counted in the whole text."""
         return prediction
 
-    # What is answered
+    # Outputs
 
     def check_answer(self, logits: Tensor, name: str) -> None:
         """Refuse outputs that do not fit the task, such as two classes of a language model.
@@ -472,7 +472,7 @@ class Task:
         """Return the span that an extractive model predicts for each text of a batch."""
         raise NotImplementedError
 
-    # What has a score
+    # Units
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the units of an encoding, and its pictures and sounds."""

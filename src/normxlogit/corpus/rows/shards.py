@@ -190,7 +190,7 @@ def _digest(table: Any) -> str:
         if str(column.type) != "string":
             if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
                 column = column.cast(column.type.value_type)
-            column = column.take(rows)  # without what stands behind nulls and, in the padding, of the next rows
+            column = column.take(rows)  # without the bytes behind nulls and, in the padding, of the next rows
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))
@@ -217,7 +217,9 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, 
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
-        unnamed = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())  # another may be named "7"
+        unnamed = arrow.array(
+            [f"row {row}" for row in rows.to_pylist()], arrow.string()
+        )  # another row may have the id "7"
         table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
     table |= {name: _texts(arrow, block, column, problems) for name, column in columns.texts.items()}
     if columns.target is not None:

@@ -52,7 +52,7 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     name = "regexp_replace({}, ':[0-9]+$', '')"  # a source is called by its document and its place in it
     loss = "NULL::FLOAT"
     if is_tested(run):
-        units = "len(unit_names)"  # the losses of a sentence without each unit stand one after the other
+        units = "len(unit_names)"  # the losses of a sentence without each unit are consecutive
         loss = f"list_max(source_losses[place + 1 : len(source_losses) : {units}])"
     documents = run.ask(
         f"""

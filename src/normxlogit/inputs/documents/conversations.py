@@ -210,7 +210,7 @@ class _Reader:
             )
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
             self._add_message(kind, str(part["source"].get("data", "")))
-        elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
+        elif type_.endswith("_call"):  # a built-in tool of the service, with its result
             self._read_service_call(part, type_.removesuffix("_call"))
         elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
             is_picture = type_ in PICTURE_TYPES

@@ -261,7 +261,7 @@ def cite_each(
     if options.get("messages") is not None:
         raise InputError("messages hold the question; pass one or the other")
     answers = rows_of_texts(options.get("answer"))
-    if answers is not None:  # by place: the index of a column may be in another order
+    if answers is not None:  # by place, as the index of a column may be in another order
         answers = [] if isinstance(answers, str) else [arrow_value(answer) for answer in answers]
         if len(answers) != len(questions):
             raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
@@ -276,7 +276,7 @@ def cite_each(
 def _documents_of_each(documents: Any, count: int) -> list[Any]:
     """Return the documents of each question: those of a list of lists, or the same documents for all."""
     if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
-        rows = [plain_cell(part) for part in documents]  # what can be read once is read for each question
+        rows = [plain_cell(part) for part in documents]  # an iterator is read only once, for all questions
         if rows and all(isinstance(row, list) for row in rows):
             if len(rows) != count:
                 raise InputError(f"{len(rows)} lists of documents for {count} questions; give one for each")
@@ -532,7 +532,7 @@ def _tested(
 
     try:
         without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
-    except InputError:  # the prompt is nothing but its sources
+    except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
     lost = leave_one_out(ablations, weights, places)  # (K, n)
     return Verification(

@@ -255,7 +255,7 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
     """
     messages = conversation.messages
     last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning stands after the template
+    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning follows the rendered text
         last -= 1
     chat = chat_messages(messages[:last], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}

@@ -228,7 +228,7 @@ def _token_scores(
         return None
     batch = model.batch([context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, None, predict=False)
-    if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
+    if not is_causal(model, run, start):  # later tokens would affect the logits at earlier ones
         return None
     target_ids, read_places = list(sequence.ids[start:]), list(range(len(sequence) - start))
     if contrasts is not None:

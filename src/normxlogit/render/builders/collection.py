@@ -62,7 +62,7 @@ def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> l
     """
     if isinstance(result, Citations):
         return citation_blocks(result)
-    a: Attribution = result  # type: ignore[assignment]  # what else is drawn
+    a: Attribution = result  # type: ignore[assignment]  # the only other type that is drawn
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)

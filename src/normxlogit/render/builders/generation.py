@@ -86,12 +86,12 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
             piece = piece._replace(number=answer_number(generated), details=likelier, part=part)
         spans.append((start, end, piece))
     placeholders: dict[int | None, str] = {token: medium.name for medium in g.media for token in medium.tokens}
-    name = None  # of the medium that the pieces before stand for
+    name = None  # of the medium of the placeholder pieces before
     for piece in cut(texts[0], spans):
         if (own_name := placeholders.get(piece.source)) is None:
             pieces.append(piece)
             name = name if piece.source is None and not piece.text.strip() else None
-        elif own_name != name:  # one name in the place of all of them
+        elif own_name != name:  # one name instead of all placeholders
             pieces.append(Piece(f"[{own_name}]", kind="special"))
             name = own_name
         elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space between two of them

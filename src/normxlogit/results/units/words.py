@@ -148,6 +148,6 @@ _LETTERS = r"[\w\ufe00-\ufe0f]+"
 _WORD = re.compile(
     rf"{_ALONE}[{_ACCENT}\ufe00-\ufe0f]*"
     rf"|{_LETTERS}(?:(?:['’\-‐‑]|(?<=\d)[.,:](?=\d)){_LETTERS})*"
-    # An emoji with what belongs to it: skin tones, variants, joined signs.
+    # An emoji with its modifiers: skin tones, variants, joined signs.
     r"|[^\w\s](?:[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
 )

@@ -40,7 +40,7 @@ class MultimodalLM(CausalLM):
 
     multimodal = True
     processor_class = AutoProcessor
-    peft_type = ""  # CAUSAL_LM is of text alone
+    peft_type = ""  # CAUSAL_LM is for text alone
     plain = False
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
