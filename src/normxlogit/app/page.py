@@ -79,7 +79,7 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
     """Build the page.
 
     Args:
-        app: What does the work.
+        app: The app.
         methods: The methods that are chosen at first.
         models: Further models to offer.
     """
@@ -98,7 +98,7 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
     return page
 
 
-def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) -> None:
+def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[LocalModel]) -> None:
     labels = app.labels(None)
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
@@ -119,7 +119,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                     label="Methods",
                     info="One, or several side by side. With settings: lime:samples=200",
                     choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
-                    value=list(chosen),
+                    value=list(initial_methods),
                     multiselect=True,
                     allow_custom_value=True,
                     elem_id="methods",
@@ -147,7 +147,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                     live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
                 with gr.Accordion("Second text, for models of pairs", open=False):
                     pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
-        result = _result(_example(app, chosen), "explained")
+        result = _result(_example(app, initial_methods), "explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
     latest = Latest()
 
@@ -310,7 +310,7 @@ def shown(work: Callable[[], Shown], what: str) -> str:
 
     Args:
         work: Does it.
-        what: What the frame is called.
+        what: The title of the frame.
     """
     try:
         return framed(work(), what)
@@ -341,10 +341,10 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
     """Return the field of a model, which offers the app's own and suitable ones on this machine, or takes any name.
 
     Args:
-        app: What does the work.
+        app: The app.
         models: The models of this machine.
         name: The field's id.
-        label: What it is called: one of the keys of `FITTING`.
+        label: The label of the field, a key of `FITTING`.
     """
     task = app.models(None)._model.task
     own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)

@@ -46,7 +46,7 @@ OPEN = (
     "/gradio_api/cancel",
     "/gradio_api/reset",
 )
-"""What the page asks for. Gradio's routes for files, uploads, proxies and recordings are not among it."""
+"""The paths that the page requests, without Gradio's routes for files, uploads, proxies and recordings."""
 
 ASGIMessage = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[ASGIMessage]]
@@ -57,7 +57,7 @@ class Guard:
     """Answers only for the page and its queue, asked under the server's own name, and adds the page's policy.
 
     Args:
-        app: What answers.
+        app: The ASGI application.
         hosts: Names that a browser may know the server by; a page elsewhere that calls its own name this machine's
             address is refused. None for a server that others reach, whose names are not known.
         most: Most bytes of a request.
@@ -137,7 +137,7 @@ def make(
         model: Name or folder; None for the model in the package.
         methods: The methods that are chosen at first; by default those that are shown to people.
         host: The address that it will be served at.
-        limits: What one request may ask.
+        limits: The limits of a request.
         load: Loads a model by its name or folder.
 
     Returns:

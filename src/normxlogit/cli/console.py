@@ -121,7 +121,7 @@ def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "
         result: The result.
         kind: The format.
         output: The file; None for standard output.
-        blocks: What a terminal shows; by default the blocks of the result.
+        blocks: The blocks for a terminal; by default those of the result.
 
     Raises:
         DataError: If the file cannot be written, or matplotlib is missing.

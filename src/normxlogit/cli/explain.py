@@ -84,7 +84,7 @@ def explain(
     """
     check_output(output, file)
     inputs = _inputs(texts or [], file)
-    kind, chosen = output_format or format_for(output), layers_of(layers)
+    kind, layer_numbers = output_format or format_for(output), layers_of(layers)
     options.check_targets(target, all_labels)
     if kind == "csv" and (words or merge):
         raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
@@ -94,10 +94,10 @@ def explain(
         from ..methods import method_named
         from ..tasks.targets import typed_targets
 
-        named = [method_named(text) for text in method or ()]
+        chosen_methods = [method_named(text) for text in method or ()]
         explainer = options.load(model, device, dtype, gguf_file)
-        calls: Sequence[Method | None] = named or [None]
-        common: Explain = {"layers": chosen, "verify": _verify(verify, kind, calls, inputs)}
+        calls: Sequence[Method | None] = chosen_methods or [None]
+        common: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, calls, inputs)}
         if not explainer._model.task.compares or long_text != "truncate":
             common["long_text"] = long_text
         common |= cast(Any, typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels))
@@ -164,8 +164,10 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
         raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
-    if named := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
-        raise InputError(f"{named[0]} is a file: --file {named[0]} reads its lines, and `normxlogit attribute` tables")
+    if file_names := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
+        raise InputError(
+            f"{file_names[0]} is a file: --file {file_names[0]} reads its lines, and `normxlogit attribute` tables"
+        )
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
@@ -237,5 +239,5 @@ def _render(
     if len({a.method for a in results}) == 1:
         costs = []
     color = None if output is None else False
-    drawn = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
-    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in drawn) + "\n"
+    card_blocks = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
+    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in card_blocks) + "\n"

@@ -50,6 +50,8 @@ def summarize(
     if kind == "html":
         deliver(summary_page(summary), output)
         return
-    drawn = [([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)]
-    blocks = [block for heading, rest in drawn for block in (*heading, *rest)]
+    heading_and_blocks = [
+        ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
+    ]
+    blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
     deliver_result(summary, kind, output, blocks)

@@ -179,7 +179,7 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     """Replace the forward of a clone.
 
     Args:
-        model: The clone, and what is cloned from it.
+        model: The clone; later clones of it keep the change.
         forward: Called with the model's own forward, bound to the model that is called, and the inputs by name.
     """
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads

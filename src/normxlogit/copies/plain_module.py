@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import NormXLogitError, UnsupportedModelError
+from ..errors import NormXLogitError, UnsupportedModelError, first_line
 from .clone import override_forward
 from .memory import reraise_out_of_memory
 from .run import run
@@ -73,7 +73,7 @@ def logits_of(output: Any) -> Tensor:
     elif hasattr(output, "logits"):
         logits = output.logits
     if isinstance(logits, tuple | list):
-        # A loss, which has no axes, may stand before the logits.
+        # A scalar loss may precede the logits.
         tensors = [value for value in logits if isinstance(value, Tensor) and value.ndim > 0]
         are_start_and_end = (
             len(tensors) == 2 and all(value.ndim == 2 for value in tensors) and tensors[0].shape == tensors[1].shape
@@ -91,8 +91,8 @@ def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     """Return the names of a forward's arguments, and whether it takes any others."""
     parameters = inspect.signature(model.forward).parameters.values()
     by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
-    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    argument_names = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
+    return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _check_arguments(model: nn.Module) -> None:
@@ -130,7 +130,7 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
         reraise_out_of_memory(error)
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}"
+            f"{first_line(error)}"
         ) from error
     logits: Tensor = result.output["logits"]
     return (lookup_paths[0] if lookup_paths else None), logits

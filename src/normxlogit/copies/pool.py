@@ -43,7 +43,7 @@ class Lease(Generic[Model]):
     def __init__(self, copy: Model, model: Model) -> None:
         self.leased = copy
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
-        # As data, so that only what passes write is counted.
+        # As `.data`, so that only changes by passes are counted.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
         parameters = zip(copy.parameters(), model.parameters(), strict=True)
         self._private_weights = [(copied, original) for copied, original in parameters if copied is not original]

@@ -49,7 +49,7 @@ class Pass:
     """The output and the recorded values of a forward pass.
 
     Attributes:
-        output: What the model returned; None where the pass was stopped.
+        output: The output of the model; None if the pass was stopped.
         recorded: The values; nothing for a call that did not happen.
     """
 
@@ -88,11 +88,11 @@ def run(
     Args:
         copy: The copy, which nothing else runs meanwhile.
         inputs: Its inputs, by name.
-        record: What to keep of which modules. A value that is replaced is recorded as what took its place.
-        replace: By path: what takes the place of a module's output, at each of its calls.
-        instead: By path: what is called instead of a module. The module runs only if it is called there.
+        record: The sites to record. A value that is replaced is recorded after its replacement.
+        replace: By path, a function that replaces a module's output at each of its calls.
+        instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
         stop: Where the pass ends; that, too, is recorded.
-        call: What is called with the inputs instead of the copy: its `generate`, or one of its layers.
+        call: A function to call with the inputs instead of the copy, such as its `generate` or one of its layers.
     """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")

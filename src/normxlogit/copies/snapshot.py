@@ -72,7 +72,7 @@ class Snapshot:
         self._nested_before = [value.copy() for value in self._nested]
         tensors = list(_tensor_places(self._states))
         self._single_elements = _single_element_tensors(tensors)
-        # Copies share the storage of what was made in inference mode, and not the tensor.
+        # Copies of tensors that were created in inference mode share the storage, but are other tensors.
         self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
         values = (value for state in self._states for value in state.values()) if configs else ()
         distinct_configs = {id(value): value for value in values if isinstance(value, PretrainedConfig)}

@@ -24,7 +24,7 @@ class Call:
     Attributes:
         path: Where the module is in the model.
         main_input: Its first argument, None if that is not a tensor.
-        returned: What it returned.
+        returned: The output of the module.
         end: How many calls had ended before this one did.
     """
 

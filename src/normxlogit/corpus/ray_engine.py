@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import DataError, NormXLogitError
+from ..errors import DataError, NormXLogitError, first_line
 from ..explainer import Explainer
 from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
@@ -24,7 +24,7 @@ RESULT = "result"
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the Ray engine runs on.
+    """The resources of the Ray engine.
 
     Attributes:
         workers: Actors, each with a model of its own.
@@ -62,11 +62,11 @@ def run_ray(
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = first_line(error) or type(error).__name__
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
-    before = (context.target_max_block_size, context.enable_progress_bars)
+    settings_before = (context.target_max_block_size, context.enable_progress_bars)
     log = logging.getLogger("ray.data")
     level = log.level
     try:
@@ -90,7 +90,7 @@ def run_ray(
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
-        context.target_max_block_size, context.enable_progress_bars = before
+        context.target_max_block_size, context.enable_progress_bars = settings_before
         log.setLevel(level)
         if ours:
             ray.shutdown()

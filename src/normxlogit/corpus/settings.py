@@ -18,8 +18,8 @@ class Settings:
     """The settings of a run.
 
     Attributes:
-        job: What is explained in each row, with all its columns.
-        columns: What is read of the input.
+        job: The job, with all its columns.
+        columns: The columns of the input.
         method: The method.
         media_method: The method of prompts with pictures; None for the same.
         keep_text: Whether the texts are written, too.

@@ -14,7 +14,7 @@ from .tables import error_table, shard_table
 
 
 class Worker(Protocol):
-    """What explains shards: `explain` takes what `prepare` returned, in another thread."""
+    """A worker for shards: `explain` takes the result of `prepare`, in another thread."""
 
     model: TaskModel
     settings: Settings

@@ -19,8 +19,8 @@ class DeletionCurve:
     """A model's outputs for the target as more and more of a text is deleted.
 
     Attributes:
-        quantity: What the values are: the target's probability, or the value of a regression model.
-        units: What was deleted, the highest scored first: words, or tokens where words are not known.
+        quantity: The kind of values: the target's probability, or the value of a regression model.
+        units: The deleted units, the highest scored first: words, or tokens if words are not known.
         shares: The deleted share of them, from 0 to 1, (P,).
         highest_first: The values when the highest scored ones are deleted first, (P,).
         lowest_first: The values when the lowest scored ones are deleted first, (P,).

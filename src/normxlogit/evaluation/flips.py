@@ -39,7 +39,7 @@ def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -
     """Delete the words of the highest scores from texts, one after the other.
 
     Args:
-        answers: What the model, whose predictions are labels or values, answers to the N texts without words.
+        answers: The answers to the N texts without words, of a model that predicts labels or values.
         attributions: Explanations of the texts, one score for each token.
     """
     model = answers.model

@@ -101,7 +101,7 @@ def evaluate_sources(
         seed: Seed of the ablations, the random order and the bootstrap.
         folder: Where finished results are kept, so that a stopped run can be resumed, and one with more methods
             measures those alone; None keeps nothing.
-        on_progress: Called with what is done, prompts done and prompts in all.
+        on_progress: Called with the name of the work, the finished prompts and all prompts.
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.
@@ -110,18 +110,18 @@ def evaluate_sources(
         DataError: If no source matters on any prompt, or a kept file is broken.
     """
     protocol, rankings = protocol or AnswerProtocol(), rankings or {}
-    chosen = [method_named(method) for method in methods]
+    method_list = [method_named(method) for method in methods]
     model = explainer._language_model
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):
         load = cache(partial(AnsweredPrompt, model, question, protocol, seed + number))
-        figures_by_name = _figures_of_prompt(load, question, chosen, rankings, stored, f"prompt-{number}")
+        figures_by_name = _figures_of_prompt(load, question, method_list, rankings, stored, f"prompt-{number}")
         if figures_by_name:
             prompts.append(figures_by_name)
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    specs = [method.spec for method in chosen]
+    specs = [method.spec for method in method_list]
     variants = [spec + suffix for suffix in (VERIFIED, EXCESS) for spec in specs]
     order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *variants])
     names = [name for name in order if all(name in rows for rows in prompts)]

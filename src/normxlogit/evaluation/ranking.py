@@ -22,7 +22,7 @@ class RankingResult:
         means: Mean of each figure over the texts with its 95% interval, by name, such as those of `agreement`.
         shares: What is lost without the first player as a share of the largest loss, by name ("nats").
         passes: Its cost in forward passes; None for a ranking that reads nothing.
-        per_text: What each text loses without the first player.
+        per_text: The drop of each text without the first player.
     """
 
     method: str
@@ -40,7 +40,7 @@ def agreement(
 
     Args:
         scores: The scores of the ranking, (S,); of equal ones the earlier is ranked first.
-        removed: What is lost without each player, (S,).
+        removed: The drop without each player, (S,).
         prefix: Prefix of the figures' names.
 
     Returns:

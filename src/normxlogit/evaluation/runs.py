@@ -44,7 +44,7 @@ class ResultCache(Generic[Stored]):
     Args:
         folder: The folder; None keeps nothing.
         model: The model that is measured.
-        shared: What all results depend on beside the model and this package's version, as plain values.
+        shared: Further plain values that all results depend on, beside the model and this package's version.
         form: The type of a result: a dataclass, or what else `schema.check` knows. A file of another form, as a version
             with other fields wrote it, counts as none.
     """

@@ -31,9 +31,9 @@ def frozen_backward(
     """Backpropagate by the rules of the frozen network inside the block, through the graph of some tensors.
 
     Args:
-        outputs: What is backpropagated from.
-        leaves: What the input enters the graph by.
-        constant: Is given, in each backward pass, the products of held values and their gradients.
+        outputs: The tensors to backpropagate from.
+        leaves: The leaves at which the input enters the graph.
+        constant: Called in each backward pass with the products of held values and their gradients.
 
     Raises:
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
@@ -72,11 +72,11 @@ class _FrozenGraph:
         waiting: list[tuple[Any, str, Sequence[Edge] | None]] = [(tensor.grad_fn, "", None) for tensor in tensors]
         while waiting:
             node, name, edges = waiting.pop()
-            if edges is not None:  # what is before the node is known by now
+            if edges is not None:  # the nodes before it have been added
                 self._add(node, name, edges)
             elif node is not None and node not in self.gradient_edges and (name := stem(node)) != LEAF:
                 edges = node.next_functions
-                if held := held_inputs(node, name):  # what is behind these gets no gradient
+                if held := held_inputs(node, name):  # the nodes behind these receive no gradient
                     edges = [edge for index, edge in enumerate(edges) if index not in held]
                 self.gradient_edges[node] = edges
                 waiting.append((node, name, edges))
@@ -180,16 +180,16 @@ WITHOUT_BACKWARD = ("WarnNotImplemented", "NotImplemented")
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
     """Return descriptions of the operations in the graph of an output that pass no gradient on."""
-    found, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
+    descriptions, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is None or node in visited:
             continue
         visited.add(node)
         if stem(node) in WITHOUT_BACKWARD:
-            found[f"an operation{_in_module(node)}"] = None
+            descriptions[f"an operation{_in_module(node)}"] = None
         waiting += [parent for parent, _ in node.next_functions]
-    return list(found)
+    return list(descriptions)
 
 
 def _in_module(node: Any) -> str:

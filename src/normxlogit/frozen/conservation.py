@@ -189,7 +189,7 @@ class Balance:
 
     Attributes:
         answer: The explained quantity.
-        inputs: What the inputs contribute.
+        inputs: The sum of the inputs' contributions.
         bias: By module, what the constants that are added in it contribute; "" for held values.
         size: The sum of all contributions without their signs, of which rounding is a part.
     """
@@ -216,7 +216,7 @@ def balance(answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants
     Args:
         answer: The explained quantity, a scalar with the graph of a pass under `constants_as_leaves`; it is kept.
         input_leaves: By what the input enters the graph; their gradients are contributions, see `readout.read_out`.
-        constants: Of the pass.
+        constants: The constants of the pass.
 
     Raises:
         UnsupportedModelError: If no gradient arrives at an input.

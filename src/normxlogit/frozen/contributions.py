@@ -21,7 +21,7 @@ class Contributions:
         answer: The explained quantities, (B, K).
         values: By place, what each token contributes there, (B, K, T).
         sink: By place, what attention sinks contribute from there on, (B, K).
-        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None where none is.
+        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is.
     """
 
     answer: Tensor
@@ -131,7 +131,7 @@ def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
 
     Args:
         read_positions: The token that each of G quantities is read from, (B, G), negative for none.
-        weights: Of the K sums, (B, K, G).
+        weights: The weights of the K sums, (B, K, G).
     """
     is_counted = (weights.to(read_positions.device) != 0) & (read_positions >= 0)[:, None]  # (B, K, G)
     positions = read_positions[:, None].expand_as(is_counted)  # (B, K, G)

@@ -152,7 +152,7 @@ def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
     """Return a module's forward in which autograd differentiates the inside of custom functions.
 
     Returns:
-        None where it applies none.
+        None if it applies none.
     """
     forward = getattr(module.forward, "__func__", None)
     if not isinstance(forward, types.FunctionType):

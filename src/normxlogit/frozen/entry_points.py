@@ -56,7 +56,7 @@ class EntryPoints:
         """Yield the `replace=` for one pass in which contributions are read at the entries.
 
         Args:
-            batch: What the model reads.
+            batch: The batch.
             places: Some of `WORDS`, `SOURCE` and `MEDIA`.
             read_entry: Is called with what enters there.
             read_lookup: Is called with what is looked up for the tokens in other tables, which belongs to them.
@@ -134,7 +134,7 @@ class EntryPoints:
             watchers = {path: partial(note_lookup, path) for path in paths}
             stop = self.model.parts.trunk_site
             self.model.copy.run({**inputs, "input_ids": other_ids}, replace=watchers, stop=stop)
-        except Exception as error:  # the same tokens in another order need not be a text
+        except Exception as error:  # the model may refuse the same tokens in another order
             reraise_out_of_memory(error)
             self.model.copy.note_unverified(
                 f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "

@@ -59,7 +59,7 @@ class FrozenModel:
 
         Args:
             batch: A text to find them with.
-            read_at: As in `FrozenGradient`; of encoder-decoder models where the source is read.
+            read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
             layers: Requested layers, which are read instead.
 
         Raises:
@@ -86,7 +86,7 @@ class FrozenModel:
         """Run the frozen network once over a batch; its outputs are the model's own.
 
         Args:
-            batch: What to read.
+            batch: The batch.
             places: Where contributions will be read.
             baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
             point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
@@ -115,18 +115,20 @@ class FrozenModel:
 
         Args:
             run: The caller's pass, as it was read from `outputs`.
-            outputs: What the model returned, with a graph, hidden states among it.
+            outputs: The outputs of the model, with a graph and hidden states.
             places: Where contributions will be read, as for `run`.
             sink_threshold: As for `run`.
 
         Returns:
-            None where a place is none of the hidden states, or the answer was not computed from these tensors.
+            None if a place is none of the hidden states, or the answer was not computed from these tensors.
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
         offset = int(parts.states_lack_embeddings)  # the place of the first of the states
         count = len(states) - 1
-        last = count - 1 if parts.tail is not None or offset else count  # the last state may have passed what follows
+        last = (
+            count - 1 if parts.tail is not None or offset else count
+        )  # the last state may be the output of the modules after the layers
         if lowest < offset or max(places) > last:
             return None
         # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
@@ -153,7 +155,7 @@ class FrozenModel:
 
         Args:
             run: A pass of the frozen network over one text, which proved it.
-            target: What is explained, one for the text.
+            target: The target, one for the text.
         """
         positions = run.positions
 
@@ -218,10 +220,10 @@ class FrozenModel:
         """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
         is_read = (read_positions >= 0).to(states.device)  # (B, G)
         texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        read = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
+        read_states = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
         values = contrasted_logits(
-            head_answers(self._passes.head.tokens, read, gradients=states.requires_grad),
-            read,
+            head_answers(self._passes.head.tokens, read_states, gradients=states.requires_grad),
+            read_states,
             target.ids.to(states.device)[is_read][:, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
         )[:, 0]

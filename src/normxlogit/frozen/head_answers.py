@@ -37,7 +37,7 @@ def contrasted_logits(
 
     Args:
         answers: The head's, to the states in their order.
-        states: What the head reads, (N, H), with their graph or without one.
+        states: The head's inputs, (N, H), with or without a graph.
         ids: The vocabulary entries, (N, K).
         contrast: The entries whose logits are subtracted, (N,).
     """

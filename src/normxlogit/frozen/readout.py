@@ -39,7 +39,7 @@ class Readout:
         norms: The norm of each token's state, (B, T), by which attention sinks are found; None to look for none.
         sinks: Which tokens are attention sinks there, (B, T); None without any.
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
-        direction: What the gradient is multiplied by instead of the state, of its shape; None for the state.
+        direction: A factor of the gradient instead of the state, in the state's shape; None for the state.
         length: How many positions are the text's, T; None for all.
         positions: How many axes of the leaf are positions, which are read as one, row by row.
     """
@@ -118,7 +118,7 @@ def read_out(
     """Return an equal replacement of a hidden state, and the readout of its contributions in the backward pass.
 
     Args:
-        state: What flows, held as `axes` say.
+        state: The hidden state, with axes as in `axes`.
         axes: Where (B, T, H) are among its axes; the product is summed over all but texts and positions.
         norms: As in `Readout`.
         leaf: Of another readout, to which the contributions are added; a new one if not given.

@@ -41,9 +41,9 @@ class PassGraph:
     Attributes:
         readouts: By place, where contributions can be read.
         entries: The places at which the input enters the graph.
-        answer: What the head of a language model reads, (B, T, H), otherwise the logits.
-        hidden: What the head reads, (B, T, H); None without a head.
-        embedded: The embedding layer's output, (B, T, H), or why it is not known; None where the model gives none.
+        answer: The head's input for a language model, (B, T, H), otherwise the logits.
+        hidden: The head's input, (B, T, H); None without a head.
+        embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
     """
 
     readouts: dict[int, Readout]
@@ -69,7 +69,7 @@ class FrozenPass(ForwardPass):
         entries: By what leaves the input enters the graph.
         lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a
             pass that the caller ran.
-        predicted: Of a language model the head's answers at the position of each text; None where they were not asked
+        predicted: Of a language model the head's answers at the position of each text; None if they were not asked
             for.
     """
 
@@ -125,7 +125,7 @@ class FrozenRunner:
         the first text is.
 
         Args:
-            batch: What to read.
+            batch: The batch.
             entry_place: The place at which the input enters the graph; a lower one has more of the model in the graph.
             run_copy: Runs a copy over a batch.
             run_at_text: Runs it over the text itself, which is proved, where `run_copy` runs it at another point.
@@ -194,12 +194,12 @@ class FrozenRunner:
 
         Args:
             copy: The copy.
-            batch: What it reads.
+            batch: The batch.
             record: As for `copies.run`.
             replace: As for `copies.run`.
             stop: As for `copies.run`.
         """
-        # What is replaced inside a layer would not be replaced when the layer runs again.
+        # Replacements inside a layer would not be applied when the layer runs again.
         layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):
@@ -211,7 +211,7 @@ class FrozenRunner:
         Args:
             batch: The text.
             run_copy: Runs a copy over it.
-            quantity: Is given the pass, and returns a scalar.
+            quantity: A function of the pass that returns a scalar.
         """
         lease = self.pool.take()
         try:

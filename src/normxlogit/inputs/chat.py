@@ -168,7 +168,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
-    # The answer follows the messages, or goes on with the last.
+    # The answer follows the messages, or continues the last one.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
     options = {ending: True} | options
     try:
@@ -228,8 +228,8 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):
         raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
-    named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
-    return {**named, **template_kwargs}
+    template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
+    return {**template_options, **template_kwargs}
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:

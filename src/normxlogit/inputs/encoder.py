@@ -225,7 +225,7 @@ class Encoder:
         """Encode a prompt without the special tokens at its end.
 
         Args:
-            text: May be empty where the tokenizer puts a token before every text.
+            text: May be empty if the tokenizer puts a token before every text.
             special: Whether the tokenizer adds its special tokens; a chat template has written them already.
         """
         if not isinstance(text, str):

@@ -69,7 +69,7 @@ def read_token_ids(
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
     backends = getattr(encoded, "encodings", None)
     if backends and [len(backend.ids) for backend in backends] != [shape[1]] * len(real_mask):
-        backends = None  # the user has cut or put together what the tokenizer returned
+        backends = None  # the user has cut or joined the tokenizer's output
     specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
     result = []
     for row, is_real in enumerate(_real_tokens(real_mask, first_row)):
@@ -104,14 +104,14 @@ def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
         return None
     if len(set(map(len, rows))) < 2 and not any(isinstance(row, Tensor) for row in rows):
         return None
-    given = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
-    for name, values in given.items():
+    fields = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
+    for name, values in fields.items():
         if not isinstance(values, list | tuple) or len(values) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
     backends = getattr(encoded, "encodings", None)
     backends = backends if backends and len(backends) == len(rows) else [None] * len(rows)
     return [
-        BatchEncoding({name: [plain_cell(values[row])] for name, values in given.items()}, backend)
+        BatchEncoding({name: [plain_cell(values[row])] for name, values in fields.items()}, backend)
         for row, backend in enumerate(backends)
     ]
 
@@ -137,7 +137,7 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
     Lists of numbers and a row of them in an array could be labels: only tensors and tables are taken for token ids.
 
     Args:
-        inputs: Whatever the user gave.
+        inputs: The user's inputs.
 
     Returns:
         Rows of token ids: only `inputs` where it is a single one; None if it is something else.
@@ -163,7 +163,7 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str)
     Args:
         ids: The token ids.
         vocabulary: How many ids the model knows, None if that is not known.
-        described_source: What they are of, for the message.
+        described_source: A description of their source, for the message.
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         unknown_id = next(

@@ -33,9 +33,9 @@ logger = logging.getLogger("normxlogit")
 
 def cache_folder() -> Path | None:
     """Return the folder of the cache; None if the user has turned it off."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    if named is not None:
-        return Path(named).expanduser() / "gguf" if named else None
+    configured = os.environ.get(FOLDER_VARIABLE)
+    if configured is not None:
+        return Path(configured).expanduser() / "gguf" if configured else None
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "normxlogit" / "gguf"
 
@@ -56,7 +56,7 @@ def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
     Args:
         model: The model in float32, as it was de-quantised.
         tokenizer: Its tokenizer.
-        folder: What `converted_folder` returned.
+        folder: The folder that `converted_folder` returned.
 
     Returns:
         Whether it is kept.

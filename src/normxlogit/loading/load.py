@@ -186,9 +186,9 @@ def _source(name: str | Path | None) -> str:
     if name is None:
         return str(default_model_folder())
     if not isinstance(name, str | PathLike):
-        given = type(name).__name__
+        type_name = type(name).__name__
         raise InputError(
-            f"a model is loaded by its name or folder, not a {given}; Explainer(model, tokenizer) takes one"
+            f"a model is loaded by its name or folder, not a {type_name}; Explainer(model, tokenizer) takes one"
         )
     source = str(name)
     if source.startswith("~"):

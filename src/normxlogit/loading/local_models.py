@@ -15,8 +15,8 @@ class LocalModel(NamedTuple):
     """A model that loads without a network.
 
     Attributes:
-        label: What a person chooses it by.
-        name: What `Explainer.from_pretrained` takes.
+        label: The name for people.
+        name: The name for `Explainer.from_pretrained`.
         generates: Whether it continues prompts.
         texts: Whether a text alone is an input.
         pictures: Whether an input can hold a picture.

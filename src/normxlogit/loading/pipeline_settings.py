@@ -42,13 +42,13 @@ class PipelineSettings:
     """Settings of a pipeline.
 
     Attributes:
-        hypotheses: What a zero-shot pipeline asks the model.
+        hypotheses: The hypotheses of a zero-shot pipeline.
         problem: What the outputs are, where the pipeline says which function is applied to them.
         add_special_tokens: Whether texts get the tokenizer's special tokens.
         max_length: Most tokens of a text.
         prefix: A text before every prompt.
         generation: Settings of the model's `generate`.
-        chat: What a chat template is given beside messages.
+        chat: Options of the chat template beside the messages.
     """
 
     hypotheses: Hypotheses | None = None
@@ -83,7 +83,7 @@ def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineS
         **forward_settings.get("generate_kwargs", {}),
     }
     for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
-        generation.pop(name, None)  # what is made of the others
+        generation.pop(name, None)  # derived from the other settings
     if not getattr(pipeline.model, "generation_config", None):
         generation = {}
     settings = {

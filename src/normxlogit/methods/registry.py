@@ -44,7 +44,7 @@ class MethodInfo:
         name: Its name.
         summary: One line.
         paper: Where it comes from.
-        needs: What it needs of a model.
+        needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations, so that with a causal model
@@ -102,9 +102,9 @@ def register(
     """Add a method to the registry.
 
     Args:
-        name: What users type.
+        name: The name that users type.
         paper: Source, such as "Mohebbi et al., 2023".
-        needs: What it needs of a model.
+        needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations.

@@ -47,7 +47,7 @@ class ModelCopy:
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
-        known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None where the
+        known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None if the
             model has not read that text alone.
         padding: Lengths of texts that keep their states in one batch, padded.
         generates_padded: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
@@ -109,7 +109,7 @@ class ModelCopy:
         Args:
             inputs: Its inputs.
             record: As for `copies.run`, as `replace` and `stop` are.
-            replace: What takes the place of which modules' outputs.
+            replace: Functions that replace modules' outputs, by path.
             stop: Where the pass ends.
             states: Whether the model is to return every layer's output.
         """
@@ -221,7 +221,7 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
     of the tokens that it changes is among them.
 
     Args:
-        lengths: Of all texts, of more than one length.
+        lengths: The lengths of all texts, at least two different ones.
     """
     *shorter, longest = sorted(set(lengths))
     chosen, bound = set(), shorter[0]

@@ -61,12 +61,12 @@ def read_version(
     """Copy the caller's model as it is now, and create the task and encoder for it.
 
     Args:
-        model: What the caller gave.
+        model: The caller's model.
         declared: The task that the caller named.
         labels: The labels that the caller named.
-        reader: What reads the model's inputs.
+        reader: The tokenizer or processor of the model.
         tokenizer: The tokenizer of `reader`.
-        pipeline: What the pipeline that holds the model was set to.
+        pipeline: The settings of the pipeline that holds the model.
         previous: The task model of the version before.
 
     Raises:

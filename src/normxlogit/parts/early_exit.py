@@ -61,7 +61,7 @@ def find_early_exit(
     """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
 
     Returns:
-        None where no layer hands on a state that reaches the head.
+        None if no layer hands on a state that reaches the head.
     """
     hidden = trunk.hidden
     if hidden is None:
@@ -96,7 +96,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
             continue
         if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
             layers.append(call)
-    # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
+    # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
     families = set()
     for layer in layers:
         output = tensor_of(layer.returned)
@@ -126,7 +126,7 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
     by the remaining arguments in their order.
 
     Args:
-        output: What the layer returned: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
+        output: The layer's output: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
         args: The layer's positional arguments.
         kwargs: Its keyword arguments.
     """

@@ -14,7 +14,7 @@ from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.run import Form, embedded_of, states_of, tensor_of
 from ..copies.trace import Call, axes_of, path_of, trace
-from ..errors import HeadMismatchError
+from ..errors import HeadMismatchError, first_line
 from .early_exit import chained_layers, find_early_exit
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
@@ -72,7 +72,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         parts = replace(parts, head_error=str(error))
         unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not pads_inside)
         if embedded is not None and embedded.shape[1] != token_count and not pads_inside:
-            states, embedded = None, None  # latents, of which none is a token's
+            states, embedded = None, None  # latents, which belong to no token
     else:
         parts = replace(
             _with_layer_access(parts, pool, trunk, calls, inputs, None if token_pooling else states),
@@ -277,7 +277,7 @@ def _find_head(
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            failures.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
+            failures.append(f"{trunk.path}: {kind}{first_line(error)}")
             return None
         return head, trunk, tokenwise
 

@@ -47,7 +47,7 @@ class Headpiece:
             token or the end-of-sequence token find it in every one-token sequence.
         time_first: Whether the trunk gives (T, B, H).
         skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
-        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None where they cannot.
+        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None if they cannot.
         takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
         repeats: How often a token stands in its sequence of one: heads may pool two places.
     """

@@ -49,7 +49,7 @@ class Parts:
     """The parts of a model, as module paths.
 
     Attributes:
-        headpiece: The proved head; None where none reproduces the model's logits.
+        headpiece: The proved head; None if none reproduces the model's logits.
         head_error: Why there is none, said to what needs one.
         tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
             tokens with each other, such as Splinter's with the question's, answer only in the text.
@@ -59,14 +59,14 @@ class Parts:
             `hidden_states`.
         states_lack_embeddings: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends
             with the last layer's before and after the final norm.
-        tail: What follows the layers and precedes the head; None if the last layer's output is final.
-        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
+        tail: The modules between the layers and the head; None if the last layer's output is final.
+        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None if they can.
         layers: Number of layers; None when they cannot be read either way.
-        token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
-        outputs: Where each layer's output is returned; None where no kind of module returns them all.
-        embedding_output: Where the embedding layer's output is returned; None where no module returns it.
+        token_pooling: Which state stands for which token, of trunks that shorten it; None if each token has its own.
+        outputs: Where each layer's output is returned; None if no kind of module returns them all.
+        embedding_output: Where the embedding layer's output is returned; None if no module returns it.
         tables: Tables in which token ids were looked up, the word embeddings among them.
-        unverified: What could not be proved because it could not be tried, as notes on results.
+        unverified: Notes on proofs that could not be run, for results.
     """
 
     headpiece: Headpiece | None = None
@@ -116,7 +116,7 @@ class Parts:
         """Return the embedding layer's output, (B, T, H) with T = `length`, from a recording at the tap.
 
         Returns:
-            None where nothing was recorded; the error where the layers read fewer positions than tokens.
+            None if nothing was recorded; the error where the layers read fewer positions than tokens.
         """
         tensor = tensor_of(recorded)
         if tensor is None or self.embedding_tap is None:

@@ -1,7 +1,7 @@
 """All proofs on models: what is compared, the tolerance, the reason, and when they run.
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
-returns whether it holds, or None where it does and the difference where it does not. Those here compare two answers;
+returns whether it holds, or None if it does and the difference where it does not. Those here compare two answers;
 those that run the model for it are in `model_proofs` and `frozen.runner`. `PROOFS` is the table in the page on
 how it works.
 """
@@ -30,9 +30,9 @@ class Proof:
     """A row of the table of proofs.
 
     Attributes:
-        compares: What is compared with what.
+        compares: The two quantities that are compared.
         tolerance: How far apart they may be.
-        why: What would be wrong without it.
+        why: The fault that the proof excludes.
         when: When it runs, and what it costs.
     """
 

@@ -51,7 +51,7 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     what attention sinks contribute where all of them are frames of a sound.
 
     Args:
-        context: What was read.
+        context: The encoding that was read.
         scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
 
     Returns:
@@ -105,7 +105,7 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
 
     Args:
         medium: The picture or sound.
-        spread: Where each of the N is; None where that is not known.
+        spread: Where each of the N is; None if that is not known.
         scores: Of the tokens that stand for it, or of the parts by which it enters the model.
         hint: What the error adds where it is not known.
     """

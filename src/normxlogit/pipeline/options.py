@@ -24,7 +24,7 @@ class Options:
     """The checked arguments of one call.
 
     Attributes:
-        media_method: What takes the place of `method` where a prompt holds a picture or a sound; None for the same.
+        media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: How many units of the highest scores are removed, see `keywords.Verify`.
     """
 

@@ -47,7 +47,7 @@ class Shares(NamedTuple):
 
     Attributes:
         scores: (K, T).
-        bias: The bias, with the contribution of attention sinks, (K,); None where the method reports none.
+        bias: The bias, with the contribution of attention sinks, (K,); None if the method reports none.
         sinks: Which tokens are attention sinks.
     """
 
@@ -159,8 +159,8 @@ def _verified(
             removed = [origins[place][unit] for unit in units]
             from_query.append((query, [token for side, token in removed if side == 0]))
             from_document.append((documents[place], [token for side, token in removed if side == 1]))
-        queries, others = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
-        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, others, strict=True)]
+        queries, document_vectors = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
+        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, document_vectors, strict=True)]
         return [Answer(None, cosine, None) for cosine in cosines]
 
     removables = [removable(result) for result in results]
@@ -197,7 +197,7 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
             states = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
         else:  # no head reads a single token
             states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
-    # Out of inference mode: what follows backpropagates through the model.
+    # Cloned outside inference mode, as later code backpropagates through the model.
     text_states = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
     return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]
@@ -278,7 +278,7 @@ class Half(NamedTuple):
         units: Its units, without the patches of a picture.
         scores: float32, (U,).
         placed: Its picture with scores, if it has one.
-        bias: The bias, (); None where the method reports none.
+        bias: The bias, (); None if the method reports none.
     """
 
     units: Units

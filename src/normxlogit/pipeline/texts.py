@@ -44,7 +44,7 @@ def explain_by_default(
 
     Args:
         model: The model.
-        inputs: Whatever its task reads.
+        inputs: Inputs of any kind that its task reads.
         arguments: The caller's, of `Options`.
     """
     methods = DEFAULTS[model.task.use].methods
@@ -180,12 +180,12 @@ class ScoreColumns:
         ids: Classes or vocabulary entries explained, (B, K).
         contrast: The entry subtracted, (B,), None without contrast.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
-        predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
-        token_predictions: The same of each token alone, (N, 3); None where it was not computed.
+        predictions: Value, index and probability (NaN for none) of each, (B, 3); None if the answer is a span.
+        token_predictions: The same of each token alone, (N, 3); None if it was not computed.
         spans: The predicted spans of an extractive model; None of others.
-        diagnostics: What the method measured of itself, (B, K) each, as lists.
-        bias: The contribution of no token, (B, K, L); None where scores do not add up.
-        sink: What attention sinks contribute, (B, K, L); None without sinks.
+        diagnostics: The method's diagnostics, (B, K) each, as lists.
+        bias: The contribution of no token, (B, K, L); None if scores do not add up.
+        sink: The contribution of attention sinks, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
     """
 
@@ -254,8 +254,10 @@ def _places(run: ForwardPass) -> Tensor | None:
     """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
     if run.positions is None or not run.batch.padded:
         return run.positions
-    before = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
-    places = before.gather(1, run.positions.reshape(len(before), -1).to(before.device))  # (B, 1) or (B, 2)
+    earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
+    places = earlier_tokens.gather(
+        1, run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)
+    )  # (B, 1) or (B, 2)
     return places.view_as(run.positions)
 
 
@@ -306,11 +308,11 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     parts = [encoding.take(places) for places in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.per_token:
-        chosen = model.task.answering_window(runs)
-        result = explain_batch(model, runs[chosen], options)[0]
-        answer = model.task.in_whole_text(result.predictions[0], kept_windows[chosen])
+        window = model.task.answering_window(runs)
+        result = explain_batch(model, runs[window], options)[0]
+        answer = model.task.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))
-        return spread(encoding, kept_windows[chosen], result, limit)
+        return spread(encoding, kept_windows[window], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
     if options.target is None:

@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
     Attributes:
         value: The measured quantity.
-        outcome: What is compared to decide whether the prediction changed; None where predictions are values.
+        outcome: What is compared to decide whether the prediction changed; None if predictions are values.
     """
 
     prediction: Prediction | None
@@ -81,7 +81,7 @@ def with_verifications(
 
     Args:
         model: The model that was explained.
-        encodings: What it read for each result.
+        encodings: The encoding of each result's input.
         results: The results.
         verify: How many units are removed.
     """
@@ -124,7 +124,7 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
 
     Args:
         model: The model.
-        encodings: What it read.
+        encodings: The encodings of the inputs.
         results: Their explanations, which say what is measured.
         masked: Whether words are masked; by default they are deleted.
     """
@@ -161,16 +161,16 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
         explained = outputs.gather(1, targets)  # (B, 1)
         # Where labels do not exclude each other, the answer is read from the explained label's own output.
-        shown = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
-        shown, measured = to_host(shown, explained)
+        top = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
+        top, measured = to_host(top, explained)
         self.model.check_finite(measured, run.batch)
         return [
             Answer(prediction, float(value), self._outcome(prediction))
-            for prediction, value in zip(task.describe(shown), measured[:, 0].tolist(), strict=True)
+            for prediction, value in zip(task.describe(top), measured[:, 0].tolist(), strict=True)
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what is compared to decide whether a prediction changed; None where predictions are values.
+        """Return what is compared to decide whether a prediction changed; None if predictions are values.
 
         It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
         """
@@ -209,7 +209,7 @@ def run_searches(
     """Run the searches of several inputs in step, so that the inputs they ask for share batches.
 
     Args:
-        questions: What can be removed from each input, and what is measured.
+        questions: The removable parts of each input, and the measured quantity.
         verify: How many parts are removed.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """
@@ -223,7 +223,7 @@ def run_searches(
         for place, sets in pending.items():
             try:
                 requested[place] = searches[place].send([next(replies) for _ in sets])
-            except StopIteration as stop:  # noqa: PERF203  # its value is what was found
+            except StopIteration as stop:  # noqa: PERF203  # its value is the verification
                 verifications[place] = stop.value
         pending = requested
     return [verifications[place] for place in range(len(searches))]
@@ -233,9 +233,9 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     """Yield the parts to remove: those of the highest scores, alone and together, and as many others as a control.
 
     Args:
-        parts: What can be removed.
+        parts: The removable parts.
         count: How many are removed one at a time.
-        measured: What is measured, and how.
+        measured: The measured quantity.
         everything: Whether the smallest set is searched for among all parts, if the removed ones do not change the
             prediction.
     """
@@ -251,17 +251,17 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
-    if not alone and original.outcome is not None:  # a value has no other outcome
+    if not alone and original.outcome is not None:  # there is no outcome where predictions are values
         ranked = [i for i, _ in by_effect] + (remaining if everything else [])
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
     untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
-    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
+    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
     control = None
     if len(words) >= size:
-        drawn = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
-        (answer,) = yield [_tokens(parts, drawn)]
-        control = removal(drawn, answer)
+        control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
+        (answer,) = yield [_tokens(parts, control_parts)]
+        control = removal(control_parts, answer)
     return Verification(
         **measured._asdict(),
         original=removal([], original),
@@ -281,13 +281,15 @@ def _smallest(
     are put back one at a time while the prediction stays changed.
 
     Args:
-        parts: What can be removed.
+        parts: The removable parts.
         ranked: The parts by the effect that they had alone, and others by their scores; no part changes it alone.
         original: The answer to the whole input.
         first: How many were removed together, and the answer without them.
     """
     lower, (upper, answer) = 1, first
-    if answer.outcome == original.outcome and upper > 2:  # fewer may change what all of them do not
+    if (
+        answer.outcome == original.outcome and upper > 2
+    ):  # fewer parts may change the prediction even if all together do not
         shorter = range(2, upper)
         answers = yield [_tokens(parts, ranked[:count]) for count in shorter]
         changed = [(count, a) for count, a in zip(shorter, answers, strict=True) if a.outcome != original.outcome]
@@ -354,8 +356,8 @@ def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
         return kinds[0]
     parts = [
         part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
-        for found, unit, _ in kinds
-        for part in found
+        for parts_of_kind, unit, _ in kinds
+        for part in parts_of_kind
     ]
     return Removable(parts, "part", "removed")
 

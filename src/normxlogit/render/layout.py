@@ -53,7 +53,7 @@ def cut(
 
     def add(between_pieces: str) -> None:
         if between_pieces[:1].isspace() and pieces and pieces[-1] == SPACE:
-            pieces.pop()  # white space of the text stands for the space behind a special token
+            pieces.pop()  # white space of the text replaces the space after a special token
         plain = Piece(between_pieces, kind=between, details=UNREAD if between == "rest" else "")
         pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
 
@@ -92,7 +92,7 @@ class Layout:
         unit: What a column is, "token" or "word".
         texts: The pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
-        facts: What was measured of each column, in words, by what it is called; empty where it was not.
+        facts: What was measured of each column, in words, by what it is called; empty if it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
     """
 

@@ -231,7 +231,7 @@ class Attributions(Sequence[R], Exports):
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each pair of methods over the tokens of one text, (M, M).
 
-        Special tokens are left out. NaN where there are fewer than two others, or a method scores them all alike.
+        Special tokens are left out. NaN if there are fewer than two others, or a method scores them all alike.
 
         Raises:
             DataError: If the results are not of the same model, tokens and target, or hold several scores for each.

@@ -20,7 +20,7 @@ class Classification(Task):
     """Classification of whole texts.
 
     Attributes:
-        problem: What the outputs are: one of several labels, several labels at once, or a value.
+        problem: The problem type: one of several labels, several labels at once, or a value.
     """
 
     name: ClassVar[TaskName] = "sequence-classification"
@@ -100,7 +100,7 @@ class Classification(Task):
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the label names that a caller gave in any ordered container."""
-    # The names in a set have no order, and a mapping may count them in another.
+    # A set has no order, and the order of a mapping may differ from that of the outputs.
     ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
     names = () if labels is None or not ordered else tuple(labels)
     if not ordered or not all(isinstance(name, str) for name in names):

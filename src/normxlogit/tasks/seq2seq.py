@@ -100,7 +100,7 @@ class Seq2Seq(LanguageTask):
     ) -> tuple[Encoding, int]:
         """Encode the completion as decoder tokens, with a single start token."""
         ids = self._target_ids(model, completion)
-        if ids == self._target_ids(model, ""):  # nothing but what ends every text
+        if ids == self._target_ids(model, ""):  # only the special tokens at the end of every text
             raise InputError("the completion is empty")
         check_ids(ids, self.encoder.vocabulary, "the completion")
         return append_tokens(self.tokenizer, before, ids), len(before)
@@ -169,7 +169,7 @@ def _call_as_decoder(
     Args:
         original: The model's own forward.
         input_ids: The decoder's tokens, if not their embeddings.
-        encoder_states: What the encoder returned.
+        encoder_states: The encoder's output.
         source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
         source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder's states.
         frames_mask: Frames of a sound that are not padding, (B, F, 1); None where none is.
@@ -178,7 +178,7 @@ def _call_as_decoder(
     model: Any = original.__self__  # type: ignore[attr-defined]
     name = str(model.main_input_name)
     reads_tokens = name == "input_ids"
-    inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
+    inputs.pop("attention_mask", None)  # padding follows the text, and a decoder does not attend to later tokens
     if reads_tokens and source_mask is not None:
         inputs["attention_mask"] = source_mask[..., 0]
     if frames_mask is not None:

@@ -187,7 +187,7 @@ def _without_views(arrow: Any, kind: Any) -> Any:
 
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     dialect = dialect_of(file, kind)
-    # What is not UTF-8 is the problem of one row and not of the file.
+    # A cell that is not UTF-8 is a problem of its row, not of the file.
     lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
     reader = csv.reader(chain(islice(lines, dialect.skipped, None), [LAST]), delimiter=dialect.delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]

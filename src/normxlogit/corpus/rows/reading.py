@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from ...errors import DataError
+from ...errors import DataError, first_line
 from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
 from ...results.storage.tables import optional_module
 from .formats import (
@@ -175,7 +175,7 @@ class File:
     """A file of an input.
 
     Attributes:
-        name: What the user knows it by.
+        name: The name for the user.
         partitions: The values in the names of the folders between the input's and the file, such as `year=2024`, which
             all its rows share.
     """
@@ -234,7 +234,7 @@ class File:
 
 def _reason(error: Exception) -> str:
     """Return the reason of an error in one line."""
-    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+    return getattr(error, "strerror", None) or first_line(error) or type(error).__name__
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -389,7 +389,7 @@ class RowSource:
 
     Args:
         rows: The rows.
-        metadata: What is known of them before they are read; the rows themselves are compared as they come.
+        metadata: Facts that are known before the rows are read; the rows are compared as they are read.
     """
 
     def __init__(self, rows: Iterable[InputRow], metadata: dict[str, Any]) -> None:
@@ -405,5 +405,5 @@ class RowSource:
         return row_blocks(chain(self._first, self._rows), columns, lambda: 0.0)
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return what is known of the rows."""
+        """Return the metadata, as the fingerprint of rows that are not read yet."""
         return [self._metadata]

@@ -117,7 +117,7 @@ class QNLIDocument(NamedTuple):
 
     Attributes:
         sentences: The sentence that answers, among others.
-        spare: One more sentence that does not answer; empty where the rows have no more.
+        spare: One more sentence that does not answer; empty if the rows have no more.
     """
 
     question: str
@@ -145,14 +145,14 @@ def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sen
     documents = []
     for i in random.permutation(answered)[:count].tolist():
         question, evidence = str(rows[i]["question"]), _one_line(str(rows[i]["sentence"]))
-        drawn = [rows[index] for index in random.permutation(len(rows)).tolist()]
+        shuffled = [rows[index] for index in random.permutation(len(rows)).tolist()]
         other_sentences = (
-            _one_line(str(row["sentence"])) for row in drawn if row["label"] != 0 or row["question"] != question
+            _one_line(str(row["sentence"])) for row in shuffled if row["label"] != 0 or row["question"] != question
         )
         distinct = list(islice(dict.fromkeys(text for text in other_sentences if text != evidence), sentences))
-        chosen, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
-        order = random.permutation(len(chosen)).tolist()
-        documents.append(QNLIDocument(question, [chosen[k] for k in order], order.index(0), "".join(spare)))
+        document, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
+        order = random.permutation(len(document)).tolist()
+        documents.append(QNLIDocument(question, [document[k] for k in order], order.index(0), "".join(spare)))
     return documents
 
 

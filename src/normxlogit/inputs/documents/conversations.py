@@ -40,7 +40,7 @@ class Message:
         text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
         name: Name of the tool; of other messages empty.
         number: Which message of the conversation it is in, counted from 0.
-        call: Id of the tool call; empty where the format has none.
+        call: Id of the tool call; empty if the format has none.
         part: The part of the message that is a picture or a sound, which says no text; None for others.
         author: The role of who showed that.
     """
@@ -146,7 +146,7 @@ class _Reader:
     """Collects the messages of a conversation.
 
     Attributes:
-        messages: What was read so far.
+        messages: The messages that were read so far.
         notes: What was not read.
     """
 
@@ -210,13 +210,15 @@ class _Reader:
             )
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
             self._add_message(kind, str(part["source"].get("data", "")))
-        elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
+        elif type_.endswith("_call"):  # a built-in tool of the service, with its result
             self._read_service_call(part, type_.removesuffix("_call"))
         elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
             is_picture = type_ in PICTURE_TYPES
             medium = {**part, "type": "image" if is_picture else "audio"}
-            shown = Message("picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind)
-            self.messages.append(shown)
+            medium_message = Message(
+                "picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind
+            )
+            self.messages.append(medium_message)
         elif type_ != "redacted_thinking":
             self.notes.append(UNREAD.format(self._number, type_))
 

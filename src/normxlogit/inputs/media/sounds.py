@@ -44,8 +44,8 @@ class Sound:
 
     Attributes:
         samples: float32, (N,).
-        rate: Samples a second; None where neither the caller nor the model names it.
-        notes: What was done to it.
+        rate: Samples a second; None if neither the caller nor the model names it.
+        notes: Notes on changes, such as averaged channels.
     """
 
     kind: ClassVar[Literal["sound"]] = "sound"

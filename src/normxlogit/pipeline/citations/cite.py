@@ -30,11 +30,9 @@ from ..completions.sources import explain_sources, part_weights, sources_and_par
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .contrasts import value_contrasts
-from .conversations import ConversationPrompt, conversation_prompt
+from .conversations import ConversationPrompt, Spans, conversation_prompt
 from .swaps import SwappedValues, swaps
 from .windows import read_in_windows
-
-Spans = dict[str, tuple[int, ...]]
 
 UNTESTED_MEDIA = (
     "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
@@ -52,7 +50,7 @@ class Answered:
     Attributes:
         completed: The prompt and the answer; its named sources are the sources.
         question: The question.
-        messages: The messages that the sources are of; empty where they are of documents.
+        messages: The messages that the sources are of; empty if they are of documents.
     """
 
     completed: Completed
@@ -199,21 +197,27 @@ def cite_stream(
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
     options = Options(method=method, verify=verify)
-    read: ConversationPrompt | None = None
+    conversation_input: ConversationPrompt | None = None
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or system is not None:
             raise InputError("messages hold the question and the system message; pass one or the other")
         conversation = read_conversation(messages)
-        read = conversation_prompt(model, conversation, answer="")
+        conversation_input = conversation_prompt(model, conversation, answer="")
     elif messages is None:
         pictures, texts = separate_pictures(documents)
         documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
-        if read is not None:
-            completed = ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True)
-            return Answered(completed, read.question, with_media_messages(read.messages, completed.encoding))
+        if conversation_input is not None:
+            completed = ask(
+                model, None, conversation_input.spans, messages=conversation_input.prompt, answer=text, longer=True
+            )
+            return Answered(
+                completed,
+                conversation_input.question,
+                with_media_messages(conversation_input.messages, completed.encoding),
+            )
         completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
         return Answered(completed, question or "")
 
@@ -267,7 +271,7 @@ def cite_each(
     if options.get("messages") is not None:
         raise InputError("messages hold the question; pass one or the other")
     answers = rows_of_texts(options.get("answer"))
-    if answers is not None:  # by place: the index of a column may be in another order
+    if answers is not None:  # by place, as the index of a column may be in another order
         answers = [] if isinstance(answers, str) else [arrow_value(answer) for answer in answers]
         if len(answers) != len(questions):
             raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
@@ -282,7 +286,7 @@ def cite_each(
 def _documents_of_each(documents: Any, count: int) -> list[Any]:
     """Return the documents of each question: those of a list of lists, or the same documents for all."""
     if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
-        rows = [plain_cell(part) for part in documents]  # what can be read once is read for each question
+        rows = [plain_cell(part) for part in documents]  # an iterator is read only once, for all questions
         if rows and all(isinstance(row, list) for row in rows):
             if len(rows) != count:
                 raise InputError(f"{len(rows)} lists of documents for {count} questions; give one for each")
@@ -361,7 +365,7 @@ def ask(
             them by name, of a prompt that is rendered those of the sources.
         messages: A prompt of the caller's own instead of the question.
         answer: An answer that was written elsewhere; None lets the model answer.
-        system: What the system message says; none by default.
+        system: The system message; none by default.
         max_new_tokens: Most tokens to generate.
         longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
@@ -538,7 +542,7 @@ def _tested(
 
     try:
         without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
-    except InputError:  # the prompt is nothing but its sources
+    except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
     lost = leave_one_out(ablations, weights, places)  # (K, n)
     return Verification(

@@ -23,25 +23,25 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
         values: The values of the answer with the others of the sources.
     """
     completed, parts = values.completed, values.parts
-    rest = _without_sources(completed)
+    outside_sources = _without_sources(completed)
     generated = len(completed.encoding) - completed.prompt_tokens
     differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
     for question in values.questions:
-        if occurs_in(question.value.text, rest):
+        if occurs_in(question.value.text, outside_sources):
             continue
         for place, other in (found := _differences(values, question)):
             differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
     if not differences:
         return None
-    every = [difference for of_sentence in differences.values() for difference in of_sentence]
-    weights = np.zeros((len(differences), generated + len(every)))  # (J, G + C)
+    all_differences = [difference for of_sentence in differences.values() for difference in of_sentence]
+    weights = np.zeros((len(differences), generated + len(all_differences)))  # (J, G + C)
     column = generated
     for row, of_sentence in zip(weights, differences.values(), strict=True):
         for place, _, weight in of_sentence:
             row[place] += weight
             row[column] = -weight
             column += 1
-    ids, places = [other for _, other, _ in every], [place for place, _, _ in every]
+    ids, places = [other for _, other, _ in all_differences], [place for place, _, _ in all_differences]
     return Contrasts([parts[k] for k in differences], ids, places, weights)
 
 
@@ -52,12 +52,14 @@ def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tupl
     """
     completed, k = values.completed, question.sentence
     first = values.first_token(k)
-    own = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
-    again = _shared(own, values.sentence_ids(k, values.sentences[k]))  # an answer may be in other tokens than its text
+    value_ids = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
+    again = _shared(
+        value_ids, values.sentence_ids(k, values.sentences[k])
+    )  # an answer may be in other tokens than its text
     differences = []
     for text in values.swapped(question):
         swapped = values.sentence_ids(k, text)
-        place = _shared(own, swapped)
+        place = _shared(value_ids, swapped)
         if place < min(again, len(swapped)):
             differences.append((first + place - completed.prompt_tokens, swapped[place]))
     return differences

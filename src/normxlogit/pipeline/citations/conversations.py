@@ -17,6 +17,7 @@ from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
+"""Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
 
 AS_TEXT: dict[MessageKind, str] = {
     "tool call": "tool calls",
@@ -136,8 +137,8 @@ def conversation_prompt(
             while full in spans:
                 full += "'"
             is_question = place == question_place and (first, last) in asked_spans
-            named = question_sources if is_question else spans
-            named[full] = (place, first, last) if chat else (start + first, start + last)
+            target_spans = question_sources if is_question else spans
+            target_spans[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
     question = "" if question_place is None else messages[question_place].text
     source_messages.sort(key=lambda message: message.start)
@@ -229,10 +230,10 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
             break  # the template knows contents that are texts
     if best is None:
         raise refusal or InputError("the chat template writes none of the messages")
-    written = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
+    kinds_as_text = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
     notes = []
-    if written:
-        notes.append(f"the reader's chat template does not render {', '.join(written)}: rendered as plain text")
+    if kinds_as_text:
+        notes.append(f"the reader's chat template does not render {', '.join(kinds_as_text)}: rendered as plain text")
     if conversation.tools and DEFINITIONS in best[2]:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
     return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes)))
@@ -254,7 +255,7 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
     """
     messages = conversation.messages
     last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning stands after the template
+    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning follows the rendered text
         last -= 1
     chat = chat_messages(messages[:last], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}

@@ -29,7 +29,7 @@ class ReplaceableValue(NamedTuple):
     Attributes:
         sentence: Which sentence of the answer it is in.
         value: The value, counted in the sentence.
-        others: What takes its place.
+        others: Its replacements.
     """
 
     sentence: int
@@ -58,14 +58,14 @@ class SwappedValues:
         self.sentences = [sequence.text[part.start : part.end] for part in parts]
         self._tokenizer = private_tokenizer(model.tokenizer)
         texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
-        named = names_in(sequence.text, self._tokenizer)
-        self.source_values = {name: values_in(text, named) for name, text in texts.items()}
-        every = [value for values in self.source_values.values() for value in values]
+        name_words = names_in(sequence.text, self._tokenizer)
+        self.source_values = {name: values_in(text, name_words) for name, text in texts.items()}
+        all_values = [value for values in self.source_values.values() for value in values]
         self.questions = [
             ReplaceableValue(k, value, tuple(alternatives[:MOST]))
             for k, sentence in enumerate(self.sentences)
-            for value in values_in(sentence, named)
-            if (alternatives := candidates(value, every, sentence))
+            for value in values_in(sentence, name_words)
+            if (alternatives := candidates(value, all_values, sentence))
         ]
 
     def token_ids(self, text: str) -> list[int]:
@@ -118,7 +118,8 @@ def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[
         best = int(np.argmax(swapped_nats))
         likeliest = question.others[best]
         holds = {
-            n: any(v.text.lower() == likeliest.lower() for v in found) for n, found in values.source_values.items()
+            n: any(v.text.lower() == likeliest.lower() for v in source_values)
+            for n, source_values in values.source_values.items()
         }
         start = parts[question.sentence].start + question.value.start
         results.append(

@@ -44,12 +44,12 @@ def read_in_windows(
     scores: dict[str, float] = {}
     for window in windows:
         scores |= score(_only_sources(completed, tokens, window))
-    kept = _best(fitting, scores, room)
+    kept_sources = _best(fitting, scores, room)
     note = (
         f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
-        f"windows, and the {len(kept)} of {len(tokens)} that scored highest are read together"
+        f"windows, and the {len(kept_sources)} of {len(tokens)} that scored highest are read together"
     )
-    shortened = _only_sources(completed, tokens, kept)
+    shortened = _only_sources(completed, tokens, kept_sources)
     encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
     return replace(shortened, encoding=encoding)
 
@@ -92,10 +92,10 @@ def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
 
 def _best(tokens: Mapping[str, set[int]], scores: Mapping[str, float], room: int) -> list[str]:
     """Return the sources with the highest scores that fit together."""
-    kept: list[str] = []
+    selected: list[str] = []
     filled: set[int] = set()
     for name in sorted(tokens, key=scores.__getitem__, reverse=True):
         if len(filled | tokens[name]) <= room:
-            kept.append(name)
+            selected.append(name)
             filled |= tokens[name]
-    return kept
+    return selected

@@ -92,7 +92,7 @@ class SourceScores(NamedTuple):
     Attributes:
         table: Scores, (K, S).
         passes: What it costs: "forward_passes", and those of a prior.
-        r2: How much of the answers the fit explains, (K,); None where it is not measured.
+        r2: How much of the answers the fit explains, (K,); None if it is not measured.
     """
 
     table: Array
@@ -152,7 +152,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     Args:
         ablations: Measures the answer.
         weights: Which tokens of the answer count, (G,).
-        scores: What the sources are ranked by, (S,).
+        scores: The scores that rank the sources, (S,).
 
     Returns:
         What the answer loses without each measured source, in nats, by its place.
@@ -175,6 +175,6 @@ def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     parts = []
     for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(states).float()  # (G', V)
-        chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-        parts.append(chosen - logits.logsumexp(-1))  # (G',)
+        token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+        parts.append(token_logits - logits.logsumexp(-1))  # (G',)
     return torch.cat(parts)

@@ -44,7 +44,7 @@ class CompletionRequest(NamedTuple):
 
     Attributes:
         options: The caller's options for it.
-        context: What the model reads: all but the last token.
+        context: The model's input: all but the last token.
         ids: The vocabulary entry that each row explains, G of them.
         contrast: The entry subtracted from all.
     """
@@ -263,9 +263,9 @@ def _score_texts(
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
     ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
-    for row, (completion, before) in enumerate(zip(batch, starts, strict=True)):
+    for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
-        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + before + completion.start - 1
+        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
     batch_scores = method.score_each(request, places)
     if batch_scores is None:
@@ -417,12 +417,12 @@ def predictions_of(
     best: list[Prediction] = []
     generated: list[Prediction] = []
     ids = torch.tensor(generated_ids)  # (G,)
-    for part, chosen in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
+    for part, part_ids in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
-        values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        values_chosen = logits.gather(1, part_ids[:, None].to(logits.device))[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place to save memory
-        for predictions, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
+        for predictions, values, indices in ((best, top.values, top.indices), (generated, values_chosen, part_ids)):
             probabilities = (values - top.values).exp() / total  # (G',)
             for index, value, probability in zip(
                 indices.tolist(), values.tolist(), probabilities.tolist(), strict=True

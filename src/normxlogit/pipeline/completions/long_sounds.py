@@ -56,7 +56,7 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
 
     Args:
         sound: The whole sound.
-        results: Of each window, with the seconds at which it begins.
+        results: The result of each window, with the seconds at which the window begins.
         end: The token that ends a transcript, which is left out between windows.
     """
     first = results[0][1]
@@ -67,8 +67,8 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
     times: list[npt.NDArray[np.float32]] = []
     tokens = first.units.take(range(prompt))
     for (start, result), count in zip(results, counts, strict=True):
-        before = result.prompt_tokens or 0
-        inside = slice(before, before + count)
+        prompt_tokens = result.prompt_tokens or 0
+        inside = slice(prompt_tokens, prompt_tokens + count)
         column, moment = len(tokens), width + sum(map(len, times))
         audio = result.audio[0]
         rows = np.zeros((count, width + moments), np.float32)
@@ -76,16 +76,16 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
         rows[:, moment : moment + len(audio.times)] = audio.scores[:count]
         bias = np.zeros(count, np.float32) if result.bias is None else result.bias[:count]
         bias = bias if result.sink is None else bias + result.sink[:count]
-        if result.token_ids[:before] == first.token_ids[:prompt]:
-            rows[:, :prompt] = result.scores[:count, :before]
+        if result.token_ids[:prompt_tokens] == first.token_ids[:prompt]:
+            rows[:, :prompt] = result.scores[:count, :prompt_tokens]
         else:
-            bias = bias + result.scores[:count, :before].sum(-1)
+            bias = bias + result.scores[:count, :prompt_tokens].sum(-1)
         scores.append(rows)
         biases.append(bias)
         times.append(audio.times + np.float32(start))
         text += " " if text and not text[-1].isspace() and not (result.completion or "")[:1].isspace() else ""
-        targets += [_moved(target, column - before, len(text)) for target in result.targets[:count]]
-        units = result.units.take(range(before, before + count))
+        targets += [_moved(target, column - prompt_tokens, len(text)) for target in result.targets[:count]]
+        units = result.units.take(range(prompt_tokens, prompt_tokens + count))
         spans = units.spans or ()
         moved = tuple((begin + len(text), stop + len(text)) for begin, stop in spans)
         tokens += replace(units, spans=None if units.spans is None else moved)

@@ -58,15 +58,15 @@ def _check_settings(settings: Mapping[str, Any], all_settings: Mapping[str, Any]
     """Refuse settings of `generate` that would be ignored, or that replace the prompt.
 
     Args:
-        settings: Of the call.
+        settings: The settings of the call.
         all_settings: With those of the pipeline.
     """
-    named = {name for name, value in settings.items() if value is not None}
-    if inputs := sorted(named & PROMPT_INPUTS):
+    passed = {name for name, value in settings.items() if value is not None}
+    if inputs := sorted(passed & PROMPT_INPUTS):
         raise InputError(f"generate: {inputs[0]}= is made of the prompt; leave it out")
     config = all_settings.get("generation_config")
     samples = all_settings.get("do_sample", getattr(config, "do_sample", False))
-    unused = [name for name in sorted(named & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
+    unused = [name for name in sorted(passed & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
     if unused and not samples:
         raise InputError(
             f"generate: {unused[0]}= is for sampling, and greedy is the default; pass do_sample=True with it"

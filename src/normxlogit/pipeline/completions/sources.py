@@ -171,17 +171,17 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
     regions = regions_of(sources, sizes)
     pieces: list[NamedSpan] = []
     for index, medium in enumerate(completed.encoding.media):  # pictures come first
-        named: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
+        named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
         if index < len(sizes):
             boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
             for name, box in boxes.items():
-                named.append((name, "region", [box]))
-            rest = f"the rest of {medium.name}" if boxes else medium.name
-            named.append((rest, "medium", boxes_outside(boxes.values(), sizes[index])))
+                named_places.append((name, "region", [box]))
+            rest_name = f"the rest of {medium.name}" if boxes else medium.name
+            named_places.append((rest_name, "medium", boxes_outside(boxes.values(), sizes[index])))
         else:
-            named.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
+            named_places.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
         start, end = completed.encoding.characters_of(medium)
-        for name, kind, where in named:
+        for name, kind, where in named_places:
             places = tuple((index, tuple(place)) for place in where)
             pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
     return pieces
@@ -215,7 +215,7 @@ def _token_scores(
         contrasts: J differences that are scored as well, a backward pass each.
 
     Returns:
-        The scores of K + J targets; None where the method or the model has no such backward pass.
+        The scores of K + J targets; None if the method or the model has no such backward pass.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
     context = sequence.take(range(len(sequence) - 1))
@@ -227,7 +227,7 @@ def _token_scores(
         check_reads_media(method)
     batch = model.batch([context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, None, predict=False)
-    if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
+    if not is_causal(model, run, start):  # later tokens would affect the logits at earlier ones
         return None
     target_ids, read_places = list(sequence.ids[start:]), list(range(len(sequence) - start))
     if contrasts is not None:

@@ -48,7 +48,7 @@ def explain_speech(
     Args:
         model: The model.
         sounds: One, or several.
-        options: What is explained.
+        options: The options of the explanation.
         settings: Passed to the model's `generate`.
 
     Returns:
@@ -129,8 +129,8 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
     tokens = readable_tokens(model.tokenizer, prompt)
-    before = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
-    sequence = replace(append_tokens(model.tokenizer, before, ids), signal=signal)
+    decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
+    sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)
     return explain_completion(model, Completed(sequence, count, 0), options)
 
 

@@ -49,7 +49,7 @@ def with_completion_verifications(
         completed: The prompts with their completions.
         results: Their explanations.
         verify: How many of them are removed; None for no verification.
-        divisions: How the prompts are divided into sources; None where they are not.
+        divisions: How the prompts are divided into sources; None if they are not.
     """
     if verify is None:
         return list(results)
@@ -64,20 +64,22 @@ def _verified(
     model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
 ) -> Attribution:
     of_tokens = g.units.kind[0] == "token"
-    found, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
-    if len(found.parts) < 2 or verify is None:
-        kind = "sources" if found.unit == "source" else "words"
+    removable, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
+    if len(removable.parts) < 2 or verify is None:
+        kind = "sources" if removable.unit == "source" else "words"
         return replace(g, notes=(*g.notes, f"not verified: the prompt has no two {kind} that could be removed"))
-    count = min(SHOWN if verify == "auto" else verify, len(found.parts) - 1)  # a completion of nothing is none
+    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
     ablations = Ablations(model, completed, pieces)
 
     def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
         removed = [set(units) for _, units in keys]
-        present = np.array([[not units.issuperset(part.tokens) for part in found.parts] for units in removed])  # (N, W)
+        present = np.array(
+            [[not units.issuperset(part.tokens) for part in removable.parts] for units in removed]
+        )  # (N, W)
         return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
 
-    measured = MeasuredQuantity("the completion", "log-probability", found.unit, found.removed_by)
-    (verification,) = run_searches([(found.parts, measured)], count, answers)
+    measured = MeasuredQuantity("the completion", "log-probability", removable.unit, removable.removed_by)
+    (verification,) = run_searches([(removable.parts, measured)], count, answers)
     return replace(g, verified=verification)
 
 
@@ -85,9 +87,9 @@ def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[Na
     """Return the words of a prompt and the parts of its pictures and sounds, and where in the prompt each is."""
     words = _words(g) if g.text_units == len(completed.joined().encoding) else []
     g = g if g.layers is None else g.layer(g.layers[-1])
-    found = with_media_parts(g, words)
+    removable = with_media_parts(g, words)
     pieces = []
-    for part in found.parts:
+    for part in removable.parts:
         medium = next(
             (k for k, medium in enumerate(g.media) if part.tokens[0] in range(len(g.units))[medium.units]), None
         )
@@ -95,7 +97,7 @@ def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[Na
             pieces.append(NamedSpan(part.text, 0, 0, part.tokens))
         else:
             pieces.append(NamedSpan(part.text, 0, 0, (), places=((medium, _place_of(g.media[medium], part.tokens)),)))
-    return found, pieces
+    return removable, pieces
 
 
 def _place_of(medium: Medium, units: Sequence[int]) -> tuple[float, ...]:
@@ -154,7 +156,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
 
     Args:
         model: The model of speech.
-        sound: What it heard.
+        sound: The sound.
         g: The transcript and its explanation.
         verify: How many moments are silenced; None for no verification.
     """

@@ -79,8 +79,8 @@ def generate_each(
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
             places = [i for i, each_room in enumerate(rooms) if each_room == room]
             config, generate_options = generation_config(model, options, room)
-            written = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
-            for i, sequences in zip(places, written, strict=True):
+            generated = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
+            for i, sequences in zip(places, generated, strict=True):
                 note = (
                     (f"the model reads {limit} tokens, so it could write only {room}",) if room < new_tokens[i] else ()
                 )
@@ -95,8 +95,8 @@ def _completed(
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
         encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
-        given = _given_to_decoder(options, ids)
-        encoding, ids = append_tokens(model.tokenizer, encoding, ids[:given]), ids[given:]
+        given_count = _given_to_decoder(options, ids)
+        encoding, ids = append_tokens(model.tokenizer, encoding, ids[:given_count]), ids[given_count:]
         prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
     sequence = model.task.appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
@@ -108,8 +108,8 @@ def _given_to_decoder(options: Mapping[str, Any], ids: list[int]) -> int:
     The caller may have given the first token too; `generate` puts it there if not.
     """
     rows = options.get("decoder_input_ids")
-    given = [] if rows is None else torch.as_tensor(rows).reshape(-1).tolist()
-    return len(given) if ids[: len(given)] == given else len(given) - 1
+    given_ids = [] if rows is None else torch.as_tensor(rows).reshape(-1).tolist()
+    return len(given_ids) if ids[: len(given_ids)] == given_ids else len(given_ids) - 1
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
@@ -171,15 +171,18 @@ def read_completion(
     """
     model.refresh()
     model.task.check_generates(model)
-    before, rendered = _read_prompt(model, prompt)
+    prompt_encoding, rendered = _read_prompt(model, prompt)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
         encoding, count = model.task.read_completion(
-            model, rendered, before, completion, special=rendered.contents is None
+            model, rendered, prompt_encoding, completion, special=rendered.contents is None
         )
     else:
-        encoding, count = model.task.appended(model, before, _token_ids(model, completion)), len(before)
+        encoding, count = (
+            model.task.appended(model, prompt_encoding, _token_ids(model, completion)),
+            len(prompt_encoding),
+        )
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -188,7 +191,7 @@ def read_completion(
     if limit is not None and len(encoding) > limit and not longer:
         message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
         raise TooLongError(message, len(encoding), limit)
-    return Completed(encoding, count, len(before.text or ""), rendered)
+    return Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
 
 
 def generation_config(

@@ -187,8 +187,8 @@ def _arrow_type(type_: Any) -> Any:
         return pyarrow.list_(pyarrow.float32())
     if hasattr(type_, "_fields"):
         return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
-    first, *others = get_args(type_)
-    return pyarrow.list_(_arrow_type(first), -1 if others == [...] else 1 + len(others))
+    first, *further = get_args(type_)
+    return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
 
 
 # --- written ----------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class AudioClassification(SignalTask):
     def _times(
         self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
-        """Return the seconds of each frame or patch, start and end; () where they are not known."""
+        """Return the seconds of each frame or patch, start and end; () if they are not known."""
         config: Any = model.config
         rows, columns, first_frame = grid
         if rows:  # a spectrogram of ten milliseconds a frame, cut into patches

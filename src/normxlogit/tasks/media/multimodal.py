@@ -40,7 +40,7 @@ class MultimodalLM(CausalLM):
 
     multimodal = True
     processor_class = AutoProcessor
-    peft_type = ""  # CAUSAL_LM is of text alone
+    peft_type = ""  # CAUSAL_LM is for text alone
     plain = False
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
@@ -113,7 +113,7 @@ class MultimodalLM(CausalLM):
         """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
 
         Args:
-            encoding: What was read of the prompt.
+            encoding: The encoding of the prompt.
             prompt: The prompt.
             media: What stands in the places of its pictures, and of its sounds.
 
@@ -365,7 +365,7 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
     """Return the layout of a picture's tokens in it, if each token is a square block of patches.
 
     Returns:
-        None where they are no blocks of a number of patches.
+        None if they are no blocks of a number of patches.
     """
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None

@@ -170,10 +170,10 @@ class Emitted(BatchTargets):
         rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
         frames = self.frames.to(logits.device)
         frame_logits = logits[rows, frames]  # (B, K, V)
-        chosen = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
+        target_logits = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
         if self.contrast is not None:
-            return chosen - frame_logits[..., self.contrast.to(logits.device)][..., 0]
-        return chosen - mean_logit(frame_logits)[..., 0]
+            return target_logits - frame_logits[..., self.contrast.to(logits.device)][..., 0]
+        return target_logits - mean_logit(frame_logits)[..., 0]
 
 
 def _check_processor(reader: Any, name: str) -> None:

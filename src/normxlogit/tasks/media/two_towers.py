@@ -42,7 +42,7 @@ class Tower(PreTrainedModel):
 
     @property
     def main_input_name(self) -> str:  # type: ignore[override]
-        """What the tower reads."""
+        """The name of the tower's main input."""
         return "input_ids" if self.side == "text" else "pixel_values"
 
     def get_input_embeddings(self) -> nn.Module:
@@ -55,7 +55,7 @@ class Tower(PreTrainedModel):
         """Embed texts or pictures, without normalising the vectors.
 
         Args:
-            inputs: What the tower reads.
+            inputs: The inputs of the tower.
         """
         towers = cast(Any, self.towers)
         embed = towers.get_text_features if self.side == "text" else towers.get_image_features
@@ -100,7 +100,7 @@ class PictureTower(ImageClassification):
 
         Args:
             model: The model of the picture tower.
-            encoding: What the processor made of the picture.
+            encoding: The encoding of the picture.
             item: The picture as the caller gave it.
         """
         signal = encoding.signal

@@ -40,7 +40,7 @@ class Steps:
         normalize: Whether the vector is brought to length 1.
         max_length: Most tokens that it reads, None for the trunk's own limit.
         lower: Whether texts are brought to lower case.
-        prompt: What is put before every text.
+        prompt: The text before every input.
         width: How many numbers of the vector are kept; None for all.
     """
 
@@ -58,7 +58,7 @@ class SentenceEmbedding(PreTrainedModel):
 
     Args:
         trunk: The bare model; it stays the caller's own.
-        steps: What is done with its tokens' states.
+        steps: The steps after the trunk.
     """
 
     base_model_prefix = "trunk"
@@ -103,8 +103,10 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
     mask = attention_mask.to(hidden.dtype)  # (B, T)
     if mode in ("cls", "lasttoken"):
         places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
-        chosen = attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)  # (B,)
-        return hidden[torch.arange(len(hidden), device=hidden.device), chosen]  # (B, H)
+        token_places = (
+            attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)
+        )  # (B,)
+        return hidden[torch.arange(len(hidden), device=hidden.device), token_places]  # (B, H)
     weights = mask * mask.cumsum(-1) if mode == "weightedmean" else mask  # (B, T)
     total = weights.sum(-1, keepdim=True)  # (B, 1)
     total = total.sqrt() if mode == "mean_sqrt_len_tokens" else total
