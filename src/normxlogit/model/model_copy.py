@@ -16,6 +16,7 @@ from ..copies.memory import out_of_memory
 from ..copies.pool import Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
+from ..copies.virtual_tokens import VirtualTokens
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
@@ -39,6 +40,7 @@ class ModelCopy:
     Attributes:
         unmodified: A copy that nothing was changed on: it answers as the caller's model does.
         wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
+        virtual_tokens: What an adapter puts before each text.
         module: The copy that is explained; passes run on private copies of it, see `run`.
         is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
             that of `wrapped`.
@@ -62,6 +64,9 @@ class ModelCopy:
         self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
         self.module = cast(PreTrainedModel, clone(unwrapped_model))
+        self.virtual_tokens = VirtualTokens(self.wrapped)
+        for copy in (self.unmodified, self.module):
+            self.virtual_tokens.add_to(copy)
         self.is_adapted = self.wrapped is not self.unmodified
         self.outputs: int | None = None
         self.pool = Pool(self.module)

@@ -58,7 +58,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
-        expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))
+        expected = answer_of(private_clone(copy.wrapped)(**_without_virtual_tokens(copy, caller_inputs)))
     if actual is None:
         return None  # `find_parts` raises what is wrong
     if expected is None:
@@ -72,3 +72,12 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
             f"own by {difference:.2g}"
         )
     return None
+
+
+def _without_virtual_tokens(copy: ModelCopy, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the inputs of one text as the caller's model takes them, which puts virtual tokens before it itself."""
+    ids = inputs.get("input_ids")
+    if ids is None or not copy.virtual_tokens.ids:
+        return dict(inputs)
+    count = ids.shape[-1] - len(copy.virtual_tokens.stripped(ids[0].tolist()))
+    return {name: value[:, count:] if value.shape == ids.shape else value for name, value in inputs.items()}

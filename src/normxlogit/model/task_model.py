@@ -17,7 +17,7 @@ from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
@@ -67,7 +67,7 @@ class TaskModel:
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         task_class.check_reader(tokenizer, class_name)
-        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
+        self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
         self.pipeline = pipeline or PipelineSettings()
         self._read_version = partial(
             read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline
