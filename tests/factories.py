@@ -125,26 +125,37 @@ def pair() -> Attribution:
     )
 
 
-def make_generation(**changes: Any) -> Attribution:
-    """Build a result of three tokens generated after a prompt of four."""
-    text, pieces = "<s>the cat's mat is red.", ("<s>", "the", " cat", "'s", " mat", " is", " red.")
+GENERATED = ("<s>", "the", " cat", "'s", " mat", " is", " red.")
+
+
+def make_generation(pieces: Sequence[str] = GENERATED, prompt: int = 4, **changes: Any) -> Attribution:
+    """Build a result of the tokens generated after a prompt: three after four, unless others are given.
+
+    Args:
+        pieces: All tokens, the first of them a special one.
+        prompt: How many of them are the prompt's.
+        changes: Fields to set to something else: scores and diagnostics with other pieces.
+    """
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
-    prompt = 4
     scores = np.array([[9, 0.5, -1, 2, 0, 0, 0], [9, 0.25, 1, 0, -3, 0, 0], [9, 0, 0, 0, 0, 1, 0]], np.float32)
-    generated = tuple(Prediction(piece.strip(), 104 + g, 2.0, 0.5) for g, piece in enumerate(pieces[prompt:]))
+    generated = tuple(Prediction(piece.strip(), 100 + i, 2.0, 0.5) for i, piece in enumerate(pieces) if i >= prompt)
     values: dict[str, Any] = {
         "scores": scores,
         "units": Units.of_tokens(
-            pieces, special=[piece == "<s>" for piece in pieces], spans=spans, ids=range(100, 100 + len(pieces))
+            pieces,
+            special=[place == 0 for place in range(len(pieces))],
+            spans=spans,
+            ids=range(100, 100 + len(pieces)),
         ),
-        "text": text,
-        "completion": " mat is red.",
+        "text": "".join(pieces),
+        "completion": "".join(pieces[prompt:]),
         "prompt_tokens": prompt,
         "predictions": generated,
         "generated": generated,
         "targets": tuple(
-            Target("token", p.label, p.id, position=3 + g, span=spans[prompt + g]) for g, p in enumerate(generated)
+            Target("token", p.label, p.id, position=prompt - 1 + g, span=spans[prompt + g])
+            for g, p in enumerate(generated)
         ),
         "method": "normxlogit",
         "settings": {},

@@ -8,7 +8,6 @@ from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
-from .spell import spelled
 from .test_perturbation import bert, close
 
 NORMS = {"l1": lambda g: g.abs().sum(-1), "l2": lambda g: g.pow(2).sum(-1).sqrt(), "sum": lambda g: g.sum(-1)}
@@ -79,11 +78,11 @@ def test_published_protocol_feeds_the_embedding_layers_output_back():
     words, gradient = by_hand(model, without_types, lambda logits: logits[0, 1], twice)
     path = integrated(model, without_types, lambda logits: logits[0, 1], 6, 0.0, twice)
     for name, settings, expected in (
-        ("gradient-norm", {}, gradient),
-        ("gradient-x-input", {"aggregate": "l1"}, gradient * words),
-        ("integrated-gradients", {"aggregate": "l1", "steps": 6}, path),
+        ("gradient-norm", "", gradient),
+        ("gradient-x-input", ",aggregate=l1", gradient * words),
+        ("integrated-gradients", ",aggregate=l1,steps=6", path),
     ):
-        found = e(tiny.PAIR, method=spelled(name, protocol="published", **settings), target=1)
+        found = e(tiny.PAIR, method=f"{name}:protocol=published{settings}", target=1)
         close(found.scores, expected.abs().sum(-1))
     other = e(tiny.PAIR, method="gradient-norm", target=1).scores
     assert np.abs(other - gradient.abs().sum(-1).numpy()).max() > 1e-3
