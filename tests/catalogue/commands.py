@@ -48,7 +48,7 @@ EXPLAIN = [
     line("explain x --output docs", "cannot write docs: it is a folder"),
     line("explain x --output no/such/x.json", "cannot write no/such/x.json"),
     line("explain x --output texts.txt/x.json", "cannot write texts.txt/x.json"),
-    line("explain x --output x.parquet", "cannot write .parquet files"),
+    line("explain x --output x.parquet", "cannot write .parquet files; end --output in one of .txt, .md, .log, .json"),
     line("explain x --merge max --tokens", "words are not asked for"),
     line("explain x --merge max --format json", "words are not asked for"),
     line("explain x --words --format csv", "a row for each token"),

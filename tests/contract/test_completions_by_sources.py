@@ -43,6 +43,16 @@ def test_sources_and_parts_are_sums_of_the_tokens_scores(writer):
     assert whole.diagnostics["backward_passes"] == 1
 
 
+def test_a_completion_without_a_space_before_it_begins_a_word():
+    writer = Explainer(tiny.model("llama", "CausalLM", vocab_size=100), tiny.letters())
+    g = writer.explain_completion("the cat is", "Berlin", verify=20)
+    assert [word.text for word in g.words() if word.text.strip()] == ["the", "cat", "is", "Berlin"]
+    assert [text for text in g.group("word").units.text if text.strip()] == ["the", "cat", "is"]
+    assert {unit for removal in g.verified.single for unit in removal.units} <= {"the", "cat", "is"}
+    assert "is" in g.verified.together.units
+    assert [target.name for target in g.group_targets("word").targets] == ["Berlin"]
+
+
 @pytest.mark.parametrize(
     "options", [{"contrast": "film"}, {"target": "film"}, {"targets": ["film", "cat", "the", "bad"]}, {"layers": [1]}]
 )

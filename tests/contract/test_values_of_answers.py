@@ -180,6 +180,17 @@ def test_a_number_is_no_candidate_where_it_stands_in_the_sentence_already_but_on
     assert {swap.value: swap.other for swap in cited.verified.swaps} == {"5": "200", "1200": "200"}
 
 
+def test_what_follows_a_year_is_no_unit_but_what_follows_another_number_is() -> None:
+    documents = {"a": "The pool was built in 1974 by the town. It is 1200 meters long and 5 wide."}
+
+    def tested(answer: str) -> set[str]:
+        return {swap.value for swap in made().cite("When?", documents, answer=answer).verified.swaps}
+
+    assert tested("It was in 1974 built.") == {"1974"}
+    assert tested("It was in 2010 built.") == {"2010"}
+    assert tested("It is 1200 yards.") == {"1200", "yards"}
+
+
 def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents() -> None:
     explainer = made()
     answer = explainer.cite("When?", DOCUMENTS, answer="Refunds take 5 days. It is old.", verify=1)

@@ -16,6 +16,15 @@ def characters(text: str) -> list[tuple[int, int]]:
     return [(i, i + 1) for i, c in enumerate(text) if not c.isspace()]
 
 
+def test_a_word_ends_where_a_completion_begins():
+    text, spans = "France isBerlin now", [(0, 6), (6, 9), (9, 12), (12, 15), (15, 19)]
+    words = merge_words(np.ones(5, np.float32), [text], spans, [0] * 5, "sum", prompt_tokens=2)
+    assert [(w.text, w.start, w.end, w.tokens) for w in words] == [
+        ("France", 0, 6, (0,)), ("is", 7, 9, (1,)), ("Berlin", 9, 15, (2, 3)), ("now", 16, 19, (4,)),
+    ]  # fmt: skip
+    assert [w.text for w in words_of(text, spans)] == ["France", "isBerlin", "now"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -165,9 +165,8 @@ def format_for(output: Path | None) -> OutputKind:
     """Return the format that a file's name asks for."""
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in _SUFFIXES:
-        raise InputError(
-            f"cannot write {suffix} files; end --output in .json, .html, .csv, .txt, .svg or .tex, or give --format"
-        )
+        endings = ", ".join(filter(None, _SUFFIXES))
+        raise InputError(f"cannot write {suffix} files; end --output in one of {endings}, or give --format")
     return _SUFFIXES[suffix]
 
 

@@ -242,7 +242,7 @@ def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[in
     if not words:
         return ()
     names = ", ".join(repr(tokens[i]) for i in words)
-    return (f"attention sink: {names}; what a sink contributes is reported separately and in no score",)
+    return (f"attention sink: {names}; what it contributes as a sink is reported separately and in no score",)
 
 
 def import_package(name: str) -> Any:

@@ -406,7 +406,8 @@ class Attribution(Record):
             None if special or (sequence is not None and of != sequence) else of
             for special, of in zip(self.special_tokens_mask, self.units.sequence, strict=False)
         ]
-        words = merge_words(self.scores[..., : self.text_units], texts, self.offsets, sequences, merge or self.merge)
+        scores, merge = self.scores[..., : self.text_units], merge or self.merge
+        words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens)
         if self.scores.ndim > 1:
             return words
         total = sum(max(word.score, 0.0) for word in words) or 1.0

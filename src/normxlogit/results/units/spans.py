@@ -183,7 +183,7 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
         spans = [(start, end)]
     elif kind == "word":
         tokens = [(i, *sequence.offsets[i]) for i in sequence.tokens_in(start, end, of_answer=of_answer)]
-        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens)]
+        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end)]
     else:
         cut = sentence_spans if kind == "sentence" else paragraph_spans
         spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]

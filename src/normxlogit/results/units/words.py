@@ -51,6 +51,7 @@ def merge_words(
     offsets: Sequence[tuple[int, int]],
     sequences: Sequence[int | None],
     merge: Merge,
+    prompt_tokens: int | None = None,
 ) -> list[UnitScore]:
     """Merge the tokens of one or two texts to words.
 
@@ -65,6 +66,7 @@ def merge_words(
         offsets: Character spans of the T tokens.
         sequences: Which text each token is of; None leaves it out.
         merge: How a word's score comes from its tokens'.
+        prompt_tokens: How many tokens stand before a completion, which begins a word of its own; None without one.
 
     Returns:
         The words in the order of the text.
@@ -74,15 +76,24 @@ def merge_words(
     words: list[UnitScore] = []
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
-        for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens]):
+        completion = [offsets[i][0] for i in tokens if prompt_tokens is not None and i >= prompt_tokens]
+        boundary = min(completion, default=0)
+        for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens], boundary):
             score = merge_scores(scores[..., members], merge)
             words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
     return words
 
 
-def word_groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
-    """Return the span and the tokens of each word that has tokens; tokens are given as (index, start, end)."""
-    units = [match.span() for match in _WORD.finditer(text.translate(_CLASSES))]
+def word_groups(text: str, tokens: list[tuple[int, int, int]], boundary: int = 0) -> list[tuple[int, int, list[int]]]:
+    """Return the span and the tokens of each word that has tokens.
+
+    Args:
+        text: The text.
+        tokens: Each as (index, start, end).
+        boundary: The character at which a word ends, and another begins.
+    """
+    classes, parts = text.translate(_CLASSES), ((0, boundary), (boundary, len(text)))
+    units = [match.span() for part in parts for match in _WORD.finditer(classes, *part)]
     groups: list[tuple[int, int, list[int]]] = []
     waiting: list[int] = []  # tokens without characters are merged with the next
     at = 0
