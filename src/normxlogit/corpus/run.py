@@ -102,8 +102,7 @@ def attribute(
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
-    if isinstance(keep, str):
-        raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
+    keep = [keep] if isinstance(keep, str) else keep
     job = Predictions() if job is None else job
     if not isinstance(job, Job):
         raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")

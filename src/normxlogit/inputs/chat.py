@@ -9,6 +9,7 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
+from .media.items import MEDIA_TYPES
 from .media.pictures import PICTURE_KEYS, Picture, is_opened_picture
 from .media.sounds import Sound, feature_extractor_of
 from .message_parts import typed_messages
@@ -98,6 +99,8 @@ def is_chat(value: Any) -> bool:
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     prompts = _as_chat(prompts)
+    if isinstance(prompts, Mapping) and not set(CHAT_KEYS) & prompts.keys():
+        return [_text_of_row(prompts)], True
     if isinstance(prompts, str | Mapping):
         return [prompts], True
     prompts = _prompt_column(prompts)
@@ -107,7 +110,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     if items and all(isinstance(item, Mapping) and "messages" in item for item in items):
         return items, False
     if items and all(isinstance(item, Mapping) and not {"role", "content"} & item.keys() for item in items):
-        return [text_column(item) for item in items], False
+        return [_text_of_row(item) for item in items], False
     if not items or any(isinstance(item, Mapping) for item in items):
         return [items], True
     for index, item in enumerate(items):
@@ -115,6 +118,17 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
             hint = f"; {MEDIA_HINT}" if is_opened_picture(item) or isinstance(item, Number) else ""
             raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint}")
     return items, False
+
+
+def _text_of_row(row: Mapping[str, Any]) -> Any:
+    """Return the only text of a row as a prompt.
+
+    Raises:
+        InputError: If it has no text or several, or a picture or a sound, which stand in messages.
+    """
+    if any(key in row for key in ("images", *MEDIA_TYPES)):
+        raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt; {MEDIA_HINT}")
+    return text_column(row)
 
 
 def _prompt_column(prompts: Any) -> Any:

@@ -10,13 +10,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
+from torch.utils.data import DataLoader
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
-from .texts import Text, positive_integer, read_texts
-from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids
+from .texts import Text, begins_with_text, collected, positive_integer, read_texts
+from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_beside
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -120,13 +121,16 @@ class Encoder:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
+        inputs = collected(inputs)
         if isinstance(inputs, Mapping) and "input_ids" in inputs:
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return self._checked_together(inputs), False
         if (table := table_of_ids(inputs)) is not None:
             read_names = {*(self.names or ("token_type_ids",)), "input_ids", "attention_mask"}
-            return self.from_batch({name: column for name, column in table.items() if name in read_names}), False
+            unread = {name for name, column in table.items() if name not in read_names and not begins_with_text(column)}
+            return self.from_batch({name: column for name, column in table.items() if name not in unread}), False
+        inputs = list(inputs) if isinstance(inputs, DataLoader) else inputs
         if is_list_of_encoded(inputs):
             return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
         if (rows := rows_of_ids(inputs)) is not None:
@@ -157,7 +161,15 @@ class Encoder:
         """
         known = None if self.vocabulary is None else self.vocabulary + len(self._virtual_ids)
         encodings = read_token_ids(encoded, self.tokenizer, known, self.names)
+        texts = texts_beside(encoded)
+        if len(texts) == len(encodings):
+            encodings = [self._with_text(*pair) for pair in zip(encodings, texts, strict=True)]
         return [self._after_virtual_tokens(self._with_unknown_note(encoding)) for encoding in encodings]
+
+    def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
+        """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
+        from_text = self._encoding_of_row(self._tokenize([text], **self._token_details), 0, text)
+        return from_text if from_text.ids == encoding.ids else encoding
 
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"

@@ -462,9 +462,9 @@ class TaskModel:
             numbers.append(operator.index(layer))
         count = self.layer_count()
         for number in numbers:
-            if not 1 <= number <= count:
+            if not (1 <= number <= count or -count <= number <= -1):
                 raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-        return tuple(numbers)
+        return tuple(number + count + 1 if number < 0 else number for number in numbers)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""

@@ -92,7 +92,8 @@ class Options:
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
     """Return the methods of a comparison; by default, the default method and the paper's."""
     methods = default_methods("labels") if methods is None else methods
-    if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
+    methods = [methods] if isinstance(methods, str | Method) else methods
+    if not isinstance(methods, Sequence) or not methods:
         raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")
     if target is not None and not is_choice(target):
         raise TargetError("methods are compared on one target: a name or an index")

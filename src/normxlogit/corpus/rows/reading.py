@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from ...errors import DataError, first_line
 from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
+from ...inputs.texts import collected, is_column
 from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
@@ -92,10 +93,11 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
 
 def _source_in_memory(inputs: Any) -> InputSource:
     """Return the source of a data set, a table, a column or rows."""
+    inputs = collected(inputs)
+    if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
+        inputs = arrow_module().table(dict(inputs))
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
-    if hasattr(inputs, "collect_schema") and hasattr(inputs, "collect"):  # a lazy frame of Polars
-        inputs = inputs.collect()
     if hasattr(inputs, "to_frame"):  # a column of pandas or Polars
         inputs = inputs.to_frame(inputs.name or "text")
     if hasattr(inputs, "__arrow_c_stream__"):

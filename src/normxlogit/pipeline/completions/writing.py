@@ -223,7 +223,10 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     try:
         if isinstance(completion, bytes | Mapping):
             raise TypeError
-        ids = [operator.index(number) for number in completion]
+        numbers: Any = completion
+        if getattr(numbers, "ndim", 1) == 2 and len(numbers) == 1:  # as cut out of what `generate` returned
+            numbers = numbers[0]
+        ids = [operator.index(number) for number in numbers]
     except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
         kind = type(completion).__name__
         raise InputError(f"a completion is a text or a row of token ids, not {kind}") from None
